@@ -2,7 +2,7 @@
 // Moments are summed up as ClickHouse does it, so that the last digits agree.
 import { type Aggregate, type CallOf, same } from './entry.ts'
 import { sumType } from './functions-arrays.ts'
-import { duckdbTypeOf, unknown, withoutNull } from './typing.ts'
+import { duckdbTypeOf, itemType, opened, splitTypes, unknown, withoutNull } from './typing.ts'
 
 const x = 'CAST($1 AS DOUBLE)'
 const y = 'CAST($2 AS DOUBLE)'
@@ -38,7 +38,41 @@ const casted = (sql: string, type: (call: CallOf) => string) => (call: CallOf) =
   return target === null ? sql : `CAST(${sql} AS ${target})`
 }
 
+/** The types of keys and values of `sumMap(keys, values)` and `sumMap(map)`. */
+function mapTypes({ args: [a, b] }: CallOf, how: string): readonly [string, string] {
+  const [key, value] =
+    b === undefined
+      ? [splitTypes(opened(a?.type ?? '')?.[1] ?? '')[0] ?? unknown, itemType(a?.type ?? '')]
+      : [itemType(a?.type ?? ''), itemType(b.type)]
+  return [key, how === 'sum' ? sumType(value) : value]
+}
+
+/** Folds the values of each key; a sum of 0 is left out of arrays. */
+function byKey(how: 'sum' | 'min' | 'max'): Aggregate {
+  const type = (call: CallOf) => {
+    const [key, value] = mapTypes(call, how)
+    return call.args.length === 1
+      ? `Map(${key}, ${value})`
+      : `Tuple(Array(${key}), Array(${value}))`
+  }
+  const sql = (call: CallOf) => {
+    const [key, value] = mapTypes(call, how).map(duckdbTypeOf)
+    if (!key || !value || call.args.length > 2) return null
+    const entries = call.args.length === 1 ? 'map_entries($1)' : 'pairsOf($1, $2)'
+    const all = `folded(coalesce(flatten(list(${entries})$F), []), '${how}')`
+    if (call.args.length === 1) return `CAST(map_from_entries(${all}) AS MAP(${key}, ${value}))`
+    const kept = how === 'sum' ? `list_filter(${all}, lambda p_: p_.value <> 0)` : all
+    const part = (of: string, target: string) =>
+      `CAST(list_transform(${kept}, lambda q_: q_.${of}) AS ${target}[])`
+    return `row(${part('key', key)}, ${part('value', value)})`
+  }
+  return { type, sql, nulls: 'own' }
+}
+
 export const moreAggregates: Readonly<Record<string, Aggregate>> = {
+  summap: byKey('sum'),
+  minmap: byKey('min'),
+  maxmap: byKey('max'),
   countdistinct: { ...unsigned, sql: 'count(DISTINCT $1)$F' },
   uniqupto: { ...unsigned, sql: 'least(count(DISTINCT $1)$F, $p1 + 1)' },
   groupbitmap: { ...unsigned, sql: 'count(DISTINCT $1)$F' },

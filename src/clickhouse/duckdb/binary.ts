@@ -18,6 +18,7 @@ import {
 } from './result-shapes.ts'
 import type { DuckColumn } from './result-types.ts'
 import { copyStrings } from './row-bytes.ts'
+import { isEnum, nullable, withoutNull, zoneOf } from './typing.ts'
 
 /** Reads the values of one vector. */
 interface Reader {
@@ -36,7 +37,11 @@ export function* binaryPieces(
   { revision = 0 }: OutputOptions,
 ): Generator<Uint8Array> {
   const shapes = shapesOf(columns, chunks)
-  const named = shapes.map((shape, at) => ({ name: columns[at]!.name, type: nameOf(shape) }))
+  const named = shapes.map((shape, at) => {
+    const { name, shown = '' } = columns[at]!
+    if (zoneOf(shown) === null && !isEnum(shown)) return { name, type: nameOf(shape) }
+    return { name, type: shape.isNullable ? nullable(shown) : withoutNull(shown) }
+  })
   const isNative = format.name === 'Native'
   const head = new ByteWriter()
   if (format.heads > 0) head.varint(columns.length)
@@ -58,6 +63,7 @@ export function* binaryPieces(
 
 /** Revisions of the native protocol from which a block has these parts. */
 const revisionOfSerialization = 54_454
+const revisionOfZones = 54_337
 
 function nativeBlock(
   out: ByteWriter,
@@ -77,7 +83,8 @@ function nativeBlock(
   const all = Array.from({ length: rows }, (_, row) => row)
   for (const [at, { name, type }] of named.entries()) {
     out.text(name)
-    out.text(type)
+    const hasZone = revision < revisionOfZones && type.startsWith('DateTime(')
+    out.text(hasZone ? 'DateTime' : type)
     if (revision >= revisionOfSerialization) out.byte(0)
     putColumn(out, shapes[at]!, readers[at]!, all)
   }

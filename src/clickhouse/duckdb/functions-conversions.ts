@@ -1,15 +1,19 @@
 // ClickHouse's conversion functions in DuckDB's SQL, by the type of what they convert.
 // Thread: any (pure). Whole numbers wrap around, as in ClickHouse. Keys are in lower case.
 import { SqlProblem } from '../sql/parser.ts'
-import type { CallOf, Entries, Entry } from './entry.ts'
+import { duckdbString } from '../sql/quoting.ts'
+import { parseType } from '../sql/types.ts'
+import { type CallOf, type Entries, type Entry, notAnswered } from './entry.ts'
 import { timeType } from './types.ts'
 import {
   castTo,
   condition,
   defaultSql,
   duckdbTypeOf,
+  enumValues,
   type Integer,
   integerOf,
+  isEnum,
   isFloat,
   isNumber,
   isText,
@@ -21,6 +25,7 @@ import {
   type Typed,
   unknown,
   withoutNull,
+  zoneOf,
 } from './typing.ts'
 
 const numbers =
@@ -33,6 +38,7 @@ export function converted(x: Typed, type: string): string | null {
   const target = duckdbTypeOf(base)
   if (x.type === 'Nullable(Nothing)') return target === null ? null : `CAST(NULL AS ${target})`
   if (base === 'String') return textOf(x)
+  if (isEnum(base)) return enumOf(x, base)
   if (base === 'Bool') return isNumber(x.type) ? condition(x) : `CAST(${x.sql} AS BOOLEAN)`
   if (base === 'Date' || base === 'Date32') return dateOf(x)
   if (/^DateTime(\(|$)/.test(base)) return dateTimeOf(x)
@@ -42,6 +48,15 @@ export function converted(x: Typed, type: string): string | null {
   if (target === null) return null
   const scale = /^DECIMAL\(\d+, (\d+)\)$/.exec(target)?.[1]
   return `CAST(${scale === undefined ? x.sql : cutTo(x, scale)} AS ${target})`
+}
+
+/** From a name, or from a number. */
+function enumOf(x: Typed, type: string): string {
+  const target = duckdbTypeOf(type)
+  if (!isNumber(x.type)) return `CAST(CAST(${x.sql} AS VARCHAR) AS ${target})`
+  const cases = [...enumValues(type)].map(([name, n]) => `WHEN ${n} THEN ${duckdbString(name)}`)
+  const other = `error('Unknown value ' || CAST(${x.sql} AS VARCHAR) || ' for enum')`
+  return `CAST(CASE ${x.sql} ${cases.join(' ')} ELSE ${other} END AS ${target})`
 }
 
 function wholeOf(x: Typed, type: string, { bits, isSigned }: Integer): string {
@@ -149,15 +164,8 @@ function conversions(name: string, type: string): [string, Entry][] {
   ]
 }
 
-/** A second argument is a time zone; a time of another zone than UTC has no type here. */
-function convertedIn({ args: [x, zone, ...more] }: CallOf, type: string): string | null {
-  if (x === undefined || more.length > 0) return null
-  if (zone === undefined || (isTime(type) && isUtc(zone))) return converted(x, type)
-  return type === 'Date' && isTime(x.type) ? `CAST(inZone(${x.sql}, ${zone.sql}) AS DATE)` : null
-}
-
-function isUtc({ literal }: Typed): boolean {
-  return /^(Etc\/)?(UTC|GMT)$/.test(literal ?? '')
+function convertedIn({ args: [x, ...more] }: CallOf, type: string): string | null {
+  return x === undefined || more.length > 0 ? null : converted(x, type)
 }
 
 /** A decimal has no digits beyond its scale: they are cut off, not rounded. */
@@ -192,7 +200,12 @@ function decimals(bits: string): [string, Entry][] {
 const lower = (entries: readonly [string, Entry][]): Entries =>
   Object.fromEntries(entries.map(([name, entry]) => [name.toLowerCase(), entry]))
 
-const castType = (name: string): string => synonyms[name.toUpperCase()] ?? name
+/** The type under its usual name. */
+function castType(name: string): string {
+  const other = synonyms[name.toUpperCase()]
+  if (other !== undefined) return other
+  return /Enum/.test(name) ? (parseType(name)?.name ?? name) : name
+}
 
 /** `CAST(x, 'T')`: a type may be written under another name. */
 function castSql({ args: [x, to] }: CallOf): string | null {
@@ -214,6 +227,13 @@ function accurate(cast: string, isNull: boolean): Entry {
   }
 }
 
+function quotedZone(type: string): string {
+  const zone = zoneOf(type)
+  // UTC has several names, and the type keeps none of them.
+  if (zone === null) throw notAnswered('timeZoneOf of a time in UTC')
+  return duckdbString(zone)
+}
+
 export const conversionFunctions: Entries = {
   ...lower(numbers.flatMap((type) => conversions(`to${type}`, type))),
   ...lower([...conversions('toDate', 'Date'), ...conversions('toDate32', 'Date32')]),
@@ -222,12 +242,7 @@ export const conversionFunctions: Entries = {
   tobool: { type: 'Bool', sql: ({ args: [x] }) => (x === undefined ? null : converted(x, 'Bool')) },
   tostring: {
     type: ({ args }) => (args[0]?.type === 'Nullable(Nothing)' ? 'Nullable(Nothing)' : 'String'),
-    sql: ({ args: [x, zone] }) => {
-      if (x === undefined) return null
-      return zone === undefined
-        ? textOf(x)
-        : `CAST(CAST(inZone(${x.sql}, ${zone.sql}) AS TIMESTAMP_S) AS VARCHAR)`
-    },
+    sql: ({ args: [x, ...more] }) => (x === undefined || more.length > 0 ? null : textOf(x)),
   },
   todatetime64: {
     type: ({ args }) => `DateTime64(${args[1]?.literal ?? '3'})`,
@@ -268,6 +283,10 @@ export const conversionFunctions: Entries = {
   cast: { type: ({ args }) => castType(args[1]?.literal ?? ''), sql: castSql, nulls: 'own' },
   accuratecast: accurate('CAST', false),
   accuratecastornull: accurate('TRY_CAST', true),
+  timezoneof: {
+    type: 'String',
+    sql: ({ args: [x] }) => (x === undefined ? null : quotedZone(x.type)),
+  },
   materialize: { type: ({ args }) => args[0]?.type ?? unknown, sql: '$1' },
   identity: { type: ({ args }) => args[0]?.type ?? unknown, sql: '$1' },
 }

@@ -164,12 +164,10 @@ const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 const formatted: Entry = {
   type: 'String',
-  sql: ({ name, args: [time, format, zone] }) => {
-    if (time === undefined) return null
-    const local =
-      zone === undefined ? `CAST(${time.sql} AS TIMESTAMP)` : `inZone(${time.sql}, ${zone.sql})`
-    return `strftime(${local}, ${quoted(formatOf(format, name))})`
-  },
+  sql: ({ name, args: [time, format] }) =>
+    time === undefined
+      ? null
+      : `strftime(CAST(${time.sql} AS TIMESTAMP), ${quoted(formatOf(format, name))})`,
 }
 
 const parsed: Entry = {
@@ -263,13 +261,6 @@ export const timeFunctions: Entries = {
         : `strftime(CAST(${time.sql} AS TIMESTAMP), '${format}')`
     },
   },
-  totimezone: {
-    type: unknown,
-    sql: ({ name }) => {
-      throw new SqlProblem(
-        'NOT_IMPLEMENTED',
-        `${name} is not answered here: give the zone to toString, formatDateTime, toHour or toDate`,
-      )
-    },
-  },
+  // With a literal zone it is answered by special-types.ts.
+  totimezone: { sql: () => null },
 }

@@ -15,6 +15,11 @@ CREATE MACRO tryTime(x) AS coalesce(timezone('UTC', TRY_CAST(x AS TIMESTAMPTZ)),
   CASE WHEN regexp_full_match(x, '\d{9,10}') THEN make_timestamp(TRY_CAST(x AS BIGINT) * 1000000) END);
 CREATE MACRO bestTime(x) AS coalesce(tryTime(x), x::TIMESTAMP);
 
+CREATE MACRO pairsOf(k, v) AS list_transform(range(1, len(k) + 1), lambda i_: {'key': k[i_], 'value': v[i_]});
+CREATE MACRO folded(entries, how) AS list_transform(list_sort(list_distinct(list_transform(entries, lambda x_: x_.key))),
+  lambda k_: {'key': k_, 'value': list_aggregate(list_transform(list_filter(entries, lambda y_: y_.key = k_),
+  lambda z_: z_.value), how)});
+
 -- by the type of the first argument
 CREATE MACRO length(x) AS strlen(x)::UBIGINT; -- UInt64 of String
 CREATE MACRO length(x) AS octet_length(x)::UBIGINT; -- UInt64 of FixedString
@@ -194,6 +199,12 @@ CREATE MACRO ascii(x) AS CASE WHEN ascii(x) < 128 THEN ascii(x)
   ELSE error('not answered here: ascii of a text that is not ASCII') END; -- Int32
 CREATE MACRO space(n) AS repeat(' ', n::INTEGER); -- String
 CREATE MACRO unhex(x) AS from_hex(CASE WHEN strlen(x) % 2 = 1 THEN '0' || x ELSE x END); -- String
+-- base58_text and base58_bytes are functions of the query process.
+CREATE MACRO base58Encode(x) AS base58_text(x); -- String
+CREATE MACRO base58Decode(x) AS CASE WHEN x IS NOT NULL THEN coalesce(base58_bytes(x),
+  error('Invalid base58Decode value, cannot be decoded')) END; -- String
+CREATE MACRO tryBase58Decode(x) AS CASE WHEN x IS NOT NULL THEN coalesce(base58_bytes(x), ''::BLOB) END; -- String
+CREATE MACRO tryBase64Decode(x) AS CASE WHEN x IS NOT NULL THEN coalesce(try(from_base64(x)), ''::BLOB) END; -- String
 CREATE MACRO base64Encode(x) AS to_base64(encode(x)); -- String
 CREATE MACRO base64Decode(x) AS from_base64(x); -- String
 CREATE MACRO base64URLEncode(x) AS rtrim(translate(to_base64(encode(x)), '+/', '-_'), '='); -- String
@@ -225,12 +236,12 @@ CREATE MACRO appendTrailingCharIfAbsent(x, c) AS CASE WHEN x = '' OR ends_with(x
 -- dates and times: DateTime is TIMESTAMP_S, DateTime64 TIMESTAMP_MS, TIMESTAMP or TIMESTAMP_NS
 CREATE MACRO instant() AS timezone('UTC', current_timestamp);
 CREATE MACRO inZone(t, zone) AS timezone(zone, timezone('UTC', t::TIMESTAMP));
+CREATE MACRO fromZone(t, zone) AS timezone('UTC', timezone(zone, t::TIMESTAMP));
 CREATE MACRO now() AS date_trunc('second', instant())::TIMESTAMP_S; -- DateTime
 CREATE MACRO now64() AS date_trunc('millisecond', instant())::TIMESTAMP_MS; -- DateTime64(3)
 CREATE MACRO today() AS instant()::DATE; -- Date
 CREATE MACRO yesterday() AS instant()::DATE - 1; -- Date
-CREATE MACRO toStartOfMinute(t) AS date_trunc('minute', t::TIMESTAMP)::TIMESTAMP_S,
-  (t, zone) AS date_trunc('minute', inZone(t, zone))::TIMESTAMP_S; -- DateTime
+CREATE MACRO toStartOfMinute(t) AS date_trunc('minute', t::TIMESTAMP)::TIMESTAMP_S; -- DateTime
 CREATE MACRO toStartOfHour(t) AS date_trunc('hour', t::TIMESTAMP)::TIMESTAMP_S; -- DateTime
 CREATE MACRO toStartOfDay(t) AS date_trunc('day', t::TIMESTAMP)::TIMESTAMP_S; -- DateTime
 CREATE MACRO toStartOfFiveMinute(t) AS bucket(t, 300); -- DateTime
@@ -251,15 +262,16 @@ CREATE MACRO toLastDayOfMonth(t) AS last_day(t::DATE); -- Date
 CREATE MACRO toLastDayOfWeek(t) AS t::DATE + (6 - dayofweek(t::DATE))::INTEGER,
   (t, mode) AS CASE WHEN mode % 2 = 1 THEN date_trunc('week', t::TIMESTAMP)::DATE + 6
     ELSE t::DATE + (6 - dayofweek(t::DATE))::INTEGER END; -- Date
-CREATE MACRO toYear(t) AS year(t::DATE)::USMALLINT, (t, zone) AS year(inZone(t, zone))::USMALLINT; -- UInt16
-CREATE MACRO toQuarter(t) AS quarter(t::DATE)::UTINYINT, (t, zone) AS quarter(inZone(t, zone))::UTINYINT; -- UInt8
-CREATE MACRO toMonth(t) AS month(t::DATE)::UTINYINT, (t, zone) AS month(inZone(t, zone))::UTINYINT; -- UInt8
-CREATE MACRO toDayOfMonth(t) AS day(t::DATE)::UTINYINT, (t, zone) AS day(inZone(t, zone))::UTINYINT; -- UInt8
-CREATE MACRO toDayOfWeek(t) AS isodow(t::DATE)::UTINYINT; -- UInt8
-CREATE MACRO toDayOfYear(t) AS dayofyear(t::DATE)::USMALLINT, (t, zone) AS dayofyear(inZone(t, zone))::USMALLINT; -- UInt16
-CREATE MACRO toHour(t) AS hour(t::TIMESTAMP)::UTINYINT, (t, zone) AS hour(inZone(t, zone))::UTINYINT; -- UInt8
-CREATE MACRO toMinute(t) AS minute(t::TIMESTAMP)::UTINYINT, (t, zone) AS minute(inZone(t, zone))::UTINYINT; -- UInt8
-CREATE MACRO toSecond(t) AS second(t::TIMESTAMP)::UTINYINT, (t, zone) AS second(inZone(t, zone))::UTINYINT; -- UInt8
+CREATE MACRO toYear(t) AS year(t::DATE)::USMALLINT; -- UInt16
+CREATE MACRO toQuarter(t) AS quarter(t::DATE)::UTINYINT; -- UInt8
+CREATE MACRO toMonth(t) AS month(t::DATE)::UTINYINT; -- UInt8
+CREATE MACRO toDayOfMonth(t) AS day(t::DATE)::UTINYINT; -- UInt8
+CREATE MACRO toDayOfWeek(t) AS isodow(t::DATE)::UTINYINT, (t, mode) AS (CASE mode % 4 WHEN 0 THEN isodow(t::DATE)
+  WHEN 1 THEN isodow(t::DATE) - 1 WHEN 2 THEN isodow(t::DATE) % 7 ELSE isodow(t::DATE) % 7 + 1 END)::UTINYINT; -- UInt8
+CREATE MACRO toDayOfYear(t) AS dayofyear(t::DATE)::USMALLINT; -- UInt16
+CREATE MACRO toHour(t) AS hour(t::TIMESTAMP)::UTINYINT; -- UInt8
+CREATE MACRO toMinute(t) AS minute(t::TIMESTAMP)::UTINYINT; -- UInt8
+CREATE MACRO toSecond(t) AS second(t::TIMESTAMP)::UTINYINT; -- UInt8
 CREATE MACRO toMillisecond(t) AS (millisecond(t::TIMESTAMP) % 1000)::USMALLINT; -- UInt16
 -- Modes: 0 weeks from Sunday, 1 and 3 from Monday with four days or more in the year.
 CREATE MACRO weekOf(d, mode) AS CASE WHEN mode = 0 THEN strftime(d, '%U')::INTEGER WHEN mode = 3 THEN weekofyear(d)
@@ -309,6 +321,8 @@ CREATE MACRO dateTimeToSnowflakeID(t) AS ((epoch_ms(t::TIMESTAMP)) << 22)::UBIGI
 CREATE MACRO has(a, x) AS coalesce(list_contains(a, x), len(list_filter(a, lambda v_: v_ IS NULL)) > 0); -- flag
 CREATE MACRO hasAny(a, b) AS list_has_any(a, b); -- flag
 CREATE MACRO hasAll(a, b) AS list_has_all(a, b); -- flag
+CREATE MACRO hasSubstr(a, b) AS (len(b) = 0 OR list_contains(list_transform(a,
+  lambda v_, i_: a[i_:i_ + len(b) - 1]), b)); -- flag
 CREATE MACRO indexOf(a, x) AS coalesce(list_position(a, x), 0)::UBIGINT; -- UInt64
 CREATE MACRO countEqual(a, x) AS len(list_filter(a, lambda v_: v_ = x))::UBIGINT; -- UInt64
 CREATE MACRO arraySlice(a, start) AS sliceOf(a, start::BIGINT, len(a)),
@@ -517,8 +531,8 @@ CREATE MACRO sameLength(a, b) AS CASE WHEN len(a) <> len(b)
 -- refused: cityHash64 sipHash64 sipHash128 xxHash32 xxHash64 xxh3 murmurHash2_32 murmurHash2_64
 -- refused: murmurHash3_32 murmurHash3_64 murmurHash3_128 farmHash64 farmFingerprint64 metroHash64 intHash32
 -- refused: intHash64 gccMurmurHash URLHash SHA224 SHA384 SHA512 SHA512_256 MD4 CRC32 CRC64 CRC32IEEE BLAKE3
--- refused: keccak256 base58Encode base58Decode tryBase58Decode base32Encode base32Decode erf erfc
--- refused: windowFunnel sequenceMatch sequenceCount histogram sumMap minMap maxMap topKWeighted
+-- refused: keccak256 base32Encode base32Decode erf erfc
+-- refused: windowFunnel sequenceMatch sequenceCount histogram topKWeighted
 -- refused: quantileExactWeighted quantileDeterministic quantileExactExclusive exponentialMovingAverage
 -- refused: rankCorr cramersV contingency theilsU mannWhitneyUTest studentTTest welchTTest
 -- refused: stochasticLinearRegression sparkbar categoricalInformationValue largestTriangleThreeBuckets

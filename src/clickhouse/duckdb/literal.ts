@@ -6,6 +6,7 @@ import { duckdbString } from '../sql/quoting.ts'
 import type { Statement, TypedValue } from '../sql/statement.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
 import { sqlTypes, timeType } from './types.ts'
+import { duckdbTypeOf } from './typing.ts'
 
 /** The statement as it was written, with its parameters in braces. */
 export function statementText({ texts, values }: Statement): string {
@@ -60,5 +61,6 @@ function typeOf(type: SqlType): string | null {
 function scalarType({ kind, name, precision, scale = 0 }: Scalar): string {
   if (kind === 'datetime64') return timeType(scale)
   if (kind === 'decimal') return `DECIMAL(${precision}, ${scale})`
+  if (kind === 'enum') return duckdbTypeOf(name) ?? 'VARCHAR'
   return kind === 'date' ? 'DATE' : (sqlTypes[name] ?? 'VARCHAR')
 }

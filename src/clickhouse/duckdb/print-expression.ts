@@ -1,7 +1,7 @@
 // Prints ClickHouse expressions as DuckDB's SQL, each with its static type. Thread: main of a query
 // process. Pure. Every printed expression is an atom: it can stand anywhere without parentheses.
 
-import type { Expr, Lambda, Literal, Order, Window } from '../sql/ast.ts'
+import type { Expr, Lambda, Literal } from '../sql/ast.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import type { TypedValue } from '../sql/statement.ts'
@@ -13,7 +13,9 @@ import { functions } from './functions.ts'
 import { literal as valueSql } from './literal.ts'
 import { typedOperators } from './operators.ts'
 import { printMembership } from './print-membership.ts'
+import { overSql } from './print-window.ts'
 import { argumentsOf, nearName, Scope, shown } from './scope.ts'
+import { checkAggregate, specialCall } from './special-types.ts'
 import {
   flagOf,
   itemType,
@@ -24,6 +26,7 @@ import {
   type Typed,
   unknown,
   withoutNull,
+  zoneOf,
 } from './typing.ts'
 import { windowFunctions } from './window-functions.ts'
 
@@ -120,6 +123,7 @@ function callOf(expr: Expr & { kind: 'call' }, scope: Scope, context: Context): 
       filter: expr.filter === null ? null : print(expr.filter, scope, context),
       over: expr.over === null ? '' : ` OVER ${overSql(expr.over, scope, context)}`,
     }
+    checkAggregate(aggregate.name, call.args)
     return aggregateSql(aggregate, call)
   }
   return functionOf(printedCall(expr, scope, context), expr, scope, context)
@@ -131,6 +135,8 @@ function functionOf(
   scope: Scope,
   context: Context,
 ): Typed {
+  const special = specialCall(call, (plain) => functionOf(plain, expr, scope, context))
+  if (special !== null) return special
   const key = call.name.toLowerCase()
   const operator = Object.hasOwn(typedOperators, key) ? typedOperators[key]! : null
   if (operator !== null) {
@@ -247,6 +253,16 @@ function castOf(expr: Expr & { kind: 'call' }, scope: Scope, context: Context): 
   if (from === undefined || to?.literal === undefined) return wrongArguments('CAST')
   const cast = functions.cast
   if (typeof cast !== 'object' || typeof cast.sql !== 'function') return wrongArguments('CAST')
+  const zone = zoneOf(to.literal)
+  if (zone !== null || zoneOf(from.type) !== null) {
+    const digits = /^DateTime64\((\d)/.exec(to.literal)?.[1]
+    const name = zone === null ? `to${to.literal}` : `toDateTime${digits === undefined ? '' : '64'}`
+    const given = [
+      from,
+      ...[digits, zone ?? undefined].filter((one) => one !== undefined).map(text),
+    ]
+    return functionOf({ name, args: given, params: [], nodes: expr.args }, expr, scope, context)
+  }
   const call = { name: 'CAST', args: [from, to], params: [], nodes: expr.args }
   const type = resultType(cast, call)
   const sql = cast.sql(call)
@@ -255,39 +271,6 @@ function castOf(expr: Expr & { kind: 'call' }, scope: Scope, context: Context): 
   return withoutNull(type) === 'Bool' ? { sql, type, flag: sql } : { sql, type }
 }
 
-export function overSql(over: Window | string, scope: Scope, context: Context): string {
-  return typeof over === 'string' ? duckdbName(over) : windowSql(over, scope, context)
-}
-
-export function windowSql(
-  { base, partition, order, frame }: Window,
-  scope: Scope,
-  context: Context,
-): string {
-  const list = (all: readonly Expr[]) => all.map((one) => print(one, scope, context).sql).join(', ')
-  const parts = base === null ? [] : [duckdbName(base)]
-  if (partition.length > 0) parts.push(`PARTITION BY ${list(partition)}`)
-  if (order.length > 0)
-    parts.push(`ORDER BY ${order.map((one) => orderSql(one, scope, context)).join(', ')}`)
-  if (frame !== null) {
-    const bound = ({ side, count }: NonNullable<typeof frame.end>) =>
-      side === 'CURRENT ROW'
-        ? side
-        : `${count === null ? 'UNBOUNDED' : print(count, scope, context).sql} ${side}`
-    const { begin, end } = frame
-    parts.push(
-      `${frame.unit} ${end === null ? bound(begin) : `BETWEEN ${bound(begin)} AND ${bound(end)}`}`,
-    )
-  }
-  return `(${parts.join(' ')})`
-}
-
-/** ClickHouse places NULL last in both directions. */
-export function orderSql(
-  { by, isDescending, nulls }: Order,
-  scope: Scope,
-  context: Context,
-): string {
-  const { sql } = print(by, scope, context)
-  return `${sql} ${isDescending ? 'DESC' : 'ASC'} NULLS ${nulls ?? 'LAST'}`
+function text(literal: string): Typed {
+  return { sql: duckdbString(literal), type: 'String', literal }
 }

@@ -3,8 +3,9 @@
 import type { Expr } from '../sql/ast.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import type { Context } from './context.ts'
+import { notAnswered } from './entry.ts'
 import type { Scope } from './scope.ts'
-import { flagOf, isNullable, nullable, type Typed, unknown } from './typing.ts'
+import { flagOf, isNullable, nullable, type Typed, unknown, zoneOf } from './typing.ts'
 
 export function printMembership(
   expr: Expr & { kind: 'call' },
@@ -15,6 +16,7 @@ export function printMembership(
   if (subject === undefined || set === undefined || expr.args.length !== 2)
     throw new SqlProblem('BAD_ARGUMENTS', 'IN takes a value and a set')
   const value = context.print(subject, scope)
+  if (zoneOf(value.type) !== null) throw notAnswered('IN of a time with a time zone')
   const word = /^not/i.test(expr.name) ? 'NOT IN' : 'IN'
   const sql = setSql(set, subject, scope, context)
   if (sql === null) return flagOf(word === 'IN' ? 'false' : 'true')

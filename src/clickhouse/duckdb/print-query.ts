@@ -14,6 +14,7 @@ import type { Catalogue, Context } from './context.ts'
 import { print } from './print-expression.ts'
 import { printSelect } from './print-select.ts'
 import { type Relation, Scope } from './scope.ts'
+import { checkColumns } from './special-types.ts'
 import { superType } from './typing.ts'
 
 /** Expressions of one query: an alias that uses another twice doubles them. */
@@ -73,6 +74,7 @@ export function translate(text: string, options: TranslateOptions): Checked<Tran
     const split = withTotals(query)
     const { sql, columns } = printQuery(split?.rows ?? query, new Scope(null), context)
     const totals = split === null ? '' : printQuery(split.totals, new Scope(null), context).sql
+    checkColumns(columns)
     const interval = columns.find(({ type }) => /^(Nullable\()?Interval/.test(type))
     if (interval !== undefined)
       throw new SqlProblem(

@@ -8,8 +8,9 @@ import type { Context } from './context.ts'
 import { boundedNumbers } from './endless-numbers.ts'
 import type { PrintedFrom } from './join-keys.ts'
 import { aliasesOf, arrayJoins } from './print-array-join.ts'
-import { orderSql, print, windowSql } from './print-expression.ts'
+import { print } from './print-expression.ts'
 import { printFrom } from './print-from.ts'
+import { orderSql, windowSql } from './print-window.ts'
 import {
   argumentsOf,
   isNamed,

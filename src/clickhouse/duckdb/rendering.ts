@@ -9,6 +9,7 @@ import { type CellMode, type Layout, rowNumber, rowRule } from '../formats/layou
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type TextStyle, textOf } from './nested-text.ts'
 import type { DuckColumn } from './result-types.ts'
+import { zoneOf } from './typing.ts'
 
 /** Indents of a row's cells, and of those of its totals, in JSON trees. */
 const rowDepth = 3
@@ -98,11 +99,13 @@ function leadSql({ leads, between, mode }: Layout, at: number): string[] {
 
 /** Parts of `concat`, which ignores NULL: quotes of their own are cheaper than joined ones. */
 function cellParts(
-  { type, value }: DuckColumn,
+  { type, value: moment, shown = '' }: DuckColumn,
   mode: CellMode,
   options: OutputOptions,
   depth = rowDepth,
 ): readonly string[] {
+  const zone = (options.times ?? 'simple') === 'simple' ? zoneOf(shown) : null
+  const value = zone === null ? moment : `CAST(inZone(${moment}, '${zone}') AS ${type})`
   const { sql, quote } = textOf(type, value, { ...styles[mode], options }, depth)
   const none = duckdbString(nullTexts[mode])
   if (quote === '') return [`coalesce(${sql}, ${none})`]

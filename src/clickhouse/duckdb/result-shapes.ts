@@ -5,11 +5,14 @@ import {
   type DuckDBMapType,
   type DuckDBType,
   DuckDBTypeId,
+  SMALLINT,
+  TINYINT,
   VARCHAR,
 } from '@duckdb/node-api'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
 import { source } from './rendering.ts'
 import { type DuckColumn, elementOf, fieldsOf, kindOf, typeName } from './result-types.ts'
+import { enumNumber, isEnum } from './typing.ts'
 
 /** A chunk with the number of its rows that are part of the result. */
 export type TakenChunk = readonly [chunk: DuckDBDataChunk, rows: number]
@@ -24,7 +27,9 @@ export interface Shape {
 /** The statement with the types that binary formats have; others become texts. */
 export function binarySql(sql: string, columns: readonly DuckColumn[]): string {
   const cells = columns.map((column) => {
-    return isBinary(column.type) ? column.value : `CAST(${column.value} AS VARCHAR)`
+    const { type, value, shown = '' } = column
+    if (isEnum(shown)) return enumNumber({ sql: value, type: shown }).sql
+    return isBinary(type) ? value : `CAST(${value} AS VARCHAR)`
   })
   return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
 }
@@ -37,7 +42,10 @@ export function shapesOf(
   columns: readonly DuckColumn[],
   chunks: readonly TakenChunk[],
 ): readonly Shape[] {
-  const shapes = columns.map(({ type }) => shapeOf(isBinary(type) ? type : VARCHAR))
+  const shapes = columns.map(({ type, shown = '' }) => {
+    if (isEnum(shown)) return shapeOf(shown.includes('Enum16(') ? SMALLINT : TINYINT)
+    return shapeOf(isBinary(type) ? type : VARCHAR)
+  })
   for (const [chunk, rows] of chunks)
     for (const [at, shape] of shapes.entries())
       findNulls(shape, duckdb.data_chunk_get_vector(chunk.chunk, at), rows)

@@ -1,6 +1,8 @@
 // Static ClickHouse types of expressions, and the DuckDB types that carry them. Thread: any (pure).
 // A type is its ClickHouse name; `?` is unknown, and may be inside another: `Nullable(?)`.
+import { SqlProblem } from '../sql/parser.ts'
 import { duckdbString } from '../sql/quoting.ts'
+import { parseType } from '../sql/types.ts'
 import { sqlTypes, timeType } from './types.ts'
 
 /** Printed SQL that can be inserted anywhere, with its type. */
@@ -46,9 +48,13 @@ export function splitTypes(inner: string): readonly string[] {
   const parts: string[] = []
   let depth = 0
   let begin = 0
+  let isQuoted = false
   for (let at = 0; at < inner.length; at++) {
     const char = inner[at]
-    if (char === '(') depth++
+    if (char === '\\') at++
+    else if (char === "'") isQuoted = !isQuoted
+    else if (isQuoted) continue
+    else if (char === '(') depth++
     else if (char === ')') depth--
     else if (char === ',' && depth === 0) {
       parts.push(inner.slice(begin, at).trim())
@@ -90,11 +96,48 @@ export function isTime(type: string): boolean {
   return /^(Date|Date32|DateTime|DateTime64\(\d\))$/.test(withoutNull(type))
 }
 
+/** The zone of a DateTime; null for one in UTC. */
+export function zoneOf(type: string): string | null {
+  return /^DateTime(?:\(|64\(\d, )'(.+)'\)$/.exec(withoutNull(type))?.[1] ?? null
+}
+
+/** The type of a DateTime in another zone; null and UTC are the plain type. */
+export function timeIn(type: string, zone: string | null): string {
+  const digits = /DateTime64\((\d)/.exec(type)?.[1]
+  const isPlain = zone === null || /^(Etc\/)?(UTC|GMT)$/.test(zone)
+  const inside = [...(digits === undefined ? [] : [digits]), ...(isPlain ? [] : [`'${zone}'`])]
+  const name = `DateTime${digits === undefined ? '' : '64'}`
+  const made = inside.length === 0 ? name : `${name}(${inside.join(', ')})`
+  return isNullable(type) ? nullable(made) : made
+}
+
+export function isEnum(type: string): boolean {
+  return /^Enum(8|16)\(/.test(withoutNull(type))
+}
+
+/** Numbers of an enum by name, in the order of the numbers. */
+export function enumValues(type: string): ReadonlyMap<string, string> {
+  const parsed = parseType(withoutNull(type))
+  return (parsed !== null && 'values' in parsed ? parsed.values : undefined) ?? new Map()
+}
+
+/** The number of an enum's value. */
+export function enumNumber({ sql, type }: Typed): Typed {
+  const cases = [...enumValues(type)].map(([name, n]) => `WHEN ${duckdbString(name)} THEN ${n}`)
+  const number = type.includes('Enum16(') ? 'Int16' : 'Int8'
+  return {
+    sql: `CAST(CASE CAST(${sql} AS VARCHAR) ${cases.join(' ')} END AS ${sqlTypes[number]})`,
+    type: isNullable(type) ? nullable(number) : number,
+  }
+}
+
 /** The common type of values in one column, array or CASE; `?` when it is not certain. */
 export function superType(types: readonly string[]): string {
   const known = [...new Set(types.filter((type) => type !== 'Nullable(Nothing)'))]
   const hasNull = known.length > 0 && types.some(isNullable)
   const plain = [...new Set(known.map(withoutNull))]
+  if (plain.length > 1 && plain.some((type) => zoneOf(type) !== null || isEnum(type)))
+    throw new SqlProblem('NOT_IMPLEMENTED', `values of ${plain.join(' and ')} in one column`)
   const common = plain.length === 1 ? plain[0]! : numberType(plain)
   if (types.length > 0 && known.length === 0) return 'Nullable(Nothing)'
   return hasNull ? nullable(common) : common
@@ -131,8 +174,13 @@ export function duckdbTypeOf(type: string): string | null {
     }
     case 'FixedString':
       return 'VARCHAR'
+    case 'Enum8':
+    case 'Enum16': {
+      const names = [...enumValues(type).keys()]
+      return names.length === 0 ? null : `ENUM(${names.map(duckdbString).join(', ')})`
+    }
     case 'DateTime':
-      return /^'(UTC|Etc\/UTC|GMT)'$/.test(inner) ? 'TIMESTAMP_S' : null
+      return 'TIMESTAMP_S'
     case 'DateTime64':
       return /^\d$/.test(parts[0] ?? '3') ? timeType(Number(parts[0] ?? 3)) : null
     case 'Decimal':
@@ -171,9 +219,10 @@ export function defaultSql(type: string): string | null {
   const sql = duckdbTypeOf(type)
   if (sql === null) return null
   if (isText(type)) return "''"
+  if (isEnum(type)) return `CAST(${duckdbString([...enumValues(type).keys()][0] ?? '')} AS ${sql})`
   if (type.startsWith('Array(')) return `CAST([] AS ${sql})`
   if (type.startsWith('Map(')) return `CAST(MAP {} AS ${sql})`
-  const text = isTime(type)
+  const text = type.startsWith('Date')
     ? '1970-01-01'
     : type === 'UUID'
       ? '00000000-0000-0000-0000-000000000000'

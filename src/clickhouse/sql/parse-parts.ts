@@ -43,7 +43,9 @@ function typeArgument(p: Parser): string {
   if (p.kindAt() === 'number') return p.next()
   if (p.kindAt() === 'string') {
     const text = p.next()
-    return p.take('=') ? `${text} = ${p.next()}` : text
+    if (!p.take('=')) return text
+    const minus = p.take('-') ? '-' : ''
+    return `${text} = ${minus}${p.next()}`
   }
   const first = parseTypeName(p)
   return p.kindAt() === 'word' ? `${first} ${parseTypeName(p)}` : first

@@ -1,5 +1,5 @@
 // Parses ClickHouse type names, as in `{name:Type}`. Thread: any (pure).
-import { unescaped } from './quoting.ts'
+import { clickhouseString, unescaped } from './quoting.ts'
 
 export type ScalarName =
   | 'integer'
@@ -149,7 +149,12 @@ function enumOf(name: string, args: readonly string[]): Scalar | null {
     next = form?.[2] === undefined ? next : Number(form[2])
     values.set(text, String(next++))
   }
-  return { kind: 'enum', name: `${name}(${args.join(', ')})`, values }
+  const sorted = [...values].sort(([, a], [, b]) => Number(a) - Number(b))
+  const isWide = sorted.some(([, number]) => Number(number) < -128 || Number(number) > 127)
+  if (isWide && name === 'Enum8') return null
+  const list = sorted.map(([text, number]) => `${clickhouseString(text)} = ${number}`).join(', ')
+  const plain = name === 'Enum' ? `Enum${isWide ? 16 : 8}` : name
+  return { kind: 'enum', name: `${plain}(${list})`, values: new Map(sorted) }
 }
 
 const decimalDigits = new Map([

@@ -19,6 +19,7 @@ import type { TreeRules } from '../../../clickhouse/duckdb/syntax-tree.ts'
 import { sqlTypes } from '../../../clickhouse/duckdb/types.ts'
 import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
 import { type Database, type TableName, tableNames } from '../tables.ts'
+import { base58Names, registerBase58 } from './base58-functions.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import { schemaOf } from './schemas.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
@@ -68,7 +69,11 @@ export class QueryDatabase {
     const names = new Set<string>(tableNames)
     this.rules = {
       tables: { '': names, chain: names, ...systemNames },
-      macros: new Set([...macros.map(({ name }) => name.toLowerCase()), ...ownMacroNames]),
+      macros: new Set([
+        ...macros.map(({ name }) => name.toLowerCase()),
+        ...ownMacroNames,
+        ...base58Names,
+      ]),
       reserved,
     }
   }
@@ -84,6 +89,7 @@ export class QueryDatabase {
     )
     const reserved = new Set(found.getRows().map(([name]) => String(name)))
     await connection.run([...macros.map(({ sql }) => sql), ...renderingMacros].join(';\n'))
+    registerBase58(connection)
     await connection.run(systemSql())
     await connection.run("CALL enable_logging('Metrics')")
     for (const setting of settings(options)) await connection.run(`SET ${setting}`)
