@@ -47,12 +47,12 @@ function named(expr: Expr, columnOf: NameOf): string {
   return `${plain}${suffix}${parameters}(${all})${window}`
 }
 
-function numberName(text: string, type: string): string {
+export function numberName(text: string, type: string): string {
   if (type !== 'Float64' || /[^\d-]/.test(text)) return text
   return `${text}.`
 }
 
-export function windowName({ base, partition, order, frame }: Window): string {
+function windowName({ base, partition, order, frame }: Window): string {
   const parts = base === null ? [] : [base]
   if (partition.length > 0)
     parts.push(`PARTITION BY ${partition.map((one) => columnName(one)).join(', ')}`)
@@ -67,7 +67,7 @@ export function windowName({ base, partition, order, frame }: Window): string {
   return `(${parts.join(' ')})`
 }
 
-export function orderName({ by, isDescending, nulls }: Order): string {
+function orderName({ by, isDescending, nulls }: Order): string {
   const placed = nulls === null ? '' : ` NULLS ${nulls}`
   return `${columnName(by)} ${isDescending ? 'DESC' : 'ASC'}${placed}`
 }

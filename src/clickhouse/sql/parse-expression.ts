@@ -192,7 +192,7 @@ function parameter(p: Parser): Expr {
 
 /** A subquery, a lambda, a tuple, or an expression in parentheses. */
 function parenthesis(p: Parser, at: number): Expr {
-  if (p.sees('SELECT') || p.sees('WITH') || (p.sees('(') && isSubquery(p))) {
+  if (!p.sees('FROM') && p.seesQuery()) {
     const query = p.query()
     p.expect(')')
     return p.subquery(at, query)
@@ -210,12 +210,6 @@ function parenthesis(p: Parser, at: number): Expr {
   if (isTuple) return p.call('tuple', items, at)
   p.chain = null
   return items[0]!
-}
-
-function isSubquery(p: Parser): boolean {
-  let ahead = 0
-  while (p.peek(ahead) === '(') ahead++
-  return p.peek(ahead) === 'SELECT' || p.peek(ahead) === 'WITH'
 }
 
 function lambdaOr(p: Parser, items: readonly Expr[], at: number): Expr {

@@ -93,9 +93,7 @@ function nameAt(p: Parser): string | Parameter {
 function parenthesis(p: Parser): From {
   const { at } = p
   p.expect('(')
-  let ahead = 0
-  while (p.peek(ahead) === '(') ahead++
-  if (!['SELECT', 'WITH', 'FROM'].includes(p.peek(ahead))) {
+  if (!p.seesQuery()) {
     const inner = p.deeper(() => parseFrom(p))
     p.expect(')')
     return inner

@@ -40,6 +40,8 @@ export class Parser {
   readonly #tokens: readonly Token[]
   /** Upper-case words and symbols by token, computed once. */
   readonly #marks: readonly string[]
+  /** Where each opening bracket closes. */
+  readonly #closing = new Map<number, number>()
   #at = 0
   #depth = 0
   parameters = 0
@@ -104,6 +106,16 @@ export class Parser {
 
   kindAt(ahead = 0): Token['kind'] | 'end' {
     return this.#tokens[this.#at + ahead]?.kind ?? 'end'
+  }
+
+  /** `SELECT …`, `(SELECT …)`, `(SELECT …) UNION ALL …`; not `(SELECT …) + 1`. */
+  seesQuery(): boolean {
+    let ahead = 0
+    for (; this.peek(ahead) === '('; ahead++) {
+      const after = this.#marks[(this.#closing.get(this.#at + ahead) ?? 0) + 1] ?? ''
+      if (![')', 'UNION', 'INTERSECT', 'EXCEPT'].includes(after)) return false
+    }
+    return ['SELECT', 'WITH', 'FROM'].includes(this.peek(ahead))
   }
 
   /** True when these words or symbols follow. */
@@ -223,6 +235,7 @@ export class Parser {
       else if (closing[mark] !== undefined) {
         const begin = open.pop()
         if (begin === undefined || this.#marks[begin] !== closing[mark]) refuse(begin ?? at)
+        else this.#closing.set(begin, at)
       }
     }
     if (open.length > 0) refuse(open[0]!)
