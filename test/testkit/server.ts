@@ -10,7 +10,7 @@ import { root } from './tree.ts'
 import { until } from './until.ts'
 
 const main = join(root, 'dist', 'src', 'main.js')
-export const startDeadlineMs = 30_000
+export const startDeadlineMs = 45_000
 const stopDeadlineMs = 20_000
 
 export interface Door {
@@ -96,9 +96,9 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     },
     'the doors to open',
     startDeadlineMs,
-  ).catch((error) => {
+  ).catch((error: Error) => {
     child.kill('SIGKILL')
-    throw error
+    throw new Error(`${error.message}; ${output.err.trim().split('\n').join(' | ')}`)
   })
   const doors = JSON.parse(readFileSync(doorsFile, 'utf8')) as Record<string, Door>
   const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(output.out)?.[1] ?? ''
