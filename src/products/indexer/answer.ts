@@ -7,8 +7,8 @@
 // Most results end while they are buffered, so that their errors get an error status.
 import { randomBytes } from 'node:crypto'
 import { exception, exceptionText, type QueryError } from '../../clickhouse/exceptions.ts'
+import { withReturn } from '../../transport/content-encoding.ts'
 import { type Head, Reply } from '../../transport/reply.ts'
-import { withReturn } from './encoding.ts'
 import type { QueryResult, QueryTotals } from './engine.ts'
 
 export interface AnswerShape {

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import { Pool } from 'undici'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { QueryError } from '../../../clickhouse/exceptions.ts'
-import { readException } from './server-exception.ts'
+import { readException } from '../../../clickhouse/server/server-exception.ts'
 
 const keepAliveMs = 8_000
 const connectMs = 5_000

@@ -12,17 +12,26 @@
 // counts as one of a table. The text for the server is rebuilt by rebuild.ts.
 
 import { type Checked, checked, type ExceptionName, fail } from '../../../clickhouse/exceptions.ts'
+import {
+  forbiddenFunctions,
+  forbiddenPrefixes,
+  harmlessTableFunctions,
+} from '../../../clickhouse/server/forbidden.ts'
+import {
+  type Edit,
+  isForeignSymbol,
+  rebuilt,
+  writtenToken,
+} from '../../../clickhouse/server/rebuild.ts'
+import { type TablePosition, tablePositions } from '../../../clickhouse/server/table-positions.ts'
 import { lex, symbolOf, type Token, wordOf } from '../../../clickhouse/sql/lexer.ts'
 import { clickhouseString, nameOf } from '../../../clickhouse/sql/quoting.ts'
 import { lexProblem } from '../../../clickhouse/sql/reading.ts'
 import { scopeText } from '../../../clickhouse/sql/scope-text.ts'
 import { databaseOf, systemRows, type VisibleTable, visibleTable } from '../catalogue.ts'
 import { type Database, type TableName, tableNames, tables } from '../tables.ts'
-import { forbiddenFunctions, forbiddenPrefixes, harmlessTableFunctions } from './forbidden.ts'
-import { type Edit, isForeignSymbol, rebuilt, writtenToken } from './rebuild.ts'
 import { hiddenTables, isShownAsStored, storedName, visibleSql } from './schema.ts'
 import type { ServerFacts } from './server-facts.ts'
-import { type TablePosition, tablePositions } from './table-positions.ts'
 
 export interface Caller {
   readonly subscription: string

@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream'
 import type { QueryError } from '../../../clickhouse/exceptions.ts'
 import { type Format, isTextFormat } from '../../../clickhouse/formats/formats.ts'
-import { trailingException } from './server-exception.ts'
+import { trailingException } from '../../../clickhouse/server/server-exception.ts'
 
 /** Longer than the text of an exception, including the query that it may quote. */
 const keptBytes = 16 * 1024

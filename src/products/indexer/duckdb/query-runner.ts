@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { DuckDBDataChunk } from '@duckdb/node-api'
 import { messageOf } from '../../../base/errors.ts'
 import { binaryPieces } from '../../../clickhouse/duckdb/binary.ts'
+import { engineError } from '../../../clickhouse/duckdb/engine-error.ts'
 import { type Gated, passGate } from '../../../clickhouse/duckdb/gate.ts'
 import {
   cellsSql,
@@ -35,7 +36,6 @@ import {
 } from '../../../clickhouse/formats/formats.ts'
 import { type CellMode, jsonCell, layoutOf } from '../../../clickhouse/formats/layouts.ts'
 import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
-import { engineError } from './engine-error.ts'
 import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
 import { type ByteSink, ResultCut, ResultWriter, sendFile } from './result-writer.ts'

@@ -3,11 +3,11 @@
 // Strings are encoded as in getBlock: base58 for keys, signatures and instruction data.
 import { encodeBase58 } from '../../../solana/base58.ts'
 import { keyText } from '../../../solana/key-text.ts'
+import { type InstructionFacts, TransactionFacts } from '../../../solana/transaction-facts.ts'
 import { errText } from '../../../solana/ui-meta.ts'
 import { type SlotParcel, unpackAccounts } from '../parcels.ts'
 import type { RowBatches } from './batches.ts'
 import { tokenTransfer } from './token-transfer.ts'
-import { type InstructionFacts, TransactionFacts } from './transaction-facts.ts'
 
 export function addSlotRows(parcel: SlotParcel, rows: RowBatches): void {
   const { slot, blockTime, block } = parcel

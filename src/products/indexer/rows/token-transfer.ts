@@ -6,7 +6,7 @@
 //   26, 1  transferCheckedWithFee  the same (Token-2022)                 amount, decimals, fee
 import { keyText } from '../../../solana/key-text.ts'
 import { programs } from '../../../solana/programs.ts'
-import type { InstructionFacts, TransactionFacts } from './transaction-facts.ts'
+import type { InstructionFacts, TransactionFacts } from '../../../solana/transaction-facts.ts'
 
 const token = keyText(programs.token)
 const token2022 = keyText(programs.token2022)

@@ -2,9 +2,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { boundsProblem } from '../../../../src/clickhouse/duckdb/bounds.ts'
+import { engineError } from '../../../../src/clickhouse/duckdb/engine-error.ts'
 import { literal, statementText } from '../../../../src/clickhouse/duckdb/literal.ts'
 import { checkTree } from '../../../../src/clickhouse/duckdb/syntax-tree.ts'
-import { engineError } from '../../../../src/products/indexer/duckdb/engine-error.ts'
 import { parseSnapshot } from '../../../../src/products/indexer/duckdb/store-files.ts'
 
 const constant = (value: unknown, id = 'INTEGER') => ({

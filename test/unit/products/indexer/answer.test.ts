@@ -1,8 +1,8 @@
 // Streamed answers that nobody reads: the query behind them is stopped and released.
 import { describe, expect, test } from 'vitest'
 import { type AnswerShape, answerWith } from '../../../../src/products/indexer/answer.ts'
-import { codingOf, encoded } from '../../../../src/products/indexer/encoding.ts'
 import type { QueryResult } from '../../../../src/products/indexer/engine.ts'
+import { codingOf, encoded } from '../../../../src/transport/content-encoding.ts'
 import { Head, Reply } from '../../../../src/transport/reply.ts'
 import { until } from '../../../testkit/until.ts'
 

@@ -1,6 +1,6 @@
 // Maps DuckDB errors to ClickHouse error codes. Thread: main of a query process. Pure.
 // Removes internals from messages: paths, catalogs, traces of the engine.
-import type { QueryError } from '../../../clickhouse/exceptions.ts'
+import type { QueryError } from '../exceptions.ts'
 
 interface DuckdbError {
   readonly exception_type: string

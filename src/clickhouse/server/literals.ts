@@ -1,8 +1,8 @@
 // Inserts parameter values into a query as literals of their types. Thread: any (pure).
 // Servers before 19.14 do not support parameters, so all versions get literals. The values were
 // validated by sql/; they are quoted here so that nothing in them can be read as SQL.
-import { clickhouseString } from '../../../clickhouse/sql/quoting.ts'
-import type { Statement, TypedValue } from '../../../clickhouse/sql/statement.ts'
+import { clickhouseString } from '../sql/quoting.ts'
+import type { Statement, TypedValue } from '../sql/statement.ts'
 
 /** The statement with its values as one string. `hasBool`: the server has the type. */
 export function withLiterals({ texts, values }: Statement, hasBool: boolean): string {

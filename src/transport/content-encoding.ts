@@ -11,8 +11,8 @@ import {
   deflate,
   gzip,
 } from 'node:zlib'
-import { compressZstd } from '../../base/zstd.ts'
-import { Reply } from '../../transport/reply.ts'
+import { compressZstd } from '../base/zstd.ts'
+import { Reply } from './reply.ts'
 
 /** The fastest levels, because this runs in the main process. */
 const level = { level: 1 }

@@ -3,9 +3,9 @@
 // Bytes are read in place, without views. Invalid bytes give empty facts and never throw. Field
 // numbers are those of proto/solana-storage.proto.
 
-import { ProtoReader } from '../../../base/proto-reader.ts'
-import { encodeBase58 } from '../../../solana/base58.ts'
-import { keyTextIn } from '../../../solana/key-text.ts'
+import { ProtoReader } from '../base/proto-reader.ts'
+import { encodeBase58 } from './base58.ts'
+import { keyTextIn } from './key-text.ts'
 
 /** Value of `inner_ix` for a top-level instruction. */
 const topLevel = -1

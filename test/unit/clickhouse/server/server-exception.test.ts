@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import {
   readException,
   trailingException,
-} from '../../../../../src/products/indexer/clickhouse/server-exception.ts'
+} from '../../../../src/clickhouse/server/server-exception.ts'
 
 describe('exceptions of a ClickHouse server', () => {
   test('are parsed in the forms of old and new servers', () => {

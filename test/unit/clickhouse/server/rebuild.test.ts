@@ -1,16 +1,16 @@
 // The text sent to a ClickHouse server is rebuilt from tokens and lexes to the same tokens.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { lex } from '../../../../../src/clickhouse/sql/lexer.ts'
+import { rebuilt } from '../../../../src/clickhouse/server/rebuild.ts'
+import { lex } from '../../../../src/clickhouse/sql/lexer.ts'
 import {
   clickhouseName,
   clickhouseString,
   nameOf,
   readQuoted,
-} from '../../../../../src/clickhouse/sql/quoting.ts'
-import { lexProblem } from '../../../../../src/clickhouse/sql/reading.ts'
-import { admit } from '../../../../../src/products/indexer/clickhouse/gate.ts'
-import { rebuilt } from '../../../../../src/products/indexer/clickhouse/rebuild.ts'
+} from '../../../../src/clickhouse/sql/quoting.ts'
+import { lexProblem } from '../../../../src/clickhouse/sql/reading.ts'
+import { admit } from '../../../../src/products/indexer/clickhouse/gate.ts'
 
 /** Null: refused. */
 function rebuild(text: string): string | null {

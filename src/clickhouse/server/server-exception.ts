@@ -2,7 +2,7 @@
 //   old   Code: 62, e.displayText() = DB::Exception: Sentence, e.what() = DB::Exception
 //   new   Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR) (version 25.8.1.1 (official build))
 // Messages for customers contain no host, address, path, user, database or query id of the server.
-import { codeOf, exception, type QueryError } from '../../../clickhouse/exceptions.ts'
+import { codeOf, exception, type QueryError } from '../exceptions.ts'
 
 const messageCharsMax = 1_000
 const head = /Code: (\d+)(?:\.|, e\.displayText\(\) =) DB::(?:Net)?Exception: /

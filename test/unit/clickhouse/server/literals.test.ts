@@ -1,9 +1,9 @@
 // Parameters as literals: whatever a value contains, it stays one literal.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { lex } from '../../../../../src/clickhouse/sql/lexer.ts'
-import { clickhouseString } from '../../../../../src/clickhouse/sql/quoting.ts'
-import { literal, withLiterals } from '../../../../../src/products/indexer/clickhouse/literals.ts'
+import { literal, withLiterals } from '../../../../src/clickhouse/server/literals.ts'
+import { lex } from '../../../../src/clickhouse/sql/lexer.ts'
+import { clickhouseString } from '../../../../src/clickhouse/sql/quoting.ts'
 
 describe('literals', () => {
   test('are one string token whatever the text', () => {

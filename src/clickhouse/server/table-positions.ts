@@ -4,8 +4,8 @@
 //
 //   WITH t AS (SELECT …) SELECT … FROM t     t is a table after its definition and in subqueries
 //   WITH (1, 2) AS ids SELECT … IN ids       ids is a set in this SELECT only, and never a table
-import { symbolOf, type Token, wordOf } from '../../../clickhouse/sql/lexer.ts'
-import { nameOf } from '../../../clickhouse/sql/quoting.ts'
+import { symbolOf, type Token, wordOf } from '../sql/lexer.ts'
+import { nameOf } from '../sql/quoting.ts'
 
 export interface TablePosition {
   /** Index of the first token of the name. */
