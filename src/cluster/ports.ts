@@ -87,6 +87,8 @@ export interface Digests {
   send(digests: readonly Uint8Array[]): Promise<readonly Uint8Array[]>
   /** At most `max` batches after that number, in order. */
   after(number: number, max: number): Promise<readonly DigestBatch[]>
+  /** Calls `onNotify` when there may be a new batch; a notification may be lost. */
+  listen(onNotify: () => void): () => void
 }
 
 /** What the TPU Sender knows of transactions that other gateways sent. No request waits for it. */

@@ -3,13 +3,16 @@
 // then be sent by several gateways, and the chain deduplicates it.
 //
 //   publish ─► outbox ─ 5 ms ─► send ─► sent first by another gateway?
-//              every 12 ms: after(position) ─► learn
+//              notification: after(position) ─► learn
 import { isFault } from '../base/errors.ts'
 import type { Digests, SentElsewhere } from './ports.ts'
 
 /** A digest waits this long for others of its batch. */
 const sendMs = 5
-const readMs = 12
+/** A read waits this long for further notifications. */
+const readMs = 4
+/** A notification may be lost. */
+const pollMs = 250
 /** Digests of one batch. */
 const batchMax = 2_000
 /** Digests that wait to be published; more are not published. */
@@ -39,6 +42,8 @@ export class SentDigests implements SentElsewhere {
   #reading: Promise<void> | null = null
   #sendTimer: NodeJS.Timeout | null = null
   #readTimer: NodeJS.Timeout | null = null
+  #pollTimer: NodeJS.Timeout | null = null
+  #unlisten: () => void = () => {}
   readonly #stats = { published: 0, learned: 0, late: 0, dropped: 0, failures: 0 }
 
   constructor(digests: Digests) {
@@ -71,12 +76,16 @@ export class SentDigests implements SentElsewhere {
   }
 
   start(): void {
-    this.#readTimer = setInterval(() => void this.read(), readMs)
+    this.#unlisten = this.#digests.listen(() => this.#readSoon())
+    this.#pollTimer = setInterval(() => this.#readSoon(), pollMs)
+    void this.read()
   }
 
   /** Publishes the rest, as far as PostgreSQL answers at once. */
   async stop(): Promise<void> {
-    if (this.#readTimer !== null) clearInterval(this.#readTimer)
+    this.#unlisten()
+    if (this.#pollTimer !== null) clearInterval(this.#pollTimer)
+    if (this.#readTimer !== null) clearTimeout(this.#readTimer)
     await this.send()
     await this.send()
     await this.#reading
@@ -99,6 +108,15 @@ export class SentDigests implements SentElsewhere {
       this.#reading = null
     })
     return this.#reading
+  }
+
+  /** Reads after what runs, so that nothing published before now is missed. */
+  #readSoon(): void {
+    this.#readTimer ??= setTimeout(async () => {
+      await this.#reading
+      this.#readTimer = null
+      await this.read()
+    }, readMs)
   }
 
   async #exchange(work: () => Promise<void>): Promise<void> {

@@ -5,7 +5,7 @@
 // a lock until they are committed: a reader that saw a number sees no smaller one later. After a
 // failover to a server whose clock is behind, nothing is learned until it has caught up.
 import type { DigestBatch, Digests } from '../ports.ts'
-import type { Queries } from './client.ts'
+import type { Connection } from './client.ts'
 
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_404
@@ -33,6 +33,7 @@ BEGIN
   DELETE FROM sent_digests WHERE number < v_now - p_kept_ms::int8 * 1000;
   INSERT INTO sent_digests SELECT given, v_number, p_session FROM unnest(p_digests) AS given
     ON CONFLICT DO NOTHING;
+  PERFORM pg_notify('digests', '');
   RETURN QUERY SELECT s.digest FROM sent_digests s
     WHERE s.digest = ANY(p_digests) AND s.session <> p_session;
 END $$;`
@@ -44,12 +45,16 @@ interface Row {
 }
 
 export class PostgresDigests implements Digests {
-  readonly #connection: Queries
+  readonly #connection: Pick<Connection, 'query' | 'listen'>
   readonly #session: string
   readonly #keptMs: number
 
   /** Rows are removed after `keptMs`. */
-  constructor(connection: Queries, session: string, keptMs = keptMsUsual) {
+  constructor(
+    connection: Pick<Connection, 'query' | 'listen'>,
+    session: string,
+    keptMs = keptMsUsual,
+  ) {
     this.#connection = connection
     this.#session = session
     this.#keptMs = keptMs
@@ -61,6 +66,10 @@ export class PostgresDigests implements Digests {
       [this.#session, digests, this.#keptMs],
     )
     return rows.map(({ digest }) => digest)
+  }
+
+  listen(onNotify: () => void): () => void {
+    return this.#connection.listen('digests', onNotify)
   }
 
   async after(number: number, max: number): Promise<readonly DigestBatch[]> {

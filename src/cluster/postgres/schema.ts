@@ -15,7 +15,7 @@ import { usageSql } from './usage.ts'
 /** Raised by a change that an older version cannot work with. */
 const formatHere = 1
 /** Raised by every change of `parts`. */
-const versionHere = 6
+const versionHere = 7
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_403
 

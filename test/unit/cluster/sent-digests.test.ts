@@ -3,10 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { Fault } from '../../../src/base/errors.ts'
 import type { DigestBatch, Digests } from '../../../src/cluster/ports.ts'
 import { outboxMax, SentDigests } from '../../../src/cluster/sent-digests.ts'
+import { until } from '../../testkit/until.ts'
 
 class Memory {
   readonly batches: { readonly owner: string; readonly digests: readonly Uint8Array[] }[] = []
   readonly owners = new Map<string, string>()
+  readonly listeners = new Set<() => void>()
   isAway = false
   reads = 0
 
@@ -15,6 +17,7 @@ class Memory {
       send: async (digests) => {
         if (this.isAway) throw new Fault('cluster', 'away', { retryable: true })
         this.batches.push({ owner, digests })
+        for (const listener of this.listeners) listener()
         for (const one of digests) if (!this.owners.has(hex(one))) this.owners.set(hex(one), owner)
         return digests.filter((one) => this.owners.get(hex(one)) !== owner)
       },
@@ -25,6 +28,10 @@ class Memory {
           return { number: at + 1, ageMs: 4, digests: isOwn ? [] : batch.digests }
         })
         return news.slice(number, number + max)
+      },
+      listen: (onNotify) => {
+        this.listeners.add(onNotify)
+        return () => this.listeners.delete(onNotify)
       },
     }
   }
@@ -71,6 +78,20 @@ describe('digests of sent transactions', () => {
     await b.sent.read()
     expect(b.learned).toEqual(Array.from({ length: 250 }, (_, at) => digest(at)))
     expect(memory.reads).toBe(4)
+  })
+
+  it('are read on each notification, and not between them', async () => {
+    const { memory, a, b } = stage()
+    b.sent.start()
+    await until(() => memory.reads === 1, 'the first read')
+    for (const at of [1, 2, 3]) {
+      await a.sent.publish(digest(at))
+      await until(() => b.learned.length === at, 'the digest')
+    }
+    // One per notification, and those of a poll.
+    expect(memory.reads).toBeLessThan(20)
+    await b.sent.stop()
+    expect(memory.listeners.size).toBe(0)
   })
 
   it('have an age when they are learned; those from before the start have none', async () => {
