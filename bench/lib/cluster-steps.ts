@@ -127,11 +127,11 @@ export class ClusterSteps {
   /** Until it is committed; `isFollowed`: until another connection has read it. */
   async append(seconds: number, isFollowed: boolean): Promise<Measurement> {
     const [work, reads] = this.#connections as [Connection, Connection]
-    const events = new PostgresEventLog(reads, work, 'bench')
+    const events = new PostgresEventLog(work, 'bench')
     const leases = new PostgresLeases(work, { holder: 'bench', info: 'bench', clock })
     const [lease] = await leases.hold([eventsLease], leaseMs, 1)
-    const follower = isFollowed ? new LogFollower(events) : null
-    // Asked after LISTEN on the same connection: no notification from here on is missed.
+    const follower = isFollowed ? new LogFollower(new PostgresEventLog(reads, 'bench')) : null
+    await follower?.ready()
     let { next } = await events.head()
     const measurement = await timed(seconds, async () => {
       const last = next + frames.length - 1
@@ -154,15 +154,22 @@ export class ClusterSteps {
 /** Reads what was appended at each notification, as a gateway does that follows. */
 class LogFollower {
   readonly stop: () => void
+  readonly #events: PostgresEventLog
   #last = 0
   #done = () => {}
 
   constructor(events: PostgresEventLog) {
+    this.#events = events
     this.stop = events.onNews(async () => {
       const last = this.#last
       const found = await events.after(last - frames.length, frames.length)
       if (found.at(-1)?.seq === last && last === this.#last) this.#done()
     })
+  }
+
+  /** Answered after LISTEN on the same connection: no notification from then on is missed. */
+  async ready(): Promise<void> {
+    await this.#events.head()
   }
 
   /** When the frame of that number was read. */

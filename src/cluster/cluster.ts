@@ -25,7 +25,7 @@ export class Cluster {
   readonly gateway: string
   /** Unique to this process: leases and exchange numbers belong to it. */
   readonly session: string
-  /** Follows: LISTEN, polls, reads. */
+  /** Follows the registry: LISTEN, polls, short reads, so that a half-open one is soon noticed. */
   readonly reading: Connection
   /** Durable changes: registry, usage, heartbeat. */
   readonly writing: Connection
@@ -58,7 +58,7 @@ export class Cluster {
   }
 
   /** A connection of its own; stopped with the cluster. */
-  connect(name: string): Connection {
+  connect(name: string, statementMs?: number): Connection {
     const { clock, log } = this.#deps
     const connection = new Connection({
       url: this.#config.url,
@@ -66,6 +66,7 @@ export class Cluster {
       clock,
       log,
       onConnect: prepareSchema,
+      ...(statementMs !== undefined && { statementMs }),
     }).start()
     this.#connections.push(connection)
     return connection

@@ -22,6 +22,8 @@ export const digestsBound = `${outboxMax} digests`
 const indexTtlMs = 5_000
 /** A start waits this long for the shared event log, then serves without it. */
 const firstReadMs = 5_000
+/** Of one statement of the event log: its lease is over after that. */
+const eventsMs = 2_000
 
 export function openCluster({ config, clock, log }: Context): Cluster {
   const cluster = new Cluster(config.cluster, { clock, log })
@@ -103,10 +105,10 @@ export async function followEvents(
 ): Promise<SharedEvents> {
   // Reason for the assertion: this component is enabled together with the cluster.
   const joined = cluster!
-  const appending = joined.connect('events')
+  const own = joined.connect('events', eventsMs)
   const shared = new SharedEvents(events, {
-    shared: new PostgresEventLog(joined.reading, appending, joined.session),
-    leases: joined.leasesOn(appending),
+    shared: new PostgresEventLog(own, joined.session),
+    leases: joined.leasesOn(own),
     clock,
     log: log.area('cluster'),
   })

@@ -28,7 +28,7 @@ export async function logOf(url: string, holder: string) {
   open.push(connection)
   if (!(await connection.ready(waitMs))) throw new Error(connection.problem())
   const leases = new PostgresLeases(connection, { holder, info: holder, clock: systemClock })
-  return { connection, leases, shared: new PostgresEventLog(connection, connection, holder) }
+  return { connection, leases, shared: new PostgresEventLog(connection, holder) }
 }
 
 export async function eventGateway(url: string, name: string) {

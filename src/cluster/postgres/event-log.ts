@@ -8,7 +8,7 @@
 // has another timeline (or system identifier) than the last append: unless that append waited for a
 // synchronous standby, a new run begins above all numbers, whether a gateway remembers them or not.
 import type { Lease } from '../ports.ts'
-import type { Connection, Queries } from './client.ts'
+import type { Connection } from './client.ts'
 
 /** Name of the lease that appends are fenced by. */
 export const eventsLease = 'events'
@@ -102,25 +102,23 @@ export interface LogFrame {
 }
 
 export class PostgresEventLog {
-  readonly #reading: Connection
-  readonly #appending: Queries
+  readonly #connection: Connection
   readonly #holder: string
 
-  /** Appends go through the connection that renews the lease. */
-  constructor(reading: Connection, appending: Queries, holder: string) {
-    this.#reading = reading
-    this.#appending = appending
+  /** On the connection that renews the lease. */
+  constructor(connection: Connection, holder: string) {
+    this.#connection = connection
     this.#holder = holder
   }
 
   async head(): Promise<LogHead> {
-    const [head] = await this.#reading.poll<LogHead>('SELECT run, next FROM event_head')
+    const [head] = await this.#connection.poll<LogHead>('SELECT run, next FROM event_head')
     return head!
   }
 
   /** At most `max` frames after that number, in order. */
   after(seq: number, max: number): Promise<readonly LogFrame[]> {
-    return this.#reading.query<LogFrame>(
+    return this.#connection.query<LogFrame>(
       'SELECT seq, frame FROM event_frames WHERE seq > $1 ORDER BY seq LIMIT $2',
       [seq, max],
     )
@@ -128,7 +126,7 @@ export class PostgresEventLog {
 
   /** False when the term is over or the number is taken: nothing was appended. */
   async append(lease: Lease, first: number, frames: readonly Uint8Array[]): Promise<boolean> {
-    const [row] = await this.#appending.query<{ done: boolean }>(
+    const [row] = await this.#connection.query<{ done: boolean }>(
       'SELECT append_events($1, $2, $3, $4) AS done',
       [lease.term, this.#holder, first, frames],
     )
@@ -140,10 +138,10 @@ export class PostgresEventLog {
    * lease: whoever has a frame of this run with a higher number has proved it.
    */
   async renumber(run: string, floor: number): Promise<void> {
-    await this.#reading.query('SELECT renumber_events($1, $2)', [run, floor])
+    await this.#connection.query('SELECT renumber_events($1, $2)', [run, floor])
   }
 
   onNews(notify: () => void): () => void {
-    return this.#reading.listen(channel, notify)
+    return this.#connection.listen(channel, notify)
   }
 }
