@@ -22,6 +22,8 @@ const unused: ReadonlySet<string> = new Set([
   'shares',
   'gateways',
   'destinationLeases',
+  'sentDigests',
+  'indexLease',
 ])
 const rows = Object.entries(topology).filter(([name]) => !unused.has(name))
 const ownedNames = (kind: 'thread' | 'process') =>
