@@ -16,10 +16,13 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Credentials, callEveryEndpoint } from '../testkit/every-endpoint.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { isSlice } from '../testkit/slice.ts'
 import { canMount, mountSmallDisk } from '../testkit/small-disk.ts'
 import { until } from '../testkit/until.ts'
 
 const deadlineMs = 120_000
+/** Length of a fault: 16 s; in a slice 6 s, long enough for a write of each file. */
+const faultSlots = isSlice ? 15 : 40
 const servers: Server[] = []
 afterAll(async () => {
   for (const server of servers) await server.dispose()
@@ -273,7 +276,7 @@ async function survive(server: Server, fault: { begin(): void; end(): void }): P
   await until(
     async () => {
       await expectAnswers(server)
-      return (await slotOf(server)) > first + 40
+      return (await slotOf(server)) > first + faultSlots
     },
     'the chain to go on',
     deadlineMs,
