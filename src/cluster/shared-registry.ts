@@ -72,13 +72,20 @@ export class SharedRegistry {
    */
   async join(): Promise<void> {
     const { cluster, store, log } = this.#deps
-    if (!(await this.#isReady())) {
-      const reason = cluster.reading.problem()
-      if (store.cluster() === null)
-        throw new Fault('cluster', `the PostgreSQL of cluster.url does not answer: ${reason}`)
-      log.area('cluster').warn('PostgreSQL is away: the last known registry is used', { reason })
-      return
+    try {
+      if (await this.#isReady()) return await this.#join()
+    } catch (error) {
+      // Connections may also end between two statements.
+      if (!(error instanceof Fault && error.retryable)) throw error
     }
+    const reason = cluster.reading.problem()
+    if (store.cluster() === null)
+      throw new Fault('cluster', `the PostgreSQL of cluster.url does not answer: ${reason}`)
+    log.area('cluster').warn('PostgreSQL is away: the last known registry is used', { reason })
+  }
+
+  async #join(): Promise<void> {
+    const { store } = this.#deps
     const identity = await this.verbs.identity()
     const joined = store.cluster()
     if (joined !== null && joined !== identity)

@@ -2,7 +2,7 @@
 // way back to an older state.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import type { Outcome } from '../../src/base/errors.ts'
+import { Fault, type Outcome } from '../../src/base/errors.ts'
 import { SharedUsage } from '../../src/cluster/usage.ts'
 import { openStore } from '../../src/subscriptions/store.ts'
 import type { Subscription } from '../../src/subscriptions/subscription.ts'
@@ -116,6 +116,25 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       for (const id of made) expect(ids).toContain(id)
       const labels = store.list().map(({ label }) => label)
       expect(new Set(labels).size).toBe(labels.length)
+    }
+  })
+
+  it('lets a gateway go on from its copy when the connection ends while it joins', async () => {
+    const folder = newFolder()
+    const url = await postgres.database()
+    const first = openGateway(url, 'g', { folder })
+    await first.shared.seed()
+    await first.start()
+    await first.stop()
+    const away = new Fault('cluster', 'PostgreSQL is unavailable: cut', { retryable: true })
+    for (const [options, isKnown] of [[{ folder }, true] as const, [{}, false] as const]) {
+      const gateway = openGateway(url, 'g', options)
+      gateways.push(gateway)
+      await gateway.cluster.reading.ready(waitMs)
+      gateway.cluster.reading.query = () => Promise.reject(away)
+      const joined = gateway.shared.join()
+      if (isKnown) await joined
+      else await expect(joined).rejects.toThrow('does not answer')
     }
   })
 
