@@ -20,6 +20,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { nginxMissing, startNginx } from '../../bench/lib/nginx.ts'
 import { launchBrowser, noBrowser, openPage } from '../testkit/browser.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { isSlice } from '../testkit/slice.ts'
 import { newPayer, sign, transfer } from '../testkit/tipped.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
@@ -255,6 +256,7 @@ describe('the documents', () => {
 function withPorts(text: string, server: Server): string {
   const ports = { rpc: 8899, websocket: 8900, grpc: 10010, tpu: 8901, indexer: 8123, metrics: 8443 }
   let ready = text.replace('npm run bench -- ring', 'npm run --silent bench -- ring --seconds 0.2')
+  if (isSlice) ready = ready.replaceAll('--for 5s', '--for 1s')
   for (const [product, port] of Object.entries(ports))
     ready = ready.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${server.doors[product]?.port}`)
   return ready

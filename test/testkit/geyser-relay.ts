@@ -65,8 +65,9 @@ export class RelayStage {
   /** Until the last of these is known here, too. */
   async caughtUp(updates: readonly SolanaUpdate[]): Promise<void> {
     const last = updates.findLast((update) => update.kind === 'blockMeta')
-    if (last !== undefined)
-      await until(() => (this.road.heads.at(0)?.slot ?? -1) >= last.slot, `slot ${last.slot}`)
+    if (last === undefined) return
+    const isKnown = () => (this.road.heads.at(0)?.slot ?? -1) >= last.slot
+    await until(isKnown, `slot ${last.slot}`, 30_000)
   }
 
   async close(): Promise<void> {

@@ -26,10 +26,10 @@ test('a change that the machine does not let through is reported, and the next o
     }, 'the report')
     await until(() => {
       writeFileSync(file, 'logLevel: error\n')
-      return levels.length > 0
+      // Between its two steps a write leaves an empty file, which is a configuration, too.
+      return levels.includes('error')
     }, 'the next change')
     expect(reasons[0]).toBe('no descriptors')
-    expect(levels[0]).toBe('error')
   } finally {
     unwatch()
   }
