@@ -9,6 +9,7 @@ import { type Server, startServer } from '../testkit/server.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
+import { isFull } from './full.ts'
 import { removeFolders, seed } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 import { Rover } from './rover.ts'
@@ -16,7 +17,6 @@ import { type Standby, startStandby, waitForNobody, waitForStandby } from './sta
 
 const isHere = hasPostgres()
 /** `SLUICE_CLUSTER_FULL=1` runs as many clients and faults as the design demands. */
-const isFull = process.env.SLUICE_CLUSTER_FULL === '1'
 const clients = isFull ? 1_000 : 30
 const fullMs = 300_000
 const silenceMsMax = 5_000

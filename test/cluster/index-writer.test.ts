@@ -17,12 +17,13 @@ import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { Follower } from '../testkit/follower.ts'
 import { type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
+import { isFull } from './full.ts'
 import { newFolder, removeFolders, seed } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const isHere = hasPostgres() && hasClickhouseServer()
 /** `SLUICE_CLUSTER_FULL=1` repeats the faults. */
-const rounds = process.env.SLUICE_CLUSTER_FULL === '1' ? 10 : 1
+const rounds = isFull ? 10 : 1
 const waitMs = 90_000
 const confirmed = 1
 

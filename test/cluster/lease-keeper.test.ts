@@ -8,11 +8,11 @@ import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
+import { isFull } from './full.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const waitMs = 30_000
 /** `SLUICE_CLUSTER_FULL=1`: as many destinations and faults as the design demands. */
-const isFull = process.env.SLUICE_CLUSTER_FULL === '1'
 const names = Array.from({ length: isFull ? 64 : 8 }, (_, index) => `sub_${index}`)
 const faults = isFull ? 12 : 0
 

@@ -10,9 +10,8 @@ import { Shares } from '../../src/cluster/shares.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { LedgerModel } from '../testkit/ledger-model.ts'
 import { until } from '../testkit/until.ts'
+import { isFull } from './full.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
-
-const isFull = process.env.SLUICE_CLUSTER_FULL === '1'
 
 describe.skipIf(!hasPostgres())('the ledger of budgets', () => {
   let postgres: Postgres

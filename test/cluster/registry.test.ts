@@ -11,11 +11,11 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { isSlice } from '../testkit/slice.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
+import { isFull } from './full.ts'
 import { by, type Gateway, known, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 const waitMs = 30_000
-const isFull = process.env.SLUICE_CLUSTER_FULL === '1'
 
 describe.skipIf(!hasPostgres())('the shared registry', () => {
   let postgres: Postgres

@@ -5,12 +5,13 @@ import WebSocket from 'ws'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
+import { isFull } from './full.ts'
 import { by, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const waitMs = 30_000
 /** `SLUICE_CLUSTER_FULL=1` revokes as many tokens as the design demands. */
-const rounds = process.env.SLUICE_CLUSTER_FULL === '1' ? 200 : 3
+const rounds = isFull ? 200 : 3
 /** Only the endpoint that needs no chain. */
 const flags = [
   ...['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map((name) => `--${name}.enabled=false`),
