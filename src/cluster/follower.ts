@@ -108,13 +108,14 @@ export class RegistryFollower {
     if (!isSame(theirs, store.head()) && theirs.seq === store.head().seq)
       throw forked(theirs, 'another entry')
     let hasFollowed = false
-    for (;;) {
-      const entries = await news.after(store.head().seq, entriesMax)
+    // What is changed meanwhile is pulled next: its notification follows.
+    while (store.head().seq < theirs.seq) {
+      const count = Math.min(theirs.seq - store.head().seq, entriesMax)
+      const entries = await news.after(store.head().seq, count)
       if (entries.length === 0) break
       const problem = store.follow(entries)
       if (problem !== null) throw forked(theirs, problem)
       hasFollowed = true
-      if (entries.length < entriesMax) break
     }
     if (hasFollowed) onFollowed?.()
   }

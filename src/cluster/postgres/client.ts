@@ -106,8 +106,8 @@ export class Connection implements Queries {
   }
 
   /** A statement that is answered at once, or the connection is half-open and ends. */
-  poll<Row>(text: string): Promise<Row[]> {
-    return this.#enqueue((client) => this.#ask<Row>(client, text, [], answerMs))
+  poll<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.#enqueue((client) => this.#ask<Row>(client, text, values, answerMs))
   }
 
   /**

@@ -39,6 +39,8 @@ const behind = new Fault('cluster', 'the database is behind and is being healed'
 })
 /** After a lost answer to COMMIT: how long to wait for the connection to ask what happened. */
 const outcomeMs = 5_000
+/** Entries of a read that is answered at once where the connection works. */
+const fewEntries = 50
 
 export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, RegistryNews {
   readonly #reading: Connection
@@ -71,12 +73,12 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
   }
 
   after(seq: number, max: number): Promise<RegistryEntry[]> {
-    return this.#reading.query<RegistryEntry>(
-      `SELECT a.entry, r.record
+    const text = `SELECT a.entry, r.record
        FROM audit a LEFT JOIN records r ON r.seq = a.seq AND r.id = a.entry->>'subject'
-       WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`,
-      [seq, max],
-    )
+       WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`
+    // Few are there at once; a gateway that was away for long may wait for its many.
+    const isShort = max <= fewEntries
+    return this.#reading[isShort ? 'poll' : 'query']<RegistryEntry>(text, [seq, max])
   }
 
   onNews(notify: () => void): () => void {
