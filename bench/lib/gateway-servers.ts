@@ -8,7 +8,7 @@ import { openGateway } from '../../test/cluster/gateway-stage.ts'
 import { type Postgres, startPostgres } from '../../test/cluster/postgres.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Contender } from './bench.ts'
-import { httpLoad } from './http-load.ts'
+import { httpLoad, jsonPost } from './http-load.ts'
 import { ownProcessorSeconds } from './processor-time.ts'
 import { startWholeServer, type WholeServer } from './whole-server.ts'
 
@@ -159,14 +159,7 @@ export function call(
   connections: number,
   seconds: number,
 ) {
-  const lines = [
-    'POST / HTTP/1.1',
-    'host: 127.0.0.1',
-    'content-type: application/json',
-    `x-token: ${token}`,
-    `content-length: ${body.length}`,
-  ]
-  const request = `${lines.join('\r\n')}\r\n\r\n${body}`
+  const request = jsonPost(token, body)
   const port = doors.rpc!.port
   return httpLoad({ host: '127.0.0.1', port, seconds, connections, request, expected })
 }

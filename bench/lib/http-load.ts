@@ -29,6 +29,18 @@ export interface LoadAnswer {
   readonly wrong: number
 }
 
+/** A call of JSON-RPC as it goes over the wire. */
+export function jsonPost(token: string, body: string): string {
+  const lines = [
+    'POST / HTTP/1.1',
+    'host: 127.0.0.1',
+    'content-type: application/json',
+    `x-token: ${token}`,
+    `content-length: ${body.length}`,
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${body}`
+}
+
 export async function httpLoad(load: HttpLoad): Promise<Measurement> {
   const { ops, p50, p99, p999, answers, wrong } = await runLoad(load)
   return {

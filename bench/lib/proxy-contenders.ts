@@ -4,7 +4,7 @@
 
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from './bench.ts'
-import { httpLoad, verifyLoad } from './http-load.ts'
+import { httpLoad, jsonPost, verifyLoad } from './http-load.ts'
 import { type Nginx, nginxMissing, startNginx } from './nginx.ts'
 
 export const ours = 'rpc door: token, budget, parsing, routing'
@@ -115,14 +115,7 @@ function subtract(measured: Measurement, ...without: Measurement[]) {
 function load({ port, token }: Way, { method, connections }: Asking, seconds: number) {
   const params = '["9xQeWvG816bUx9EPjHmaT23yvVM2ZWb########",{"commitment":"confirmed"}]'
   const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
-  const lines = [
-    'POST / HTTP/1.1',
-    'host: 127.0.0.1',
-    'content-type: application/json',
-    `x-token: ${token}`,
-    `content-length: ${body.length}`,
-  ]
-  const request = `${lines.join('\r\n')}\r\n\r\n${body}`
+  const request = jsonPost(token, body)
   const expected = '"slot":348211067}'
   return httpLoad({ host: '127.0.0.1', port, seconds, connections, request, expected })
 }

@@ -4,7 +4,7 @@
 
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
-import { httpLoad, verifyLoad } from '../lib/http-load.ts'
+import { httpLoad, jsonPost, verifyLoad } from '../lib/http-load.ts'
 import { compilerMissing } from '../lib/native.ts'
 import { type Nginx, nginxMissing, startNginx } from '../lib/nginx.ts'
 import type { Started } from './clients/rpc-parts.ts'
@@ -42,17 +42,6 @@ export const bench: Bench = {
   verify: verifyLoad,
 }
 
-function request(token: string, body: string): string {
-  const lines = [
-    'POST / HTTP/1.1',
-    'host: 127.0.0.1',
-    'content-type: application/json',
-    `x-token: ${token}`,
-    `content-length: ${body.length}`,
-  ]
-  return `${lines.join('\r\n')}\r\n\r\n${body}`
-}
-
 function drive(
   host: string,
   { port, token }: Started,
@@ -68,7 +57,7 @@ function drive(
     expected,
     ...(rate === undefined ? {} : { rate }),
   }
-  return httpLoad({ ...load, request: request(token, body) })
+  return httpLoad({ ...load, request: jsonPost(token, body) })
 }
 
 /** Answers per second; by `cpu` per second of processor time that the server used, which other

@@ -4,7 +4,7 @@
 
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Goal, Measurement, RoundContext } from '../lib/bench.ts'
-import { httpLoad, type LoadAnswer, verifyLoad } from '../lib/http-load.ts'
+import { httpLoad, jsonPost, type LoadAnswer, verifyLoad } from '../lib/http-load.ts'
 import type { StartedChain } from './clients/rpc-method-servers.ts'
 import type { SendLoad } from './clients/send-client.ts'
 
@@ -118,14 +118,7 @@ function deployed({ target, token = '' }: RoundContext): Measured | null {
 function read(method: string, started: Measured, seconds: number): Promise<Measurement> {
   const { params, expected } = reads[method]!
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: params(started) })
-  const lines = [
-    'POST / HTTP/1.1',
-    'host: 127.0.0.1',
-    'content-type: application/json',
-    `x-token: ${started.token}`,
-    `content-length: ${body.length}`,
-  ]
-  const request = `${lines.join('\r\n')}\r\n\r\n${body}`
+  const request = jsonPost(started.token, body)
   return httpLoad({
     host: started.host ?? host,
     port: started.port,

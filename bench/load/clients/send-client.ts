@@ -7,7 +7,7 @@ import { decodeKey, encodeBase58 } from '../../../src/solana/base58.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { LatencyHistogram } from '../../lib/histogram.ts'
-import type { LoadAnswer } from '../../lib/http-load.ts'
+import { jsonPost, type LoadAnswer } from '../../lib/http-load.ts'
 
 export interface SendLoad {
   readonly host: string
@@ -106,12 +106,5 @@ async function ask(load: SendLoad, method: string, params: unknown[]): Promise<u
 
 function requestText({ token }: SendLoad, method: string, params: unknown[]): string {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-  const lines = [
-    'POST / HTTP/1.1',
-    'host: 127.0.0.1',
-    'content-type: application/json',
-    `x-token: ${token}`,
-    `content-length: ${body.length}`,
-  ]
-  return `${lines.join('\r\n')}\r\n\r\n${body}`
+  return jsonPost(token, body)
 }
