@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The `sluice` command: words in, exit code out. Thread: main.
+// The `sluice` command: words in, exit code out.
 // `sluice serve` is `npm start`; every other verb works with the server running or stopped.
 import { dispatch } from './commands/dispatch.ts'
 

@@ -1,5 +1,5 @@
 // The topology: every component of the service with its threads, processes, rings, logs, hubs and
-// bounds, what it reads and writes, and how it restarts. Thread: main.
+// bounds, what it reads and writes, and how it restarts.
 // The rows start as soon as what they read has started and stop from the last row to the first;
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
 import type { ComponentTable } from './base/components.ts'

@@ -1,4 +1,4 @@
-// Caches the last executed blocks, for lookup by hash, number or tag. Thread: main.
+// Caches the last executed blocks, for lookup by hash, number or tag.
 // Bounded by count, 128 blocks, and by bytes, because a block of ten
 // thousand transactions keeps megabytes. Eviction is oldest first. Texts have a bound of their own:
 // requests for many of them must not evict blocks.

@@ -1,4 +1,4 @@
-// Builds a block's JSON text lazily in pieces and caches them within a byte bound. Thread: main.
+// Builds a block's JSON text lazily in pieces and caches them within a byte bound.
 // Each piece takes little time, so that a block of ten thousand transactions does not stall the
 // event loop; later requests reuse the cached pieces.
 import { JsonBytes } from './json-bytes.ts'

@@ -1,5 +1,5 @@
 // An executed block in its JSON-RPC form, from its BlockStart, BlockEnd and transaction records.
-// Thread: main. Everything except its number and hashes is built on request.
+// Everything except its number and hashes is built on request.
 import { Fault } from '../base/errors.ts'
 import { blockEnd, blockStart } from '../evm/event-payload.ts'
 import { hexOf, quantityOf } from '../evm/hex.ts'

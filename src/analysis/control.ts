@@ -1,4 +1,4 @@
-// Defines the messages of the control ring: block-level events, gaps, the end. Thread: any.
+// Defines the messages of the control ring: block-level events, gaps, the end.
 // They go from the source thread to the main thread, which sees nothing else of the source, so its
 // work does not grow with the number of transactions.
 //

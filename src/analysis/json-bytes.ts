@@ -1,5 +1,5 @@
 // Writes JSON as ASCII directly into bytes, several times faster than through objects.
-// Thread: any. The buffer is reused: `take` copies out what was written since the last one.
+// The buffer is reused: `take` copies out what was written since the last one.
 import { quantityOf, writeHex } from '../evm/hex.ts'
 
 const startBytes = 64 * 1024

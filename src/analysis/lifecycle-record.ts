@@ -1,5 +1,5 @@
 // Builds the two JSON forms of a block's lifecycle: a move on the stream, a record in REST.
-// Thread: main. Absent values are left out; times are float ms between event timestamps, never
+// Absent values are left out; times are float ms between event timestamps, never
 // below 0 (different threads of the node take them).
 
 export type BlockStage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'

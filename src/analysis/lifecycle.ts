@@ -1,4 +1,4 @@
-// Tracks the stage of each block from proposal to its final stage. Thread: main.
+// Tracks the stage of each block from proposal to its final stage.
 // Stages only move forward; skips are allowed; Verified and Rejected are final. The key is the
 // consensus id, because several proposals may share a number.
 import type { BlockStage, LifecycleMove, LifecycleRecord, Tracked } from './lifecycle-record.ts'

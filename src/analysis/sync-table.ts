@@ -1,4 +1,4 @@
-// Synchronizes the threads of the execution pipeline through words in shared memory. Thread: any.
+// Synchronizes the threads of the execution pipeline through words in shared memory.
 //
 //     0  secret of the hash, 64 bytes                        (main, once)
 //   128  turn: ticket << 1 | current state                   (the worker whose turn it is)

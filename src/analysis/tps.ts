@@ -1,4 +1,4 @@
-// Computes transactions per second over the last 2.5 blocks. Thread: main.
+// Computes transactions per second over the last 2.5 blocks.
 // Limits: TPS window. At a BlockStart: n[-3] + n[-2] + floor(n[-1] / 2) over completed blocks, the
 // newest halved; no clock is read.
 

@@ -1,4 +1,4 @@
-// Declares the subset of WebAssembly that this module uses. Thread: any (types only).
+// Declares the subset of WebAssembly that this module uses.
 // TypeScript declares it only in its DOM library, which is not used here.
 
 declare namespace WebAssembly {

@@ -1,5 +1,4 @@
 // Keeps the accounts that customers read current by the stream: a coherent read-through cache.
-// Thread: main.
 // An account is read once from a node, at confirmed, at a slot that the stream has confirmed or
 // passed. Every later write comes by the stream, which publishes a slot's writes at confirmed as a
 // whole. So the state at a slot is known exactly, from the slot of that read on, as long as every

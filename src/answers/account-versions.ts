@@ -1,4 +1,4 @@
-// The versions of one account by their slots. Thread: any (pure).
+// The versions of one account by their slots.
 import type { AccountState } from '../solana/geyser-content.ts'
 import type { AccountUpdate } from '../solana/updates.ts'
 

@@ -1,5 +1,4 @@
 // Tracks the newest block of a hub's chain at each commitment, as a node's own calls show it.
-// Thread: main.
 // Confirmed and finalized blocks are on one chain. Processed ones may be forks, and a node shows
 // the fork it voted for, which no stream carries: so while the blocks above the confirmed one are
 // not a single line, the processed head is unknown.

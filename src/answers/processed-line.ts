@@ -1,5 +1,4 @@
 // Tracks the complete blocks above the confirmed one, and which of them are one line of parents.
-// Thread: main.
 import type { BlockUpdate } from '../solana/updates.ts'
 
 export interface BlockName {

@@ -1,5 +1,4 @@
 // One confirmed block of the stream: its meta, signatures, errors and transactions.
-// Thread: main.
 // The bytes are copies in memory of the block's own: an update is a view of a batch, most of which
 // are account writes that would be kept with it.
 //

@@ -1,4 +1,4 @@
-// Keeps the confirmed blocks of the last slots with their transactions. Thread: main.
+// Keeps the confirmed blocks of the last slots with their transactions.
 // Only complete blocks: what is found here is exact; what is not found may still exist.
 // Bounded by slots and bytes: the transactions of the oldest block go first, then whole blocks.
 //

@@ -1,4 +1,4 @@
-// Answers calls from what the stream of a set has shown, as a node would. Thread: main.
+// Answers calls from what the stream of a set has shown, as a node would.
 // Synchronous: an answer, or null for a call that a node has to answer. Never an error: a node
 // words its own refusals.
 //

@@ -1,5 +1,4 @@
 // Follows the fee rates of confirmed blocks, as the caches of nodes do, once they were asked for.
-// Thread: main.
 // A node answers until the last blocks are known without a gap: then its own cache has the same.
 import { Commitment } from '../base/commitment.ts'
 import type { SolanaHub } from '../geyser/hub.ts'

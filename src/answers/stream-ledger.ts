@@ -1,4 +1,4 @@
-// The chain of a set as its stream shows it, for the shared RPC methods. Thread: main.
+// The chain of a set as its stream shows it, for the shared RPC methods.
 // What the stream does not know exactly is noted as missing: then the answer that was built with
 // it is not given, and a node is asked.
 import { Commitment } from '../base/commitment.ts'

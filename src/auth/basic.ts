@@ -1,5 +1,5 @@
 // Parses the database credentials of an indexer query: HTTP Basic, or ClickHouse's two headers.
-// Thread: main. Pure: text in, pair out; gate.ts compares digests.
+// Pure: text in, pair out; gate.ts compares digests.
 
 export interface BasicPair {
   readonly user: string

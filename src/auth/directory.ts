@@ -1,4 +1,4 @@
-// Keeps an in-memory index of the active subscriptions, by the digest of their token. Thread: main.
+// Keeps an in-memory index of the active subscriptions, by the digest of their token.
 // Polls the registry's newest change every 250 ms, so that a change made by the operator's
 // command, in another process, takes effect here well within a second.
 // Never goes back: a registry that lacks a change seen before is an older copy, in which revoked

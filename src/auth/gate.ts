@@ -1,4 +1,4 @@
-// Authenticates a request: returns the principal, or null without revealing why. Thread: main.
+// Authenticates a request: returns the principal, or null without revealing why.
 // Every endpoint calls `admit` once per request or handshake. A connection, stream or query that
 // outlives the request takes a `lease`, which closes it when its token is revoked.
 // A known and an unknown token take the same steps: a look-up by text, and the first time one

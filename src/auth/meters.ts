@@ -1,4 +1,4 @@
-// Declares the meters of authentication. Thread: main. Counts are plain numbers, read at scrape
+// Declares the meters of authentication. Counts are plain numbers, read at scrape
 // time: a refused token must not cost more than an accepted one.
 import type { Meters } from '../telemetry/meters.ts'
 import type { Directory } from './directory.ts'

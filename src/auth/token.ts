@@ -1,5 +1,5 @@
 // Finds the token in a request's credentials, by the precedence of each endpoint.
-// Thread: main. Pure: endpoints pass header values in, never a request.
+// Pure: endpoints pass header values in, never a request.
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { BasicPair } from './basic.ts'
 

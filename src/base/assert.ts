@@ -1,4 +1,4 @@
-// Asserts invariants. Thread: any. A broken invariant is our bug: the process must stop, loudly.
+// Asserts invariants. A broken invariant is our bug: the process must stop, loudly.
 
 const BROKEN = 'invariant broken: '
 

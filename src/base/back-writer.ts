@@ -1,4 +1,4 @@
-// Encodes protobuf from its end to its beginning. Thread: any.
+// Encodes protobuf from its end to its beginning.
 // A nested message is prefixed by its length; written backwards, that length is known when it is
 // written, so nothing is measured twice and nothing is moved.
 //

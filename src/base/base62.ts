@@ -1,4 +1,4 @@
-// Base 62 text (0-9, A-Z, a-z): the alphabet of tokens, passwords and checksums. Thread: any. Pure.
+// Base 62 text (0-9, A-Z, a-z): the alphabet of tokens, passwords and checksums.
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const base = alphabet.length

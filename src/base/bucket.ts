@@ -1,4 +1,4 @@
-// Rate limiter with a burst: the generic cell rate algorithm as a leaky bucket. Thread: any. Pure.
+// Rate limiter with a burst: the generic cell rate algorithm as a leaky bucket.
 // In any period of t seconds it admits at most burst + rate x t; property-tested.
 //
 // The state is the debt: what was taken and has not been refilled yet, as of the last take. It is

@@ -1,4 +1,4 @@
-// Parses, formats and matches IP addresses and CIDRs. Thread: any. Pure; never throws.
+// Parses, formats and matches IP addresses and CIDRs. Pure; never throws.
 // An address is four 32-bit words; IPv4 uses the last one. IPv4-mapped IPv6 is read as IPv4, since
 // a dual-stack socket reports an IPv4 peer that way and a rule for 10.0.0.0/8 applies to it too.
 

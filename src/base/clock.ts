@@ -1,4 +1,4 @@
-// Clock interface that is passed in as a dependency, so that a test can stop time. Thread: any.
+// Clock interface that is passed in as a dependency, so that a test can stop time.
 
 export interface Clock {
   /** Wall-clock time, milliseconds since 1970. Only for what people or other machines read. */

@@ -1,5 +1,5 @@
 // The only table from a refusal to HTTP status, gRPC status, JSON-RPC code and WebSocket close
-// code. Thread: any (pure).
+// code.
 import type { RefusalKind } from './errors.ts'
 
 interface Codes {

@@ -1,4 +1,4 @@
-// Solana's commitments, numbered as in geyser: a higher one includes the lower ones. Thread: any.
+// Solana's commitments, numbered as in geyser: a higher one includes the lower ones.
 export const Commitment = { processed: 0, confirmed: 1, finalized: 2 } as const
 export type Commitment = (typeof Commitment)[keyof typeof Commitment]
 

@@ -1,5 +1,5 @@
 // Starts the components of a table, each after those it reads, and stops them in the table's order
-// from the last to the first. Thread: main.
+// from the last to the first.
 // Components that do not depend on each other start at the same time. When one fails to start, the
 // others are stopped, so that nothing stays half open.
 

@@ -1,4 +1,4 @@
-// Parses and formats durations such as `500ms`, `90s`, `30m`, `1h30m`, `7d`. Thread: any. Pure.
+// Parses and formats durations such as `500ms`, `90s`, `30m`, `1h30m`, `7d`.
 
 const unitMs: Readonly<Record<string, number>> = {
   d: 86_400_000,

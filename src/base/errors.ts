@@ -1,5 +1,5 @@
 // The three families of errors: refusals (values), faults (external failures), bugs (assert.ts).
-// Thread: any. `base/codes.ts` alone maps a refusal to a protocol's status.
+// `base/codes.ts` alone maps a refusal to a protocol's status.
 
 export type RefusalKind =
   | 'unauthenticated'

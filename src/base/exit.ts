@@ -1,4 +1,4 @@
-// Exits the process within a bound, whatever its threads do. Thread: main.
+// Exits the process within a bound, whatever its threads do.
 //
 // Node's exit joins every thread of its pool and every worker. LMDB's writer waits there for the
 // JavaScript of its transaction, which never runs again, and native code may block a worker: the

@@ -1,4 +1,4 @@
-// Declares configuration fields: default, unit, bounds and a line of doc. Thread: any.
+// Declares configuration fields: default, unit, bounds and a line of doc.
 // File, environment, flags, --help, docs/CONFIG.md and validation are all derived from these
 // declarations by config/load.ts and config/docs.ts.
 import { exampleOf, formatQuantity, isUnit, parseQuantity } from './units.ts'

@@ -1,5 +1,5 @@
 // Keeps an external failure from ending the process where no caller would catch it: in timers,
-// message handlers and file watches. Thread: any. A bug (assert.ts) still ends it, loudly.
+// message handlers and file watches. A bug (assert.ts) still ends it, loudly.
 import { isBug } from './assert.ts'
 
 /** Wraps `action` so that its faults, also those of its promise, go to `report`. */

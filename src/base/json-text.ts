@@ -1,4 +1,4 @@
-// Writes JSON text with 64-bit integers and embedded ready-made JSON. Thread: any (pure).
+// Writes JSON text with 64-bit integers and embedded ready-made JSON.
 // `JSON.stringify` refuses bigints and cannot embed text that is JSON already; Solana's responses
 // need both: lamports go up to 2^64, and account data must not be encoded twice.
 

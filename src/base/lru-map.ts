@@ -1,4 +1,4 @@
-// A Map that knows which entry was not read longest. Thread: any.
+// A Map that knows which entry was not read longest.
 // The order is a linked list beside the Map. Deleting and setting a Map's key at each read, the
 // usual way, costs by the size of the Map: V8 keeps deleted entries in their hash chain, and at the
 // front where the oldest is looked for, until it rebuilds the table.

@@ -1,4 +1,4 @@
-// Finds the known word nearest to a mistyped one (Damerau-Levenshtein distance). Thread: any.
+// Finds the known word nearest to a mistyped one (Damerau-Levenshtein distance).
 // For error messages about an operator's spelling: configuration keys, verbs, flags, labels.
 
 /** The candidate with the fewest edits from `word`; null when each needs more than `editsMax`. */

@@ -1,4 +1,4 @@
-// Iterates over the fields of a protobuf message. Thread: any (pure).
+// Iterates over the fields of a protobuf message.
 // Bytes that are not a message end the iteration early and never throw; `isBroken` is then true.
 //
 //   const reader = new ProtoReader(bytes)

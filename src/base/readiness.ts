@@ -1,4 +1,4 @@
-// Collects what a gateway needs in order to take new callers, for a load balancer. Thread: main.
+// Collects what a gateway needs in order to take new callers, for a load balancer.
 // Not ready until `begin`, and from `end` on: a server that starts or stops takes none.
 
 export interface ReadyCheck {

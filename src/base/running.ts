@@ -1,4 +1,4 @@
-// Interface of a started component towards the topology. Thread: main.
+// Interface of a started component towards the topology.
 
 export interface EndpointAddress {
   readonly host: string

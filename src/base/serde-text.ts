@@ -1,5 +1,4 @@
 // Words the errors of a validator's deserializer (serde), which clients match on.
-// Thread: any (pure).
 
 const U64_MAX = 2n ** 64n - 1n
 

@@ -1,4 +1,4 @@
-// Long computations in small steps: a generator that yields between units of work. Thread: any.
+// Long computations in small steps: a generator that yields between units of work.
 // An event loop that must not be blocked runs one step per turn; other callers run all at once.
 
 export type Steps<T> = Generator<undefined, T>

@@ -1,4 +1,4 @@
-// Parses and formats quantities with a unit: `16MiB`, `30s`, `250Mbit/s`. Thread: any. Pure.
+// Parses and formats quantities with a unit: `16MiB`, `30s`, `250Mbit/s`.
 // A quantity is stored as a number in its field's unit; this file converts the text forms.
 import { formatDuration, parseDuration } from './duration.ts'
 

@@ -1,4 +1,4 @@
-// Writes protobuf varints: seven bits a byte, the lowest first. Thread: any (pure).
+// Writes protobuf varints: seven bits a byte, the lowest first.
 
 /** Bytes of a whole number from 0 to 2^53. */
 export function varintBytes(value: number): number {

@@ -1,5 +1,5 @@
 // Compresses bytes with zstd, in frames as a streaming encoder writes them, and decompresses
-// within a bound. Thread: any.
+// within a bound.
 // The module is ready once imported: it waits for its WebAssembly to compile.
 //
 //   magic 28 b5 2f fd | descriptor 00 (no content size) | window 58 (2 MiB) | blocks

@@ -1,4 +1,4 @@
-// ClickHouse exceptions: their codes, texts and HTTP statuses. Thread: any (pure).
+// ClickHouse exceptions: their codes, texts and HTTP statuses.
 // The only table from a code to a status. Clients parse code and name from the text, so its form
 // is fixed: `Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR)`.
 

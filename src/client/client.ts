@@ -1,5 +1,5 @@
 // `sluice/client`: metrics stream client that reconnects with back-off and resumes at its cursor.
-// Browsers and Node; no dependencies. Thread: any.
+// Browsers and Node; no dependencies.
 //
 //   const client = new MetricsClient({ url: 'http://127.0.0.1:8443' })
 //   client.on('TPS', (tps) => …)             listeners, or

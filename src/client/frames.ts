@@ -1,5 +1,5 @@
 // Types of the metrics service: stream frames and REST records, with their wire names.
-// Thread: any (types and one pure function). Belongs to `sluice/client`; no dependencies.
+// Belongs to `sluice/client`; no dependencies.
 
 export const kinds = ['TPS', 'ContentionData', 'TopAccesses', 'Lifecycle'] as const
 export type Kind = (typeof kinds)[number]

@@ -1,4 +1,4 @@
-// The connections of this gateway to the PostgreSQL of its cluster. Thread: main.
+// The connections of this gateway to the PostgreSQL of its cluster.
 // No request waits for them: ports keep their last state in memory and exchange it in between.
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'

@@ -1,4 +1,4 @@
-// The `cluster` section of the configuration: what several gateways share. Thread: any.
+// The `cluster` section of the configuration: what several gateways share.
 import { flag, group, integer, text, type Values } from '../base/fields.ts'
 
 export const clusterSection = group('Several gateways as one service.', {

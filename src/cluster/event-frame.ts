@@ -1,4 +1,4 @@
-// A frame of the shared event log as bytes. Thread: main. Pure.
+// A frame of the shared event log as bytes.
 //
 //   {"kind":…,"key":…,"block":…,"at":…,"of":…} \n payload as it is sent to clients
 import type { FrameFacts, FrameKind } from '../stream/encoded.ts'

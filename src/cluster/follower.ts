@@ -1,5 +1,5 @@
 // Keeps this gateway's registry equal to the cluster's: pulls new audit entries with their
-// records, verifies the hash chain and stores them in one LMDB transaction. Thread: main.
+// records, verifies the hash chain and stores them in one LMDB transaction.
 // A notification wakes it, and a poll every 250 ms in case one is lost. Never goes back: a database
 // that lost its newest entries gets them again from here, and one with another entry at the same
 // number is reported and not followed.

@@ -1,5 +1,5 @@
 // Keeps this gateway's fair share of the leases of one kind, each by exactly one gateway.
-// Thread: main. Renews all in one statement twice a second; who cannot renew stops at its own
+// Renews all in one statement twice a second; who cannot renew stops at its own
 // deadline, before the server gives its leases to others.
 //
 //   members ─► live gateways, own rank ─► fair share ─► hold ─► held, deadline

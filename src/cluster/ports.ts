@@ -1,5 +1,4 @@
 // The interfaces of what several gateways share: embedded for one gateway, PostgreSQL for several.
-// Thread: any (types only).
 import type { Outcome } from '../base/errors.ts'
 import type { AuditEntry, AuditHead } from '../subscriptions/audit.ts'
 import type { Registered } from '../subscriptions/subscription.ts'

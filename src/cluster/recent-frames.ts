@@ -1,5 +1,5 @@
 // Keeps the frames that this gateway's own source produced, to append what the shared log lacks
-// after a take-over or a lost answer. Thread: main.
+// after a take-over or a lost answer.
 import type { NewFrame } from '../stream/log.ts'
 import { keyOf } from './event-frame.ts'
 

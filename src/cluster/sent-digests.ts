@@ -1,4 +1,4 @@
-// Exchanges the digests of sent transactions with the other gateways within 20 ms. Thread: main.
+// Exchanges the digests of sent transactions with the other gateways within 20 ms.
 // No request waits for it. Without PostgreSQL nothing is published or learned: a transaction may
 // then be sent by several gateways, and the chain deduplicates it.
 //

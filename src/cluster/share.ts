@@ -1,4 +1,4 @@
-// This gateway's share of one subscription's budget. Thread: main.
+// This gateway's share of one subscription's budget.
 // Between two exchanges it is plain arithmetic: granted credits that refill at a share of the rate.
 // In any period the shares of all gateways together admit at most burst + rate x time, and a few
 // percent of the burst; while PostgreSQL is away each gateway has its last share of the plan.

@@ -1,5 +1,4 @@
 // Follows the shared event log into this gateway's own, and appends to it while holding the lease.
-// Thread: main.
 //
 //   own source ─► append ─► recent ─┬─ lease ─► append_events ─► committed ─┐
 //                                   └─ without it: kept, to take over       ▼

@@ -1,4 +1,4 @@
-// Joins this gateway's registry to its cluster's, for the server and for commands. Thread: main.
+// Joins this gateway's registry to its cluster's, for the server and for commands.
 // A database without a registry, another cluster's data folder and a registry with changes that the
 // cluster does not have are refused with one sentence.
 import type { Clock } from '../base/clock.ts'

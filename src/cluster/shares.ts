@@ -1,5 +1,5 @@
 // Exchanges this gateway's shares of budgets with the ledger, ten times a second in one statement
-// for all subscriptions in use. Thread: main. No request waits for it.
+// for all subscriptions in use. No request waits for it.
 //
 //   spend ─► Share: granted credits, refilled ─► hot ─► settle: spent, wanted ─► new shares
 //   first use ─► advance, and an exchange at once

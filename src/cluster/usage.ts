@@ -1,4 +1,4 @@
-// Sends this gateway's usage to the cluster and learns the cluster's totals. Thread: main.
+// Sends this gateway's usage to the cluster and learns the cluster's totals.
 // Usage waits in memory while PostgreSQL is away, one row per subscription, window and day, and is
 // exact afterwards: a batch whose answer was lost is sent again under its number.
 //

@@ -1,4 +1,4 @@
-// Parses the flags and positionals of a command line. Thread: main. Pure.
+// Parses the flags and positionals of a command line.
 // Usage errors are values whose message names what to write instead.
 import { accept, type Outcome } from '../base/errors.ts'
 import { type ConfigFlag, fieldOfFlag } from '../config/load.ts'

@@ -1,4 +1,4 @@
-// Queries the server that runs on a data folder through its operator socket. Thread: main.
+// Queries the server that runs on a data folder through its operator socket.
 // The folder's lock shows whether there is one: a server that starts or stops has it, too.
 import { resolve } from 'node:path'
 import { askOperator, type OperatorAnswer } from '../transport/operator-socket.ts'

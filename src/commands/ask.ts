@@ -1,4 +1,4 @@
-// Asks for confirmation before an irreversible change. Thread: main.
+// Asks for confirmation before an irreversible change.
 // Only on a terminal: a script is never blocked by a prompt, and --yes skips it.
 import { createInterface } from 'node:readline'
 import { accept, type Outcome, refuse } from '../base/errors.ts'

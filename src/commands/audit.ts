@@ -1,4 +1,4 @@
-// `sluice audit ...`: shows and verifies the audit table. Thread: main.
+// `sluice audit ...`: shows and verifies the audit table.
 import { accept } from '../base/errors.ts'
 import { tableOf } from './output.ts'
 import { notFound, refSpec, withStore } from './registry.ts'

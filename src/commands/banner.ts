@@ -1,5 +1,5 @@
 // Renders what a start prints on stdout: the endpoints, their sources, and on the first start the
-// credentials with one call per product, ready to copy. Thread: main.
+// credentials with one call per product, ready to copy.
 import type { EndpointAddress } from '../base/running.ts'
 import type { Service } from '../topology/service.ts'
 import type { Demo } from './first-start.ts'

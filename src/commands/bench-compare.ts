@@ -1,4 +1,4 @@
-// `sluice bench compare`: two result files side by side, with an exit code for CI. Thread: main.
+// `sluice bench compare`: two result files side by side, with an exit code for CI.
 import { accept } from '../base/errors.ts'
 import { type Change, compareResults, worseThan } from '../loadtest/compare.ts'
 import { parsePercent } from '../loadtest/quantities.ts'

@@ -1,4 +1,4 @@
-// `sluice bench land`: which route lands transactions, how fast and at what cost. Thread: main.
+// `sluice bench land`: which route lands transactions, how fast and at what cost.
 // Spends real lamports on a real cluster: beyond loopback it refuses to run without a limit.
 
 import { isLoopback } from '../base/cidr.ts'

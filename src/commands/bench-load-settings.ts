@@ -1,4 +1,4 @@
-// Parses the flags of `sluice bench load` into the settings of a load. Thread: main.
+// Parses the flags of `sluice bench load` into the settings of a load.
 import { accept, type Outcome } from '../base/errors.ts'
 import { parseCalls } from '../loadtest/calls.ts'
 import { type LoadKind, type LoadSettings, loadKinds } from '../loadtest/load.ts'

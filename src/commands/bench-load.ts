@@ -1,4 +1,4 @@
-// `sluice bench load`: an open-loop load on an endpoint, ours or not. Thread: main.
+// `sluice bench load`: an open-loop load on an endpoint, ours or not.
 import { formatDuration } from '../base/duration.ts'
 import { messageOf, type Outcome, refuse } from '../base/errors.ts'
 import { LiveLine } from '../loadtest/live-line.ts'

@@ -1,5 +1,5 @@
 // What the verbs of `sluice bench` that measure have in common: flags, files, exit code.
-// Thread: main. Exit 0 means: complete, fit, and every condition of --require holds.
+// Exit 0 means: complete, fit, and every condition of --require holds.
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { defaultFolder, type KeepOptions, keepResult } from '../loadtest/keep-result.ts'
 import type { Figure, Result } from '../loadtest/result.ts'

@@ -1,4 +1,4 @@
-// Parses the flags of `sluice bench` that are times. Thread: main.
+// Parses the flags of `sluice bench` that are times.
 import { parseDuration } from '../base/duration.ts'
 import { accept, type Outcome } from '../base/errors.ts'
 import { type Call, flagOf, misuse } from './verb.ts'

@@ -1,4 +1,4 @@
-// Lists the verbs of `sluice bench`. Thread: main.
+// Lists the verbs of `sluice bench`.
 import { benchCompareVerb } from './bench-compare.ts'
 import { benchLandVerb } from './bench-land.ts'
 import { benchLoadVerb } from './bench-load.ts'

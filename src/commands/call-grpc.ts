@@ -1,4 +1,4 @@
-// Calls a gRPC method for `sluice call`: unary, or a stream of updates. Thread: main.
+// Calls a gRPC method for `sluice call`: unary, or a stream of updates.
 // Messages are JSON by the fields of proto/geyser.proto, in camelCase; bytes are base64.
 //
 //   message = 1 byte compressed (0) | 4 bytes length | protobuf

@@ -1,4 +1,4 @@
-// Calls a JSON-RPC method over HTTP for `sluice call`. Thread: main.
+// Calls a JSON-RPC method over HTTP for `sluice call`.
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { type Answer, CallFailure, type Request } from './call-request.ts'

@@ -1,4 +1,4 @@
-// Types of `sluice call`, shared by the verb and its protocols. Thread: main.
+// Types of `sluice call`, shared by the verb and its protocols.
 
 /** One call, ready to be sent. */
 export interface Request {

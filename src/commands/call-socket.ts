@@ -1,5 +1,4 @@
 // Calls a PubSub method over a WebSocket for `sluice call`, and follows a subscription.
-// Thread: main.
 import { NodeSocket } from '../client/node-socket.ts'
 import { answerOf, messageIn, sendHttp } from './call-http.ts'
 import { type Answer, CallFailure, type Request } from './call-request.ts'

@@ -1,4 +1,4 @@
-// `sluice call`: calls a method of an endpoint and prints the answer. Thread: main.
+// `sluice call`: calls a method of an endpoint and prints the answer.
 // A subscription prints its notifications until Ctrl-C, or --count of them.
 import { readFileSync } from 'node:fs'
 import { accept, messageOf, type Outcome, refuse } from '../base/errors.ts'

@@ -1,4 +1,4 @@
-// Finds the verb that a command line starts with. Thread: main. Pure.
+// Finds the verb that a command line starts with.
 // A word may be shortened to a prefix that only one command has. An unknown word is answered with
 // the nearest command only where it is a likely misspelling of it.
 import { accept, type Outcome } from '../base/errors.ts'

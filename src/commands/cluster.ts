@@ -1,4 +1,4 @@
-// `sluice cluster ...`: fills the database of a new cluster and shows its gateways. Thread: main.
+// `sluice cluster ...`: fills the database of a new cluster and shows its gateways.
 import { systemClock } from '../base/clock.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { knownOf } from '../config/known.ts'

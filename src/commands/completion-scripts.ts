@@ -1,4 +1,4 @@
-// Generates the completion scripts of bash, zsh and fish from the verbs. Thread: main. Pure.
+// Generates the completion scripts of bash, zsh and fish from the verbs.
 // Each completes `sluice …` and `npx --no sluice …`.
 import { configFields } from '../config/config.ts'
 import { leaves } from '../config/tree.ts'

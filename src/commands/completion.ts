@@ -1,5 +1,5 @@
 // `sluice completion bash|zsh|fish`: prints a script that completes verbs, flags and words.
-// Thread: main. Generated from the declarations; a script runs the command only for what it cannot
+// Generated from the declarations; a script runs the command only for what it cannot
 // know: `sluice completion labels` asks the registry, `completion contexts` the user's contexts.
 import { accept, type Outcome } from '../base/errors.ts'
 import { loadConfig } from '../config/load.ts'

@@ -1,4 +1,4 @@
-// Reloads the configuration file when it changes, while the server runs. Thread: main.
+// Reloads the configuration file when it changes, while the server runs.
 // The topology applies only what may change without a restart.
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'

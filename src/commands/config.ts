@@ -1,5 +1,4 @@
 // `sluice config ...`: checks, prints and documents the configuration without starting.
-// Thread: main.
 import { access, constants } from 'node:fs/promises'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { configFields, setsWithoutGeyser } from '../config/config.ts'

@@ -1,5 +1,5 @@
 // Keeps contexts: a server and the credentials for it under a name, in the user's home folder.
-// Thread: main. Folder 0700, files 0600; a file that other users can read is refused.
+// Folder 0700, files 0600; a file that other users can read is refused.
 //
 //   ~/.sluice/contexts/<name>.json    one context
 //   ~/.sluice/context                 the name of the one in use

@@ -1,4 +1,4 @@
-// `sluice context ...`: manages servers with their credentials under names. Thread: main.
+// `sluice context ...`: manages servers with their credentials under names.
 // Secrets are stored only on request, in files of their owner alone, and never printed.
 import { resolve } from 'node:path'
 import { accept, type Outcome } from '../base/errors.ts'

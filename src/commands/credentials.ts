@@ -1,5 +1,5 @@
 // Reads the credentials of a client's command: from files, a context, or a prompt on the terminal.
-// Thread: main. Never from a flag's value, which every user of the machine can see in the process
+// Never from a flag's value, which every user of the machine can see in the process
 // list, and from the environment only the name of a file.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'

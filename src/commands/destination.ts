@@ -1,4 +1,4 @@
-// `sluice destination ...`: manages the address a subscription's shreds are sent to. Thread: main.
+// `sluice destination ...`: manages the address a subscription's shreds are sent to.
 // A new address receives only challenges until it is proven by an echo or by `confirm`.
 import { accept, type Outcome } from '../base/errors.ts'
 import type { By, Subscription } from '../subscriptions/subscription.ts'

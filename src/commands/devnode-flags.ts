@@ -1,5 +1,5 @@
 // The flags of `sluice devnode`: those of solana-test-validator with their names, values and file
-// formats, and a few of its own. Thread: main. Pure.
+// formats, and a few of its own.
 import { resolve } from 'node:path'
 import { accept, type Outcome } from '../base/errors.ts'
 import type { GenesisInput } from '../devnode/genesis-input.ts'

@@ -1,4 +1,4 @@
-// `sluice devnode`: a local Solana node for tests, without token and quota. Thread: main.
+// `sluice devnode`: a local Solana node for tests, without token and quota.
 // The node runs in a child process, so that an abort of native code costs a restart, not the node.
 import { join, resolve } from 'node:path'
 import { formatAddress, isLoopback } from '../base/cidr.ts'

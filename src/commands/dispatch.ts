@@ -1,5 +1,4 @@
 // Runs a command line: picks the verb, parses, loads the configuration, runs, prints, exit code.
-// Thread: main.
 import { isBug } from '../base/assert.ts'
 import { messageOf, type Refusal } from '../base/errors.ts'
 import { type Loaded, type LoadRequest, loadConfig } from '../config/load.ts'

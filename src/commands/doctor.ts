@@ -1,4 +1,4 @@
-// `sluice doctor`: checks whether the service can run well on this machine. Thread: main.
+// `sluice doctor`: checks whether the service can run well on this machine.
 // Read-only. Exit 1 when a check fails; each failed check names what to do next.
 import { createSocket } from 'node:dgram'
 import { existsSync } from 'node:fs'

@@ -1,5 +1,5 @@
 // Finds the endpoint that a command calls, and whether a context's credentials belong to it.
-// Thread: main. The folder's lock must show that its server runs: otherwise any process may listen
+// The folder's lock must show that its server runs: otherwise any process may listen
 // on the port, and the command would send it credentials.
 //
 //   --url, else --data, else the context, else the configured data folder

@@ -1,4 +1,4 @@
-// Reads Prometheus text: samples by name, summed over labels. Thread: main. Pure.
+// Reads Prometheus text: samples by name, summed over labels.
 
 interface Sample {
   readonly labels: Readonly<Record<string, string>>

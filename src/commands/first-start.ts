@@ -1,4 +1,4 @@
-// Provisions the subscription `demo` at the first start on an empty registry. Thread: main.
+// Provisions the subscription `demo` at the first start on an empty registry.
 // Only where it gives access to nothing real: every endpoint on loopback, every source embedded.
 // The secrets exist in memory until the banner has printed them, once.
 import { isLoopback } from '../base/cidr.ts'

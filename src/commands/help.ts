@@ -1,5 +1,4 @@
 // Renders the help texts from the declarations of the verbs, within the width of the terminal.
-// Thread: main. Pure.
 import { configFields } from '../config/config.ts'
 import { configHelp } from '../config/docs.ts'
 import { wrapped } from './output.ts'

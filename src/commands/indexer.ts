@@ -1,4 +1,4 @@
-// `sluice indexer rotate`: replaces the database password. Thread: main.
+// `sluice indexer rotate`: replaces the database password.
 import { accept } from '../base/errors.ts'
 import { byOf, reasonFlag, refSpec, withSubscription } from './registry.ts'
 import { secretsText } from './subscription.ts'

@@ -1,4 +1,4 @@
-// Checks the machine for `sluice doctor`: versions, limits, disk, clock, certificate. Thread: main.
+// Checks the machine for `sluice doctor`: versions, limits, disk, clock, certificate.
 // Each check returns what it found and, when that is not good, what to do next.
 import { execFile } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'

@@ -1,4 +1,4 @@
-// `sluice note add`: records events outside the registry (refunds, leaks). Thread: main.
+// `sluice note add`: records events outside the registry (refunds, leaks).
 import { accept } from '../base/errors.ts'
 import { type NoteKind, noteKinds } from '../subscriptions/subscription.ts'
 import { byOf, refSpec, withStore } from './registry.ts'

@@ -1,4 +1,4 @@
-// Prints reports and refusals. Thread: main.
+// Prints reports and refusals.
 // Results go to stdout, everything else to stderr, so that a script can read one and a person both.
 // Text is made safe for a terminal here: control characters of stored values are replaced.
 import type { WriteStream } from 'node:tty'

@@ -1,4 +1,4 @@
-// Reads the version of the running package. Thread: main.
+// Reads the version of the running package.
 import { readFileSync } from 'node:fs'
 
 /** Works from the compiled file and from the source. */

@@ -1,5 +1,5 @@
 // State, rate, errors and lag of every product, from two samples of the server's meters.
-// Thread: main. Pure. Errors and refusals count from the start of the server.
+// Pure. Errors and refusals count from the start of the server.
 import type { Exposition } from './exposition-text.ts'
 import { tableOf } from './output.ts'
 

@@ -1,5 +1,5 @@
 // `sluice products`: lists every product with its authorization, state and address.
-// Thread: main. The rows are those of the specification's table of products.
+// The rows are those of the specification's table of products.
 import { accept } from '../base/errors.ts'
 import { type Config, enabledEndpoints, setsWithoutGeyser, sourcesOf } from '../config/config.ts'
 import { askServer } from './ask-server.ts'

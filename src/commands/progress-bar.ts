@@ -1,4 +1,4 @@
-// Shows the progress of a replay on one line of the terminal. Thread: main.
+// Shows the progress of a replay on one line of the terminal.
 // Written to stderr, so that a script that reads stdout never sees it.
 
 export interface Progress {

@@ -1,4 +1,4 @@
-// Queries the indexer over HTTP, like any ClickHouse client. Thread: main.
+// Queries the indexer over HTTP, like any ClickHouse client.
 // Aborting closes the connection, which is what cancels a query.
 
 import type { IncomingMessage } from 'node:http'

@@ -1,4 +1,4 @@
-// Runs one SQL statement for `sluice query` and prints the result. Thread: main.
+// Runs one SQL statement for `sluice query` and prints the result.
 import { accept, messageOf, type Outcome, refuse } from '../base/errors.ts'
 import { type Answer, askIndexer, QueryFailure, type QueryTarget } from './query-client.ts'
 import { renderTable, type TabularResult } from './query-table.ts'

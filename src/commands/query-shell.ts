@@ -1,5 +1,5 @@
 // The interactive shell of `sluice query`: reads statements until a semicolon, keeps a history.
-// Thread: main. Ctrl-C cancels a running query or discards the typed text; Ctrl-D quits.
+// Ctrl-C cancels a running query or discards the typed text; Ctrl-D quits.
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'

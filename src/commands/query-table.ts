@@ -1,4 +1,4 @@
-// Renders an SQL result as a table for a terminal. Thread: main. Pure.
+// Renders an SQL result as a table for a terminal.
 import { safeText } from './output.ts'
 
 export interface TabularResult {

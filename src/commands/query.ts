@@ -1,4 +1,4 @@
-// `sluice query`: runs SQL on the indexer, one statement or a shell. Thread: main.
+// `sluice query`: runs SQL on the indexer, one statement or a shell.
 // With a statement as argument or on standard input it prints the result and exits; on a terminal
 // without one it starts the shell.
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// Opens the registry for one command and closes it afterwards. Thread: main.
+// Opens the registry for one command and closes it afterwards.
 // The store is imported on demand: verbs that do not need it start without loading LMDB.
 // In a cluster the registry here is brought up to date first, and changes are made in PostgreSQL.
 import { existsSync } from 'node:fs'

@@ -1,5 +1,5 @@
 // `sluice replay`: replays a recorded snapshot through the analysis and prints the stream.
-// Thread: main. Starts only the metrics product, on a free port and a temporary folder, so that
+// Starts only the metrics product, on a free port and a temporary folder, so that
 // it prints exactly what a client of the service would get; both are removed afterwards.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// `sluice serve`: starts the service and runs until a signal. Thread: main.
+// `sluice serve`: starts the service and runs until a signal.
 // The topology is imported on demand, so that no other verb pays for loading the products.
 //
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code

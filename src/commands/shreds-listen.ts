@@ -1,5 +1,5 @@
 // `sluice shreds listen`: receives shreds as a customer's machine does. Answers the challenge,
-// checks and counts the packets, and can save them as a capture. Thread: main.
+// checks and counts the packets, and can save them as a capture.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'

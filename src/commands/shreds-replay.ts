@@ -1,5 +1,4 @@
 // `sluice shreds replay`: sends the datagrams of a capture file, like a source of shreds.
-// Thread: main.
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { formatAddress } from '../base/cidr.ts'

@@ -1,4 +1,4 @@
-// `sluice shreds`: shows the live state of ShredStream, through the operator socket. Thread: main.
+// `sluice shreds`: shows the live state of ShredStream, through the operator socket.
 // Rates are the difference of two samples, a second apart.
 import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'

@@ -1,5 +1,5 @@
 // `sluice status`: shows the running server and its products, through the operator socket.
-// Thread: main. Exits 1 when no server runs. With --output json it is the server's answer alone.
+// Exits 1 when no server runs. With --output json it is the server's answer alone.
 import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'

@@ -1,4 +1,4 @@
-// Renders frames of the metrics stream as lines for a terminal. Thread: main. Pure.
+// Renders frames of the metrics stream as lines for a terminal.
 import {
   type ContentionData,
   efficiencyBand,

@@ -1,4 +1,4 @@
-// `sluice subscription ...`: provisions customers. Thread: main.
+// `sluice subscription ...`: provisions customers.
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
 import { accept, type Outcome } from '../base/errors.ts'
 import {

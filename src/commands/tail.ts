@@ -1,4 +1,4 @@
-// `sluice tail`: follows the metrics stream of a running server on the terminal. Thread: main.
+// `sluice tail`: follows the metrics stream of a running server on the terminal.
 // Reconnects and resumes by itself; exits on Ctrl-C, or after --count frames.
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type Kind, kinds, type MetricsClient, ServiceError } from '../client/client.ts'

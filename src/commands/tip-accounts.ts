@@ -1,5 +1,4 @@
 // `sluice tip-accounts`: shows the tip accounts of the running server, else the configured ones.
-// Thread: main.
 import { accept, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
 import type { Verb } from './verb.ts'

@@ -1,5 +1,5 @@
 // `sluice tips`: shows what the TPU Sender accepted, the outcomes, and rejections by reason.
-// Thread: main. Queries the running server through the operator socket.
+// Queries the running server through the operator socket.
 import { accept, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'

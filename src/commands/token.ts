@@ -1,4 +1,4 @@
-// `sluice token rotate`: replaces a token. Thread: main.
+// `sluice token rotate`: replaces a token.
 // Without --grace the old one is revoked at once, as a leak requires.
 import { parseDuration } from '../base/duration.ts'
 import { accept } from '../base/errors.ts'

@@ -1,4 +1,4 @@
-// Renders the figures of `sluice top` as text of a given width. Thread: main. Pure.
+// Renders the figures of `sluice top` as text of a given width.
 // Nothing is wider than the terminal: facts flow into lines, and a table drops its least important
 // columns.
 import { type BlockRow, efficiencyBand, type Status, type TopAccesses } from '../client/client.ts'

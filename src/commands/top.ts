@@ -1,4 +1,4 @@
-// `sluice top`: the chain's and every product's figures on one screen. Thread: main.
+// `sluice top`: the chain's and every product's figures on one screen.
 // From /v1/status, /v1/blocks, /v1/top and /metrics; rates and latencies are those of the last
 // samples. On a terminal it refreshes every second until q or Ctrl-C, else it prints one frame.
 import { accept, messageOf, type Outcome, refuse } from '../base/errors.ts'

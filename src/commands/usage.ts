@@ -1,4 +1,4 @@
-// `sluice usage`: shows the usage of subscriptions in their current 30-day window. Thread: main.
+// `sluice usage`: shows the usage of subscriptions in their current 30-day window.
 import { accept, type Outcome } from '../base/errors.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'

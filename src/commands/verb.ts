@@ -1,4 +1,4 @@
-// Declares the type of a verb of the `sluice` command. Thread: main.
+// Declares the type of a verb of the `sluice` command.
 // A verb declares its words, its flags and what it does; parsing, help, completion, printing and
 // exit codes are derived from that declaration. A new verb is one file and one line in verbs.ts.
 import { type Outcome, type RefusalKind, refuse } from '../base/errors.ts'

@@ -1,4 +1,4 @@
-// Lists every verb of the command, in the order of the help. Thread: main.
+// Lists every verb of the command, in the order of the help.
 // A new verb is a file of its own and one line here; help and completion are derived from it.
 import { auditVerbs } from './audit.ts'
 import { benchVerbs } from './bench.ts'

@@ -1,4 +1,4 @@
-// `sluice version`: prints the version of the package. Thread: main.
+// `sluice version`: prints the version of the package.
 import { accept } from '../base/errors.ts'
 import { packageVersion } from './package-version.ts'
 import type { Verb } from './verb.ts'

@@ -1,4 +1,4 @@
-// Redraws a text on the terminal every second until q, Ctrl-C or a signal. Thread: main.
+// Redraws a text on the terminal every second until q, Ctrl-C or a signal.
 // Uses the alternate screen, so that the shell's content is there again afterwards, and restores
 // the terminal however it ends.
 import { messageOf } from '../base/errors.ts'

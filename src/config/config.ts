@@ -1,5 +1,5 @@
 // Declares the configuration of the service, composed of the sections that modules declare.
-// Thread: main. A new section is one import and one line here; the rest is derived from it.
+// A new section is one import and one line here; the rest is derived from it.
 import { isLoopback, parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
 import { clusterSection } from '../cluster/config.ts'

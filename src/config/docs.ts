@@ -1,5 +1,4 @@
 // Renders the declared keys as documentation: docs/CONFIG.md, help, and `sluice config docs`.
-// Thread: main. Pure.
 import type { Field, Fields, Group, Many, Named, Node } from '../base/fields.ts'
 import { leaves } from './tree.ts'
 

@@ -1,5 +1,5 @@
 // Derives what subscriptions may use (plans, upstream sets, destinations) from the configuration.
-// Thread: main. Provisioning requests are checked against it.
+// Provisioning requests are checked against it.
 import { networkInterfaces } from 'node:os'
 import { sourcePortOf } from '../products/shredstream/config.ts'
 import { type Config, enabledEndpoints, isAllEmbedded } from './config.ts'

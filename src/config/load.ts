@@ -1,5 +1,5 @@
 // Loads the configuration: defaults, then file, then environment, then flags; later wins.
-// Thread: main. The only file that reads process.env.
+// The only file that reads process.env.
 // All problems are collected before the load is refused, so that one run reports them all.
 import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'

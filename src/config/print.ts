@@ -1,4 +1,4 @@
-// Renders the configuration in effect, with secrets hidden. Thread: main. Pure.
+// Renders the configuration in effect, with secrets hidden.
 // The text form is YAML that can be saved and loaded with --config.
 import type { Field, Fields, Node } from '../base/fields.ts'
 import { type Config, configFields } from './config.ts'

@@ -1,5 +1,5 @@
 // Derives the configurations of a hub and of its gateways from the one that an operator wrote.
-// Thread: any. Pure. Both run the same program: what is enabled, and where, is all the difference.
+// Pure. Both run the same program: what is enabled, and where, is all the difference.
 //
 //   hub        sources, devnode, shreds, index, event numbers; metrics, tpu, indexer, shredstream;
 //              grpc on a free port of loopback, for its gateways alone

@@ -1,5 +1,4 @@
 // Walks a declaration tree: finds keys, collects the given values, builds the typed value.
-// Thread: main. Pure.
 import type { Field, Fields, Group, Named, Node } from '../base/fields.ts'
 import { nearest } from '../base/nearest.ts'
 

@@ -1,4 +1,4 @@
-// Builds and signs legacy transactions. Thread: any.
+// Builds and signs legacy transactions.
 // For the embedded chain's faucet and background traffic; customers sign their own.
 import { assert } from '../base/assert.ts'
 import type { Keypair } from '../solana/keypair.ts'

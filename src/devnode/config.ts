@@ -1,4 +1,4 @@
-// Declares the `chain` section of the configuration. Thread: any.
+// Declares the `chain` section of the configuration.
 import { choice, group, integer, type Values } from '../base/fields.ts'
 
 /** `airdropLamports` of a faucet without a cap: its balance is the only bound. */

@@ -1,5 +1,5 @@
 // Computes what a transaction costs its block, in compute units (`costUnits`), as agave's cost
-// model does for a transaction that landed. Thread: any (pure).
+// model does for a transaction that landed.
 import type { TransactionLayout } from '../solana/transaction.ts'
 import type { Fee } from './fee.ts'
 

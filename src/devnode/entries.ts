@@ -1,4 +1,4 @@
-// Builds the hash chain of entries, as Solana's proof of history does. Thread: any (pure).
+// Builds the hash chain of entries, as Solana's proof of history does.
 // Verifiable with the rules of the real chain; only the number of hashes between entries is
 // small, since the embedded chain does not have to prove that time passed.
 //

@@ -1,4 +1,4 @@
-// What goes into the VM and what comes out of it, as plain values. Thread: main (types only).
+// What goes into the VM and what comes out of it, as plain values.
 import type { AccountState } from '../solana/geyser-content.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 

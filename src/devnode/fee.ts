@@ -1,5 +1,5 @@
 // Reads what a transaction requests of the chain (compute units, loaded bytes) and computes its
-// fee: 5,000 lamports per signature, plus its priority fee. Thread: any (pure).
+// fee: 5,000 lamports per signature, plus its priority fee.
 import type { TransactionConfigContent } from '../solana/geyser-content.ts'
 import { isSameKey } from '../solana/keys.ts'
 import { loaderV4, programs } from '../solana/programs.ts'

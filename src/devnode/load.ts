@@ -1,5 +1,5 @@
 // Loads the accounts of a transaction as a validator does before it runs: can the payer pay, do
-// the accounts fit the requested size, do the programs exist. Thread: any (pure).
+// the accounts fit the requested size, do the programs exist.
 import type { AccountState } from '../solana/geyser-content.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import { loaderV4, programs, sysvars } from '../solana/programs.ts'

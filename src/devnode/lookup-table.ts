@@ -1,4 +1,4 @@
-// Resolves the addresses that a v0 transaction loads from lookup tables. Thread: any (pure).
+// Resolves the addresses that a v0 transaction loads from lookup tables.
 //
 //   table: type u32 | deactivated u64 | extended u64 | start u8 | authority option 1 + [32] | pad 2
 //          | addresses [32]… from byte 56 on

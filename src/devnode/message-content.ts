@@ -1,4 +1,4 @@
-// Converts a decoded transaction into plain values. Thread: any (pure).
+// Converts a decoded transaction into plain values.
 import type { MessageContent } from '../solana/geyser-content.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import { configOf } from '../solana/transaction-config.ts'

@@ -1,4 +1,4 @@
-// Meters of the embedded Solana chain, kept by the devnode's parent. Thread: main.
+// Meters of the embedded Solana chain, kept by the devnode's parent.
 import type { CounterChild, GaugeChild, HistogramChild, Meters } from '../telemetry/meters.ts'
 
 const outcomes = ['landed', 'failed', 'rejected'] as const

@@ -1,4 +1,4 @@
-// Reads and checks durable nonces of the system program's nonce accounts. Thread: any (pure).
+// Reads and checks durable nonces of the system program's nonce accounts.
 //
 //   nonce account 80: version u32 | state u32 (1 initialized) | authority[32] | nonce[32] | fee u64
 import { createHash } from 'node:crypto'

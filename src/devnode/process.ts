@@ -1,5 +1,5 @@
 // The parent's side of the devnode's process: starts it, restarts it on the same ports, stops it,
-// writes its log lines and keeps the meters of the chain. Thread: main.
+// writes its log lines and keeps the meters of the chain.
 // A native abort or kill -9 costs a restart from the journal.
 import { Fault } from '../base/errors.ts'
 import type { Meters } from '../telemetry/meters.ts'

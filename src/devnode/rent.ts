@@ -1,4 +1,4 @@
-// The rent of accounts. Thread: any (pure).
+// The rent of accounts.
 
 const accountBytes = 128
 const lamportsPerByte = 6_960n

@@ -1,4 +1,4 @@
-// Encodes entry batches, the content of data shreds' joined payloads. Thread: any (pure).
+// Encodes entry batches, the content of data shreds' joined payloads.
 //
 //   count u64 | entry … entry: hashes u64 | hash 32 | transactions u64 | transaction bytes …
 //

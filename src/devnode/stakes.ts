@@ -1,5 +1,5 @@
 // How much of a stake is active in an epoch, by the warm-up and cool-down rules of the stake
-// program. Thread: any (pure).
+// program.
 //
 //   stake account 200: tag u32 (2 delegated) | meta[120] | voter[32] stake u64 activation u64
 //                      deactivation u64 | …

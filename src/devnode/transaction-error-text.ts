@@ -1,4 +1,4 @@
-// Formats a TransactionError as the sentence that a validator returns. Thread: any (pure).
+// Formats a TransactionError as the sentence that a validator returns.
 // It is the message of a failed preflight, which people and client libraries read.
 import type { InstructionError, TransactionError } from '../solana/transaction-error.ts'
 

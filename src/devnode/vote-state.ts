@@ -1,4 +1,4 @@
-// The vote account of the chain's only validator, which votes for every block. Thread: any (pure).
+// The vote account of the chain's only validator, which votes for every block.
 //
 //   tag u32 (3) | node[32] withdrawer[32] collectors[32] x 2 | commissions u16 x 2 | pending u64
 //   | BLS key option | votes { latency u8, slot u64, confirmations u32 } | root option

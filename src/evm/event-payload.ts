@@ -1,4 +1,4 @@
-// Offsets of the fields in each event payload, and the length it must have. Thread: any (pure).
+// Offsets of the fields in each event payload, and the length it must have.
 // A u256 is four u64 limbs, low limb first; hashes and addresses are raw big-endian bytes.
 // Hashes and storage keys have 32 bytes, addresses 20.
 import { EventType } from './event-type.ts'

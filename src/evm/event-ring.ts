@@ -1,4 +1,4 @@
-// Parses the Monad event ring file: header, descriptors, payload buffer. Thread: any (pure).
+// Parses the Monad event ring file: header, descriptors, payload buffer.
 // All integers are little-endian. Sequence numbers start at 1 and fit a JS number in practice.
 //
 //   0          2 MiB                        + 64 x capacity           + payload bytes

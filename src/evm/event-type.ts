@@ -1,4 +1,4 @@
-// Event types of execution events and their codes on the wire. Thread: any (constants only).
+// Event types of execution events and their codes on the wire.
 // Codes are those of the schema named in event-ring.ts; the older schema has other codes.
 
 export const EventType = {

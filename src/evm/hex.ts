@@ -1,5 +1,5 @@
 // Converts hexadecimal: 0x, lowercase, full width; quantities without leading zeros.
-// Thread: any. `writeHex` writes ASCII directly into an output buffer, without a string per call.
+// `writeHex` writes ASCII directly into an output buffer, without a string per call.
 
 const digits = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
 const pairs: readonly string[] = Array.from({ length: 256 }, (_, byte) =>

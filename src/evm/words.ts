@@ -1,4 +1,4 @@
-// Reads and writes little-endian words in bytes, without an object per value. Thread: any.
+// Reads and writes little-endian words in bytes, without an object per value.
 // Works on private and shared memory. Callers check bounds; a read past the end
 // returns a meaningless number and never throws, because hot loops check lengths once per record.
 

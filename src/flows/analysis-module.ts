@@ -1,4 +1,4 @@
-// Loads the compiled analysis module, once per process; workers get it by value. Thread: main.
+// Loads the compiled analysis module, once per process; workers get it by value.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { packageRoot } from '../threads/entry.ts'

@@ -1,4 +1,4 @@
-// Block update assembled from the items that a node streamed. Thread: main.
+// Block update assembled from the items that a node streamed.
 // The lists are built on first access, so they cost nothing unless a subscriber reads blocks.
 import { keyOf } from '../solana/keys.ts'
 import type {

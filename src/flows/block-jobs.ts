@@ -1,4 +1,4 @@
-// Runs block analyses in parallel and delivers their results in block order. Thread: main.
+// Runs block analyses in parallel and delivers their results in block order.
 // Order is strict: callbacks between two blocks (`after`) wait for the blocks before them.
 //
 //   entries   [ job 7: done | job 8: running | call | job 9: running | call | call ]

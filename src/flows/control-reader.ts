@@ -1,4 +1,4 @@
-// Reads the control ring and delivers its messages one by one, in order. Thread: main.
+// Reads the control ring and delivers its messages one by one, in order.
 // Messages are copied, and the copy is validated before use, so that a message overwritten in the
 // meantime is never delivered.
 import { type Control, parseControl } from '../analysis/control.ts'

@@ -1,5 +1,5 @@
 // Projects block-level events and analysis results, in order, into frames of the event log, and
-// keeps the blocks and lifecycles that REST and JSON-RPC return. Thread: main.
+// keeps the blocks and lifecycles that REST and JSON-RPC return.
 // Order per block: at BlockStart TPS then Lifecycle; at BlockEnd TopAccesses then ContentionData.
 import { Block } from '../analysis/block.ts'
 import { BlockCache } from '../analysis/block-cache.ts'

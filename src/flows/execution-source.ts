@@ -1,4 +1,4 @@
-// Starts, restarts and stops the thread that reads execution events. Thread: main.
+// Starts, restarts and stops the thread that reads execution events.
 import { accessSync, constants } from 'node:fs'
 import type { AnalysisMemory } from '../analysis/memory.ts'
 import type { Clock } from '../base/clock.ts'

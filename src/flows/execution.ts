@@ -1,4 +1,4 @@
-// Starts the execution pipeline, from a source of events to numbered frames. Thread: main.
+// Starts the execution pipeline, from a source of events to numbered frames.
 //
 //   source thread           event ring (shared memory)     analysis pool
 //   workers/execution.ts -> |blk 7 |blk 8 |blk 9 ...   <-  workers/analysis.ts, a job per block

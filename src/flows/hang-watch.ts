@@ -1,5 +1,5 @@
 // Detects hung analysis workers: batches that must be aborted because they will never return.
-// Thread: main. Reads the sync table, where each worker publishes the ticket it works on.
+// Reads the sync table, where each worker publishes the ticket it works on.
 //
 //   ticket <= turn   it waits for no other block: the timeout is hangMs
 //   ticket >  turn   it waits for its turn, for as long as the block before it takes

@@ -1,4 +1,4 @@
-// Meters of the execution pipeline between source and event log. Thread: main.
+// Meters of the execution pipeline between source and event log.
 import type { CounterChild, HistogramChild, Meters } from '../telemetry/meters.ts'
 import type { JobOutcome } from './block-jobs.ts'
 

@@ -1,4 +1,4 @@
-// Account update over a node's message bytes, with lazily read fields. Thread: main.
+// Account update over a node's message bytes, with lazily read fields.
 // The fields that filters read are located in one pass over the message, on first access; each
 // other field is located when it is read.
 import { ProtoReader } from '../base/proto-reader.ts'

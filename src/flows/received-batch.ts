@@ -1,4 +1,4 @@
-// Updates of a node's stream, made from a batch of its messages. Thread: main.
+// Updates of a node's stream, made from a batch of its messages.
 // An account, transaction or entry is made again for each commitment and replay; its bytes are
 // views of the batch: subscribers receive the node's own bytes, and nothing is encoded again.
 import { ProtoReader } from '../base/proto-reader.ts'

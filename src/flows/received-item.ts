@@ -1,5 +1,5 @@
 // What accounts, transactions and entries of a batch have in common: the columns of their row, and
-// views of their bytes, made on access. Thread: main.
+// views of their bytes, made on access.
 import { batchColumn, batchColumns, type GeyserBatch } from '../solana/geyser-batch.ts'
 
 /** A batch that makes its updates again. */

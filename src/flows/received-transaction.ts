@@ -1,4 +1,4 @@
-// Transaction update over a node's message bytes, with lazily read fields. Thread: main.
+// Transaction update over a node's message bytes, with lazily read fields.
 // Fields are located on the first access to one; keys, error, logs and owners are cached.
 import { ProtoReader } from '../base/proto-reader.ts'
 import { readError, readKeys, readLogs, readTokenBalances } from '../solana/geyser-parts.ts'

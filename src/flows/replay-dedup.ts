@@ -1,4 +1,4 @@
-// Deduplicates the items of an incomplete slot that a node replays after a reconnect. Thread: main.
+// Deduplicates the items of an incomplete slot that a node replays after a reconnect.
 // The replay may come from another node, so values that each node assigns itself (write versions,
 // times) are excluded from the dedup key.
 import { hash } from 'node:crypto'

@@ -1,5 +1,5 @@
 // Orders and deduplicates the updates of a node and publishes them to the hub, across reconnects.
-// Thread: main. The order is the one that solana/updates.ts states; each update is published once.
+// The order is the one that solana/updates.ts states; each update is published once.
 //
 //   items ────────────────────────► hub          after a reconnect the node replays incomplete
 //   meta ──► waits until all items               slots from their start: duplicate items are

@@ -1,4 +1,4 @@
-// Publishes the updates in batches of upstream nodes' messages to the hub. Thread: main.
+// Publishes the updates in batches of upstream nodes' messages to the hub.
 // Implements the GeyserSink port.
 //
 //   batch -> updates with the messages' own bytes -> slot-tracker: order, dedup -> hub

@@ -1,5 +1,5 @@
 // State of one slot in the slot tracker: its items, deferred and published statuses.
-// Thread: main. State only; slot-tracker.ts makes the decisions.
+// State only; slot-tracker.ts makes the decisions.
 import type { BlockMetaUpdate, SlotStatus, SlotUpdate } from '../solana/updates.ts'
 import { UpdateList } from '../stream/update-list.ts'
 import { ReplayDedup, type SlotItem } from './replay-dedup.ts'

@@ -1,5 +1,4 @@
 // The bodies of one update in the variants that filters select, each encoded at most once.
-// Thread: main.
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../solana/geyser-encode.ts'
 import type { AccountUpdate, BlockUpdate } from '../solana/updates.ts'
 import { includesKey, includesTransaction, sliceData } from './filter-match.ts'

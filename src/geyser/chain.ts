@@ -1,4 +1,4 @@
-// The chain that a caller reads, and its fan-out, opened with the first stream. Thread: main.
+// The chain that a caller reads, and its fan-out, opened with the first stream.
 import type { SolanaHeads, SolanaUpdate } from '../solana/updates.ts'
 import type { Hub } from '../stream/hub.ts'
 import { type GrpcStatus, grpcCode } from '../transport/grpc-status.ts'

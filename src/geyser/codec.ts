@@ -1,4 +1,4 @@
-// Decodes requests and encodes unary answers by the .proto files of the package. Thread: main.
+// Decodes requests and encodes unary answers by the .proto files of the package.
 // Updates are not encoded here: solana/geyser-*.ts builds their bytes once.
 // A map entry with a key and no value is an empty message: that is how Rust clients send `{}`.
 import { existsSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// A cuckoo filter of account keys (16-bit fingerprints), as clients send it. Thread: main.
+// A cuckoo filter of account keys (16-bit fingerprints), as clients send it.
 // No false negatives; a few false positives.
 //
 //   data: bucket 0 [fp fp fp fp] bucket 1 [fp fp fp fp] …   u16 little-endian, 0 = free

@@ -1,4 +1,4 @@
-// Fans every update of a hub out to the live streams, grouped by equal filters. Thread: main.
+// Fans every update of a hub out to the live streams, grouped by equal filters.
 // Frames are batched until the end of the event-loop turn or 64 KiB per group.
 import type { SolanaUpdate } from '../solana/updates.ts'
 import type { Hub } from '../stream/hub.ts'

@@ -1,4 +1,4 @@
-// Compiles a SubscribeRequest into a FilterSet, or reports the invalid field. Thread: main.
+// Compiles a SubscribeRequest into a FilterSet, or reports the invalid field.
 // Pure; refuses, never throws. Limits are yellowstone's.
 import { createHash } from 'node:crypto'
 import { Commitment, isCommitment } from '../base/commitment.ts'

@@ -1,5 +1,4 @@
 // Reads single fields of a filter: keys, signatures, conditions on an account's state.
-// Thread: main.
 import { decodeBase58, decodeKey } from '../solana/base58.ts'
 import { keyOf } from '../solana/keys.ts'
 import { bigintOf, numberOf, type StateFilterRequest } from './codec.ts'

@@ -1,4 +1,4 @@
-// Decides whether one filter matches one update. Thread: main. Pure.
+// Decides whether one filter matches one update.
 import { keyOf } from '../solana/keys.ts'
 import type { AccountUpdate, SlotUpdate, TransactionUpdate } from '../solana/updates.ts'
 import { slotStatus } from '../solana/updates.ts'

@@ -1,4 +1,4 @@
-// Types of compiled filters. Thread: main. Immutable.
+// Types of compiled filters. Immutable.
 import type { Commitment } from '../base/commitment.ts'
 import type { Cuckoo } from './cuckoo.ts'
 

@@ -1,4 +1,4 @@
-// Builds gRPC frames of updates from bytes that are encoded already. Thread: main.
+// Builds gRPC frames of updates from bytes that are encoded already.
 //
 //   0 | length u32 | 0a len name … | tag len body | 5a len created_at
 //   gRPC prefix      filters matched  encoded once   encoded once per update

@@ -1,5 +1,4 @@
 // A group of streams with equal filters: each update is matched and framed once for all of them.
-// Thread: main.
 import { compressFrames } from '../transport/grpc-compression.ts'
 import type { GrpcEncoding } from '../transport/grpc-encoding.ts'
 import type { FilterSet, NamedFilter } from './filter-set.ts'

@@ -1,5 +1,4 @@
 // Tracks the newest block and the recent blockhashes of a hub's chain, per commitment.
-// Thread: main.
 import { Commitment, isCommitment } from '../base/commitment.ts'
 import type { BlockMetaUpdate, Head, SolanaHeads } from '../solana/updates.ts'
 import { blockhashBlocks } from '../solana/updates.ts'

@@ -1,4 +1,4 @@
-// Publishes Solana updates to a hub. Thread: main.
+// Publishes Solana updates to a hub.
 import { isCommitment } from '../base/commitment.ts'
 import { type SolanaUpdate, slotStatus } from '../solana/updates.ts'
 import { Hub, type HubBounds } from '../stream/hub.ts'

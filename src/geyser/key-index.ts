@@ -1,4 +1,4 @@
-// An index from keys to filters, fast for the many keys without any. Thread: main.
+// An index from keys to filters, fast for the many keys without any.
 // A bitmap over a key's first bytes finds most absent keys without building a string for the map.
 import { keyOf } from '../solana/keys.ts'
 import type { KeyText } from './filter-set.ts'

@@ -1,4 +1,4 @@
-// Matches each update against the filters of all groups. Thread: main.
+// Matches each update against the filters of all groups.
 // One matcher per commitment for live streams, and one for each replaying stream.
 //
 //   update -> index: candidate filters -> filter-match.ts: matching ones -> group.append

@@ -1,4 +1,4 @@
-// The meters of the gRPC endpoint. Thread: main.
+// The meters of the gRPC endpoint.
 import type { CounterChild, GaugeChild, Meters } from '../telemetry/meters.ts'
 
 export const grpcMethods = [

@@ -1,4 +1,4 @@
-// Finds the ping in a SubscribeRequest without decoding the rest of it. Thread: any. Pure.
+// Finds the ping in a SubscribeRequest without decoding the rest of it.
 // Decoding 4 MB of filters that a ping carries, and that are ignored, would block the main thread.
 import { ProtoReader, WIRE_BYTES } from '../base/proto-reader.ts'
 

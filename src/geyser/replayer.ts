@@ -1,4 +1,4 @@
-// Replays the hub's log to one stream from a past slot, then switches it to live. Thread: main.
+// Replays the hub's log to one stream from a past slot, then switches it to live.
 // Reads no faster than the stream drains (backpressure). At the end of the log the stream joins
 // the live fan-out in the same turn, so that no update is lost or duplicated.
 import type { SolanaUpdate } from '../solana/updates.ts'

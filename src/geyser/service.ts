@@ -1,4 +1,4 @@
-// geyser.Geyser for callers of type C: unary methods and Subscribe streams. Thread: main.
+// geyser.Geyser for callers of type C: unary methods and Subscribe streams.
 //
 //   unary call -> unary.ts -> answer
 //   Subscribe  -> Subscriber <- fan-out of the caller's chain (match, frame once)

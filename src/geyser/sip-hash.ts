@@ -1,5 +1,4 @@
 // SipHash-2-4 on 32-bit halves, since JavaScript has no 64-bit integers that are fast.
-// Thread: main.
 
 interface Half64 {
   readonly low: number

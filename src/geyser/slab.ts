@@ -1,4 +1,4 @@
-// A pool of reference-counted buffers for frames. Thread: main.
+// A pool of reference-counted buffers for frames.
 // A busy endpoint writes hundreds of megabytes a second; garbage collecting them would take a core.
 //
 //   slab: [ run | run | run being written | free ]     uses = 1 for the writer

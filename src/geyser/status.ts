@@ -1,4 +1,4 @@
-// The gRPC status of a refusal. Thread: any. Pure.
+// The gRPC status of a refusal.
 import { codesOf } from '../base/codes.ts'
 import type { Refusal } from '../base/errors.ts'
 import type { GrpcStatus } from '../transport/grpc-status.ts'

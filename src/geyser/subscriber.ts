@@ -1,4 +1,4 @@
-// One Subscribe stream: its requests, filters and send queue. Thread: main.
+// One Subscribe stream: its requests, filters and send queue.
 // A slow reader delays no other stream: its queue is bounded, and overflow ends the stream.
 //
 //   request -> charge size, ping, filters -> fan-out (live) or replayer (from_slot)

@@ -1,4 +1,4 @@
-// An index of transaction filters that finds the candidates for a transaction. Thread: main.
+// An index of transaction filters that finds the candidates for a transaction.
 // A filter is under its most selective key: its signature, else one key that it requires, else
 // each key that it includes, else in the list that every transaction scans.
 import type { TransactionUpdate } from '../solana/updates.ts'

@@ -1,4 +1,4 @@
-// Answers the unary methods of geyser.Geyser: bytes in, bytes or a status out. Thread: main.
+// Answers the unary methods of geyser.Geyser: bytes in, bytes or a status out.
 import { Commitment, isCommitment } from '../base/commitment.ts'
 import { refuse } from '../base/errors.ts'
 import { blockhashBlocks, type Head } from '../solana/updates.ts'

@@ -1,4 +1,4 @@
-// Writes JSON-RPC 2.0 responses. Thread: any (pure).
+// Writes JSON-RPC 2.0 responses.
 // Ids are the text that the caller wrote and are returned unchanged. Field order is that of
 // Solana's own server: jsonrpc, result or error, id.
 import { type ByteStream, MessageStream, type Part, PiecedMessage } from './message-stream.ts'

@@ -1,5 +1,5 @@
 // Finds the result or error in a server's response, so that a proxy can forward its bytes under
-// another id without parsing them. Thread: any (pure).
+// another id without parsing them.
 //
 //   {"jsonrpc":"2.0","result": … ,"id":1}        the usual order, seen by comparing bytes
 //   {"jsonrpc":"2.0","id":1,"result": … }        the other one

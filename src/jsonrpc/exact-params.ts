@@ -1,4 +1,4 @@
-// Reads the params of a call with integers beyond 2^53 as bigints. Thread: any (pure).
+// Reads the params of a call with integers beyond 2^53 as bigints.
 // JSON.parse rounds them, and a validator's errors and amounts keep every digit.
 import type { Call } from './parse.ts'
 

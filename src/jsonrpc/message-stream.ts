@@ -1,5 +1,5 @@
 // Streams messages that are never whole in memory: their chunks are sent one after another, with
-// backpressure from the reader. Thread: any (pure).
+// backpressure from the reader.
 import { assert } from '../base/assert.ts'
 
 /** Bytes read on demand, from a source that waits meanwhile (backpressure). */

@@ -1,4 +1,4 @@
-// Looks up the JSON-RPC methods of an endpoint by name. Thread: any (pure).
+// Looks up the JSON-RPC methods of an endpoint by name.
 import { type Answer, failure, rpcErrors } from './build.ts'
 import type { Call } from './parse.ts'
 

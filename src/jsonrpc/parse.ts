@@ -1,5 +1,4 @@
 // Parses JSON-RPC 2.0 requests strictly, and keeps each id exactly as its caller wrote it.
-// Thread: any (pure).
 //
 //   bytes -> text -> walk the envelope by hand -> JSON.parse only for params and what is unusual
 //

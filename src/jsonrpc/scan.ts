@@ -1,4 +1,4 @@
-// Finds where JSON values end, without validating them. Thread: any (pure).
+// Finds where JSON values end, without validating them.
 // Works on any text: a value that never ends, or nests too deep, returns -1.
 
 const QUOTE = 0x22

@@ -1,4 +1,4 @@
-// Admits a JSON-RPC request, has its calls answered and builds the response. Thread: any (pure).
+// Admits a JSON-RPC request, has its calls answered and builds the response.
 //
 //   parseRequest -> admit: charge and permits, whole -> refusal -> refusalMessage
 //                                                    -> answerCalls -> responseMessage

@@ -1,5 +1,5 @@
 // The bent axis of efficiency: equal steps for equal factors of what is lost, so that 99.9, 99 and
-// 90 are as far apart as they matter. Thread: any (pure).
+// 90 are as far apart as they matter.
 
 /** More than this cannot be told apart. */
 const percentMost = 99.99

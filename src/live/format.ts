@@ -1,4 +1,4 @@
-// Formats figures for the page: fixed digits, so that columns stay aligned. Thread: any (pure).
+// Formats figures for the page: fixed digits, so that columns stay aligned.
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
 

@@ -1,4 +1,4 @@
-// The figures of the last blocks in typed arrays, ascending by block number. Thread: any (pure).
+// The figures of the last blocks in typed arrays, ascending by block number.
 // One row per height. Two proposals may compete for a height: the row shows the first until it is
 // rejected, and counts the others in `rivals`.
 //

@@ -1,4 +1,4 @@
-// Decides which of its states the page is in, and what it says about it. Thread: any (pure).
+// Decides which of its states the page is in, and what it says about it.
 // The most serious one wins: a page that cannot see must not look live.
 import { clockTime, count, seconds } from './format.ts'
 

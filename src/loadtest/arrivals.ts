@@ -1,4 +1,4 @@
-// The intended starts of a load: constant, Poisson or as recorded. Thread: any. Pure.
+// The intended starts of a load: constant, Poisson or as recorded.
 // Every thread computes the same list from the same seed and takes its share of it.
 import { Random } from './statistics.ts'
 

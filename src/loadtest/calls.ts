@@ -1,5 +1,4 @@
 // Reads the calls of a load: a method, a path, a query, or a file with one call per line.
-// Thread: main.
 import { existsSync, readFileSync } from 'node:fs'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import type { LoadKind } from './load.ts'

@@ -1,4 +1,4 @@
-// Sets two result files side by side and finds figures that became worse. Thread: any. Pure.
+// Sets two result files side by side and finds figures that became worse.
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import type { Figure, Result } from './result.ts'
 import { figureText } from './result-text.ts'

@@ -1,4 +1,4 @@
-// Searches the highest rate that meets conditions: doubles, then bisects. Thread: main.
+// Searches the highest rate that meets conditions: doubles, then bisects.
 // A rate fails only when it fails twice: one bad second of the machine does not end the search.
 import { accept, type Outcome } from '../base/errors.ts'
 

@@ -1,4 +1,4 @@
-// Finds the end and the status of an HTTP/1.1 response in the bytes of a connection. Thread: any.
+// Finds the end and the status of an HTTP/1.1 response in the bytes of a connection.
 // Reads what a load generator needs and no more: status, length, and whether JSON-RPC failed.
 
 export interface HttpAnswer {

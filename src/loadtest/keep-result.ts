@@ -1,5 +1,5 @@
 // Writes the files of a finished bench: JSON, HTML report, plots, .hgrm, Prometheus text.
-// Thread: main. Each file is renamed into place when complete, so no reader sees half of one.
+// Each file is renamed into place when complete, so no reader sees half of one.
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { plotSvg } from './plot.ts'

@@ -1,5 +1,5 @@
 // Latencies in an HdrHistogram: percentiles, `.hgrm` text, and the encoding that its tools read.
-// Thread: any. Values are milliseconds with a fraction, kept in nanoseconds to 3 digits.
+// Values are milliseconds with a fraction, kept in nanoseconds to 3 digits.
 import { encodeIntoCompressedBase64, Float64Histogram } from 'hdr-histogram-js'
 
 const nsPerMs = 1e6

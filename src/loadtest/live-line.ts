@@ -1,4 +1,4 @@
-// Shows the state of a running bench on one line of the terminal. Thread: main.
+// Shows the state of a running bench on one line of the terminal.
 // Written to stderr, and only to a terminal: a script or a CI log never sees it.
 
 /** Shortest time between two redraws. */

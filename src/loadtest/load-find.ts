@@ -1,4 +1,4 @@
-// Runs a load at one rate after another to find the knee, and builds its result. Thread: main.
+// Runs a load at one rate after another to find the knee, and builds its result.
 import { accept, type Outcome } from '../base/errors.ts'
 import { findKnee, type Knee, type Step } from './find-knee.ts'
 import { type LoadRun, type LoadSettings, type LoadWatch, runLoad } from './load.ts'

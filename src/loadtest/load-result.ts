@@ -1,4 +1,4 @@
-// Turns a finished load into the result: figures, reasons why it is unfit, plots. Thread: main.
+// Turns a finished load into the result: figures, reasons why it is unfit, plots.
 import { lagMsMax } from './lag-watch.ts'
 import type { Latencies } from './latencies.ts'
 import type { LoadRun } from './load.ts'

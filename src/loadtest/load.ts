@@ -1,5 +1,4 @@
 // Runs one load: starts the generator threads, begins them together, counts their samples.
-// Thread: main.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { accept, type Outcome, refuse } from '../base/errors.ts'

@@ -1,4 +1,4 @@
-// Draws lines over linear, logarithmic or percentile axes as an SVG. Thread: any. Pure.
+// Draws lines over linear, logarithmic or percentile axes as an SVG.
 
 export type AxisKind = 'linear' | 'log' | 'percentile'
 

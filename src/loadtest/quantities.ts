@@ -1,4 +1,4 @@
-// Parses the quantities of a bench's command line: rates, shares, conditions. Thread: any. Pure.
+// Parses the quantities of a bench's command line: rates, shares, conditions.
 import { parseDuration } from '../base/duration.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 

@@ -1,4 +1,4 @@
-// The file of a recorded load: its calls, and the intended start of each. Thread: main.
+// The file of a recorded load: its calls, and the intended start of each.
 //
 //   {"format":"sluice-load","version":1,"kind":"rpc","warmUpMs":1000,"durationMs":…,"calls":[…]}
 //   [0,0]            offset of an intended start in milliseconds, number of its call

@@ -1,4 +1,4 @@
-// Renders a result as one HTML file: no script, no font, no picture from elsewhere. Thread: any.
+// Renders a result as one HTML file: no script, no font, no picture from elsewhere.
 // Pure. The plots are SVG inside the page, so that the file can be mailed or kept by CI.
 import { escaped, type Plot, plotSvg } from './plot.ts'
 import type { Result } from './result.ts'

@@ -1,4 +1,4 @@
-// Renders a result as a table for the terminal and as text for Prometheus. Thread: any. Pure.
+// Renders a result as a table for the terminal and as text for Prometheus.
 import type { Figure, Result, Unit } from './result.ts'
 
 /** The figures of a result: one row for each endpoint, one column for each figure. */

@@ -1,4 +1,4 @@
-// The result file of every bench verb: one JSON schema, versioned. Thread: any.
+// The result file of every bench verb: one JSON schema, versioned.
 // Figures are a flat list, so that compare, Prometheus text and the report work for every verb.
 import { readFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'

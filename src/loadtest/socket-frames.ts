@@ -1,4 +1,4 @@
-// Frames of the WebSocket protocol for a client: builds masked ones, reads a server's. Thread: any.
+// Frames of the WebSocket protocol for a client: builds masked ones, reads a server's.
 import { randomBytes } from 'node:crypto'
 
 export const opcodes = { text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const

@@ -1,4 +1,4 @@
-// Statistics of a bench: seeded random numbers, Wilson and bootstrap intervals. Thread: any. Pure.
+// Statistics of a bench: seeded random numbers, Wilson and bootstrap intervals.
 
 export interface Interval {
   readonly low: number

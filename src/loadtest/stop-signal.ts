@@ -1,4 +1,4 @@
-// Ends a bench early on Ctrl-C or SIGTERM, so that it keeps what it measured. Thread: main.
+// Ends a bench early on Ctrl-C or SIGTERM, so that it keeps what it measured.
 // The first signal aborts; a second one ends the process at once.
 
 export interface StopSignal {

@@ -1,4 +1,4 @@
-// Parses the endpoints of a bench: `kind=url[,token=…][,token-file=…][,name=…]`. Thread: any.
+// Parses the endpoints of a bench: `kind=url[,token=…][,token-file=…][,name=…]`.
 // A target is printed and stored by its label, which has neither the token nor the URL's path.
 import { readFileSync } from 'node:fs'
 import { accept, messageOf, type Outcome, refuse } from '../base/errors.ts'

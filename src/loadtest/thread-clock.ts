@@ -1,5 +1,5 @@
 // Monotonic time that all threads of the process share, and a watch for steps of the wall clock.
-// Thread: any. `performance.now()` counts from the start of each thread, so it cannot be compared;
+// `performance.now()` counts from the start of each thread, so it cannot be compared;
 // it is far cheaper than `process.hrtime`, so the offset between the two is measured once.
 
 /** Measured often: a thread that is preempted between the two clocks sees too small an offset. */

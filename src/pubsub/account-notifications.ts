@@ -1,4 +1,4 @@
-// Sends notifications of accounts and of the accounts of programs. Thread: main.
+// Sends notifications of accounts and of the accounts of programs.
 // An account is notified once per slot, with its last write, when the slot reaches the commitment;
 // a closed account is notified with 0 lamports.
 //

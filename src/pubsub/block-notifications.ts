@@ -1,4 +1,4 @@
-// Sends notifications of confirmed and finalized blocks. Thread: main.
+// Sends notifications of confirmed and finalized blocks.
 // With a mention only the transactions that name it are shown, and a block without any is skipped.
 import type { Commitment } from '../base/commitment.ts'
 import { encodeBase58 } from '../solana/base58.ts'

@@ -1,4 +1,4 @@
-// Declares what subscriptions need of a chain. Thread: any (types only).
+// Declares what subscriptions need of a chain.
 // The stream of updates feeds every notification. What a stream does not carry is read from the
 // chain's nodes, asynchronously: mints of token accounts, and signatures that landed earlier.
 import type { Commitment } from '../base/commitment.ts'

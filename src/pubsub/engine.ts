@@ -1,4 +1,4 @@
-// Serves the subscriptions to one chain from its stream of updates. Thread: main.
+// Serves the subscriptions to one chain from its stream of updates.
 //
 //   subscribe -> registry -> feed of those params -> index by account, owner, mention, ...
 //   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> notifier

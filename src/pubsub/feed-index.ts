@@ -1,5 +1,5 @@
 // Finds the feeds that an update may concern, by what they subscribed to: account, owner,
-// mention, signature. Thread: main.
+// mention, signature.
 // One set per commitment, so that an update is matched only with feeds of its commitment. The cost
 // grows with the feeds that are found, not with those that exist; `examined` counts them.
 import type { Commitment } from '../base/commitment.ts'

@@ -1,4 +1,4 @@
-// One distinct subscription and all its subscribers. Thread: main.
+// One distinct subscription and all its subscribers.
 // Its number is the subscription id of all its subscribers, as on a validator: a notification is
 // therefore the same bytes for all of them, encoded once and published under the feed's topic.
 

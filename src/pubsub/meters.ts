@@ -1,4 +1,4 @@
-// The meters of the subscriptions. Thread: main. Plain numbers, read at scrape.
+// The meters of the subscriptions. Plain numbers, read at scrape.
 import type { Meters } from '../telemetry/meters.ts'
 import { LatencyTally } from '../telemetry/tally.ts'
 import { type Topic, topics } from './subscription-params.ts'

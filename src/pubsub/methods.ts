@@ -1,4 +1,4 @@
-// The subscribe and unsubscribe methods of PubSub. Thread: main.
+// The subscribe and unsubscribe methods of PubSub.
 // Subscribing answers with the id, then notifications follow; the answer always comes first.
 import { codesOf } from '../base/codes.ts'
 import { type Answer, encodedText, failure, type RpcError, rpcErrors } from '../jsonrpc/build.ts'

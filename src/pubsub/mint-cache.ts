@@ -1,6 +1,5 @@
 // Caches mints for `jsonParsed` token accounts, whose decimals, interest and multiplier are only
 // in their mint (LRU), and the cluster's time, which interest depends on.
-// Thread: main.
 //
 //   token account -> load: mint known -> null
 //                          unknown    -> batch of this turn -> readAccounts, once for all waiting

@@ -1,5 +1,5 @@
 // Sends notifications: each is encoded once and published to all subscribers of its feed.
-// Thread: main. Owns the timers of the subscriptions.
+// Owns the timers of the subscriptions.
 //
 //   send(feed, result) -> bytes -> publish(topic) -> charged to one customer of the feed
 //     over its rate     -> the customer is removed from the feed with -32429

@@ -1,4 +1,4 @@
-// Reads the params of the subscribe methods, with the errors a validator gives. Thread: any (pure).
+// Reads the params of the subscribe methods, with the errors a validator gives.
 // Unknown members are ignored, as a validator does. What has no effect on a notification
 // is brought to one form, so that subscriptions to the same notifications share a feed.
 import { Commitment, commitmentNamed } from '../base/commitment.ts'

@@ -1,5 +1,5 @@
 // Tracks which connection is subscribed to which feed; equal params share one feed.
-// Thread: main. One for each engine.
+// One for each engine.
 //
 //   session --subscribe(params)--> feed of those params (created, indexed) --join--> topic
 //   unsubscribe, end of the connection, last notification --> drop --> an empty feed is removed

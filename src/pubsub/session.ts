@@ -1,5 +1,4 @@
 // What subscriptions need of a connection and of the customer who pays for it.
-// Thread: any (types only).
 
 /** Limits and meters of one customer over all its connections; a quota budget is one. */
 export interface Customer {

@@ -1,5 +1,4 @@
 // Sends the notifications of signatures, each once, whether the stream or a node reports it first.
-// Thread: main.
 //
 //   stream: transaction at a commitment ─┐
 //   stream: seen in the last slots ──────┤

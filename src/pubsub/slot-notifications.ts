@@ -1,4 +1,4 @@
-// Sends notifications of slots: begun, rooted, and every stage between. Thread: main.
+// Sends notifications of slots: begun, rooted, and every stage between.
 // Reads processed updates only: each status of a slot is published there exactly once.
 
 import { decodeDeadError, decodeEntryTransactions } from '../solana/geyser-decode.ts'

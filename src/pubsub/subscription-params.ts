@@ -1,4 +1,4 @@
-// The params of a subscription, read and checked. Thread: any (types, and one pure function).
+// The params of a subscription, read and checked.
 // Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal params are
 // equal texts.
 import type { Commitment } from '../base/commitment.ts'

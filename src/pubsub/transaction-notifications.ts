@@ -1,4 +1,4 @@
-// Sends notifications of logs and whole transactions. Thread: main.
+// Sends notifications of logs and whole transactions.
 import { Commitment } from '../base/commitment.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import type { TransactionContent } from '../solana/geyser-content.ts'

@@ -1,4 +1,4 @@
-// Bounds what one client address may cost on endpoints that take no token. Thread: main.
+// Bounds what one client address may cost on endpoints that take no token.
 // Two rates per address (IPv4 /32, IPv6 /64) over all open endpoints together: milliseconds of
 // main-thread work and bytes of answers. An estimate is charged before the work is done; what the
 // work cost beyond it is charged afterwards and delays the next request of that address.

@@ -1,5 +1,5 @@
 // Limits the use of one subscription, over rpc, websocket and grpc and all its client machines.
-// Thread: main. `spend` is atomic: either every limit admits the call or batch and all of them are
+// `spend` is atomic: either every limit admits the call or batch and all of them are
 // charged, or none is.
 import { assert } from '../base/assert.ts'
 import { Bucket, type Limiter, type Rate } from '../base/bucket.ts'

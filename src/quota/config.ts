@@ -1,4 +1,4 @@
-// The configuration of the budget per client address. Thread: any.
+// The configuration of the budget per client address.
 import { group, integer, type Value } from '../base/fields.ts'
 
 export const addressBudgetSection = group(

@@ -1,4 +1,4 @@
-// Declares the meters of budgets. Thread: main. Endpoints count their refusals here.
+// Declares the meters of budgets. Endpoints count their refusals here.
 import type { CounterChild, Meters } from '../telemetry/meters.ts'
 import type { Quota } from './quota.ts'
 

@@ -1,4 +1,4 @@
-// Limits the bytes per second of one subscription's notifications. Thread: any. Pure.
+// Limits the bytes per second of one subscription's notifications.
 // A notification over the rate is refused and not charged, so that expensive feeds end and cheap
 // ones continue. It still counts against new feeds, so that reopening a feed gains nothing.
 import { Bucket } from '../base/bucket.ts'

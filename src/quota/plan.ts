@@ -1,4 +1,4 @@
-// Looks up the weight and the rate cap of a method in a plan. Thread: any. Pure.
+// Looks up the weight and the rate cap of a method in a plan.
 // All budgets on a plan share one instance; each budget has its own buckets for the caps.
 import type { PlanValues } from '../subscriptions/plans.ts'
 

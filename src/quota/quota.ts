@@ -1,4 +1,4 @@
-// Keeps one budget per subscription and flushes usage to the registry. Thread: main.
+// Keeps one budget per subscription and flushes usage to the registry.
 // Flushes every half second, so a crash loses less than a second of usage.
 // 30-day windows roll over in the same tick; `spend` itself reads no wall clock.
 import type { Clock } from '../base/clock.ts'

@@ -1,5 +1,5 @@
 // Rate-limits each of many names (client addresses, fee payers) with its own token bucket.
-// Thread: main. Bounded: a full bucket carries no information and is dropped; when the table is
+// Bounded: a full bucket carries no information and is dropped; when the table is
 // full, the oldest bucket is evicted.
 import { Bucket, type Rate } from '../base/bucket.ts'
 

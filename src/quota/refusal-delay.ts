@@ -1,5 +1,5 @@
 // Delays refusals, so that a client that retries a refused request at once costs one answer per
-// second and connection instead of as many as it can send. Thread: main.
+// second and connection instead of as many as it can send.
 // Bounded per client; past the bound the caller answers at once and should close the connection.
 const delayMsMax = 1_000
 const waitingMax = 16

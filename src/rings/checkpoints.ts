@@ -1,5 +1,5 @@
 // Finds record boundaries, with the count of whole messages before them, in a ring under writing.
-// Thread: any. Needed when a reader starts or was overrun and when a writer takes over from one
+// Needed when a reader starts or was overrun and when a writer takes over from one
 // that died; never per record.
 import {
   chunks,

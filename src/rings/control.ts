@@ -1,5 +1,5 @@
 // Shared stop flag for worker loops that never read their messages.
-// Thread: any. The worker finds it as `workerData.control`.
+// The worker finds it as `workerData.control`.
 //
 //   word 0   0: run   1: stop
 //

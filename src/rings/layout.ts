@@ -1,5 +1,5 @@
 // Memory layout of a ring: header words, shared positions and records.
-// Thread: any. A WebAssembly reader needs only the records.
+// A WebAssembly reader needs only the records.
 //
 //   header: each word that one side writes has a 128-byte line of its own, so that no two threads
 //   share a cache line

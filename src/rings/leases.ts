@@ -1,5 +1,5 @@
 // Backpressure from readers to a ring's writer, for pipelines that must not lose a record.
-// Thread: any. A lease is a cache line of the ring's header: its reader's position and whether the
+// A lease is a cache line of the ring's header: its reader's position and whether the
 // lease is taken. It outlives its reader: a restarted reader takes the same lease, and no
 // record was overwritten meanwhile.
 import { assert } from '../base/assert.ts'

@@ -1,5 +1,5 @@
 // Writes records to a ring. A ring has one writer, which never waits for readers by itself.
-// Thread: any. Readers (ring-reader.ts) usually run on other threads. Memory layout: layout.ts.
+// Readers (ring-reader.ts) usually run on other threads. Memory layout: layout.ts.
 //
 //   writer.write(tag, payload)   or   offset = writer.reserve(tag, length); fill; writer.commit()
 //   writer.publish()                  once per batch: readers see it all, sleepers are woken

@@ -1,5 +1,5 @@
 // RPC methods that read accounts by their keys: getBalance, getAccountInfo, getMultipleAccounts,
-// getTokenAccountBalance. Thread: any.
+// getTokenAccountBalance.
 import { jsonText } from '../base/json-text.ts'
 import { failure } from '../jsonrpc/build.ts'
 import type { ReadAccount } from '../solana/json-parsed/parsed.ts'

@@ -1,4 +1,4 @@
-// What the shared RPC methods read of a chain, at a commitment. Thread: any (types only).
+// What the shared RPC methods read of a chain, at a commitment.
 // Every read is synchronous, and those of one call are consistent.
 import type { Commitment } from '../base/commitment.ts'
 import type { RpcError } from '../jsonrpc/build.ts'

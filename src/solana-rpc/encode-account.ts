@@ -1,4 +1,4 @@
-// Accounts in answers: which form a config selects, and the text. Thread: any.
+// Accounts in answers: which form a config selects, and the text.
 
 import type { AccountState } from '../solana/geyser-content.ts'
 import { accountParser } from '../solana/json-parsed/account-parser.ts'

@@ -1,4 +1,4 @@
-// Landed transactions in answers: which form a config selects, and the text. Thread: any.
+// Landed transactions in answers: which form a config selects, and the text.
 import { objectText } from '../base/json-text.ts'
 import type { RpcError } from '../jsonrpc/build.ts'
 import type { TransactionContent } from '../solana/geyser-content.ts'

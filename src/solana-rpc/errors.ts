@@ -1,4 +1,4 @@
-// Errors of Solana's RPC with a validator's own codes and messages. Thread: any (pure).
+// Errors of Solana's RPC with a validator's own codes and messages.
 // Client libraries match on both. Codes of our own (401, 429) never fall among these.
 import type { Refusal } from '../base/errors.ts'
 import { type RpcError, rpcErrors } from '../jsonrpc/build.ts'

@@ -1,4 +1,4 @@
-// The RPC method getRecentPrioritizationFees. Thread: any.
+// The RPC method getRecentPrioritizationFees.
 import { encodedText } from '../jsonrpc/build.ts'
 import type { FeeReads, Source } from './chain-reads.ts'
 import { type Answering, answering } from './view.ts'

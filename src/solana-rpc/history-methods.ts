@@ -1,5 +1,5 @@
 // RPC methods on landed transactions and their blocks: getSignatureStatuses, getTransaction,
-// getBlock. Thread: any.
+// getBlock.
 import { Commitment, commitmentNames } from '../base/commitment.ts'
 import { jsonText } from '../base/json-text.ts'
 import { type Answer, encodedText, failure } from '../jsonrpc/build.ts'

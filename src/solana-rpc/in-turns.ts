@@ -1,5 +1,5 @@
 // Builds long answers over several turns of the event loop, so that other calls run in between.
-// Thread: main. For blocks and lists of accounts, whose items never change.
+// For blocks and lists of accounts, whose items never change.
 
 /** At most `perTurn` items are made at once; of more, `perTurn` in each turn. */
 export function inTurns<T, R>(

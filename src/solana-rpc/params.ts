@@ -1,4 +1,4 @@
-// Reads the params of a Solana call, with the errors that a validator gives. Thread: any (pure).
+// Reads the params of a Solana call, with the errors that a validator gives.
 // A method reads everything first and looks at `problem` once: after the first problem every read
 // yields something harmless.
 import {

@@ -1,5 +1,5 @@
 // Keeps the least fee rates of the last confirmed blocks, as a validator's cache of prioritization
-// fees does. Thread: any.
+// fees does.
 // A block without a transaction that offers a rate has no entry. Bounded by blocks, and by the
 // accounts in them: the oldest blocks are dropped first.
 import { type FeeRate, feeRateOf } from '../solana/fee-rate.ts'

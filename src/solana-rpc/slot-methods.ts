@@ -1,5 +1,5 @@
 // RPC methods on slots and blockhashes: getSlot, getBlockHeight, getLatestBlockhash,
-// isBlockhashValid. Thread: any.
+// isBlockhashValid.
 import { encodedText } from '../jsonrpc/build.ts'
 import type { SlotReads, Source } from './chain-reads.ts'
 import { type Answering, answering, inContext, slotViewOf } from './view.ts'

@@ -1,4 +1,4 @@
-// The commitment at which a call reads a chain, and the context of its answer. Thread: any (pure).
+// The commitment at which a call reads a chain, and the context of its answer.
 import { Commitment, commitmentNamed, commitmentNames } from '../base/commitment.ts'
 import { type Answer, encodedText, failure } from '../jsonrpc/build.ts'
 import type { Call } from '../jsonrpc/parse.ts'

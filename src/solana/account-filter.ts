@@ -1,5 +1,4 @@
 // Parses the filters of getProgramAccounts and programSubscribe, and applies them to account data.
-// Thread: any (pure).
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { invalidType, readVariant, unknownVariant, wholeNumberProblem } from '../base/serde-text.ts'
 import { base58Problem, decodeBase58 } from './base58.ts'

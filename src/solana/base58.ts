@@ -1,4 +1,4 @@
-// Encodes and decodes base58 (Bitcoin alphabet) for keys, hashes and signatures. Thread: any.
+// Encodes and decodes base58 (Bitcoin alphabet) for keys, hashes and signatures.
 // Works in limbs of five digits (58^5 fits in 30 bits), so a 32-byte key costs about 60 divisions
 // instead of the 1,400 of the digit-by-digit way. That is quadratic, so a long text (a transaction)
 // is decoded by halves in BigInt instead: 1,683 characters in 80 us instead of 600.

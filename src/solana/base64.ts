@@ -1,5 +1,4 @@
 // Decodes base64 strictly, and words what is wrong as a validator's decoder does.
-// Thread: any (pure).
 
 /** Padded, no other characters, no bits left over; null for anything else. */
 export function decodeBase64(text: string): Buffer | null {

@@ -1,4 +1,4 @@
-// Reads little-endian values one after the other. Thread: any (pure).
+// Reads little-endian values one after the other.
 // A read past the end sets `isShort` and yields zeros, so that a parser checks once, at the end.
 // A value that its type does not have counts as missing too.
 import { isUtf8 } from 'node:buffer'

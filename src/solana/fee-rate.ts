@@ -1,4 +1,4 @@
-// Computes the price per compute unit that a landed transaction offered. Thread: any (pure).
+// Computes the price per compute unit that a landed transaction offered.
 import type { MessageContent } from './geyser-content.ts'
 import { isSameKey } from './keys.ts'
 import { programs } from './programs.ts'

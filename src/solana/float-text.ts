@@ -1,5 +1,4 @@
 // Formats a 64-bit float as a validator does: shortest digits, never with an exponent.
-// Thread: any (pure).
 
 export function floatText(value: number): string {
   if (Object.is(value, -0)) return '-0'

@@ -1,5 +1,5 @@
 // A batch of SubscribeUpdate messages: their bytes, and a table of where the parts of each lie.
-// Thread: any (pure). The table is made once, where the stream is read; an update is then made
+// The table is made once, where the stream is read; an update is then made
 // from its row without parsing, as often as it is needed, and costs no memory in between.
 //
 //   bytes: | 0 | length | message 0 | 0 | length | message 1 | …

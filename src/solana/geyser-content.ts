@@ -1,4 +1,4 @@
-// Types of the contents of geyser updates, as plain values. Thread: any (types only).
+// Types of the contents of geyser updates, as plain values.
 // Field names follow proto/geyser.proto and proto/solana-storage.proto in camelCase.
 
 /** One state of an account. */

@@ -1,4 +1,4 @@
-// Decodes geyser messages into plain values. Thread: any (pure).
+// Decodes geyser messages into plain values.
 // For the few updates that a client requests in full: an update carries only its encoded bytes,
 // whatever its source. Field numbers are those of proto/geyser.proto and
 // proto/solana-storage.proto.

@@ -1,4 +1,4 @@
-// Encodes the bodies of geyser updates, once each. Thread: any.
+// Encodes the bodies of geyser updates, once each.
 // Field numbers are those of proto/geyser.proto; fields are written last first, see back-writer.ts.
 import { BackWriter } from '../base/back-writer.ts'
 import type {

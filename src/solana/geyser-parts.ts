@@ -1,4 +1,4 @@
-// Reads single fields out of geyser messages without decoding the rest. Thread: any (pure).
+// Reads single fields out of geyser messages without decoding the rest.
 // Filters need few fields of few updates, so an upstream's messages are decoded lazily. Returns
 // views, no copies.
 

@@ -1,4 +1,4 @@
-// Encodes a transaction with its outcome for geyser, once. Thread: any.
+// Encodes a transaction with its outcome for geyser, once.
 // Field numbers are those of proto/solana-storage.proto.
 import { BackWriter } from '../base/back-writer.ts'
 import type {

@@ -1,5 +1,4 @@
 // Caches the base58 text of frequent keys: owners, mints, programs, and what callers poll.
-// Thread: any.
 // One key costs about 2 µs to encode and a tenth of that to look up.
 import { decodeKey, encodeBase58 } from './base58.ts'
 import { keyOf } from './keys.ts'

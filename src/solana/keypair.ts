@@ -1,4 +1,4 @@
-// Derives Ed25519 keys from a seed, and signs with them. Thread: any.
+// Derives Ed25519 keys from a seed, and signs with them.
 // For the embedded chain's own keys (faucet, identity, traffic) and the wallet of a landing test.
 // No customer's key is ever in the server.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'

@@ -1,4 +1,4 @@
-// Converts keys and signatures to map keys and back. Thread: any (pure).
+// Converts keys and signatures to map keys and back.
 
 /**
  * The bytes as a binary string, one character each: a map key that costs a tenth of base58.

@@ -1,4 +1,4 @@
-// Derives program addresses: keys that no private key can have. Thread: any (pure).
+// Derives program addresses: keys that no private key can have.
 import { createHash } from 'node:crypto'
 import { assert } from '../base/assert.ts'
 

@@ -1,4 +1,4 @@
-// Addresses of the programs and sysvars that the service knows by name. Thread: any (pure).
+// Addresses of the programs and sysvars that the service knows by name.
 import { assert } from '../base/assert.ts'
 import { decodeKey } from './base58.ts'
 

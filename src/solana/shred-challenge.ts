@@ -1,5 +1,4 @@
 // Recognises the challenge that a destination of ShredStream sends back to prove its address.
-// Thread: any (pure).
 
 /** 8 bytes of name, 32 hexadecimal digits. */
 const challengeShape = /^SLUICE1 [0-9a-f]{32}$/

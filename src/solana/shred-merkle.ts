@@ -1,5 +1,5 @@
 // Computes the merkle root of a set from one shred, and builds the tree and proofs of all 64.
-// Thread: any (pure). The leader signs the root; a shred whose proof leads to it is the leader's.
+// The leader signs the root; a shred whose proof leads to it is the leader's.
 //
 //   root 32 ── node ── node ── … six layers … ── leaf = hash of the shred without its signature,
 //                                                       proof and retransmitter signature

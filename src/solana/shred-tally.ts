@@ -1,4 +1,4 @@
-// Counts received and missing shreds per slot. Thread: any (pure).
+// Counts received and missing shreds per slot.
 import {
   flagBits,
   flagsOf,

@@ -1,5 +1,5 @@
 // Reads the wire format of a Solana shred: field offsets, and whether it is well formed.
-// Thread: any (pure, no allocation). Works on a window of a larger buffer: `at` is the first byte.
+// Works on a window of a larger buffer: `at` is the first byte.
 //
 //   0 signature 64 | 64 variant | 65 slot u64 | 73 index u32 | 77 version u16 | 79 set u32 | 83
 //   data: 83 parent offset u16 | 85 flags | 86 size u16 | 88 payload …

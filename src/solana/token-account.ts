@@ -1,4 +1,4 @@
-// Reads the fixed fields of SPL Token and Token-2022 accounts and mints. Thread: any (pure).
+// Reads the fixed fields of SPL Token and Token-2022 accounts and mints.
 //
 //   account 165: mint[32] owner[32] amount u64 | delegate option u32 + [32] | state u8
 //                | native option u32 + u64 | delegated u64 | close authority option u32 + [32]

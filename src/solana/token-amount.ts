@@ -1,4 +1,4 @@
-// Formats token amounts as Solana's RPC does. Thread: any (pure).
+// Formats token amounts as Solana's RPC does.
 
 export interface UiTokenAmount {
   readonly amount: string

@@ -1,4 +1,4 @@
-// Formats amounts of Token-2022 mints with interest or a multiplier. Thread: any (pure).
+// Formats amounts of Token-2022 mints with interest or a multiplier.
 //
 //   interest bearing 52: authority[32] | start i64 | average rate i16 | updated i64 | rate i16
 //   scaled amount 56:    authority[32] | multiplier f64 | effective i64 | next multiplier f64

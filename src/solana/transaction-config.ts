@@ -1,4 +1,4 @@
-// Reads the config values of a transaction of version 1. Thread: any (pure).
+// Reads the config values of a transaction of version 1.
 import type { TransactionConfigContent } from './geyser-content.ts'
 import type { TransactionLayout } from './transaction.ts'
 

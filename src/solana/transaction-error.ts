@@ -1,5 +1,4 @@
 // Converts a TransactionError of the Solana runtime between RPC's JSON and geyser's bincode.
-// Thread: any (pure).
 
 /** The JSON-RPC form: a name, or an object with one name. */
 export type TransactionError =

@@ -1,5 +1,5 @@
 // Decodes the fields of a geyser transaction that rows need, and skips the rest (logs, balances,
-// rewards). Thread: any (pure); runs in the writer process.
+// rewards). Runs in the writer process.
 // Bytes are read in place, without views. Invalid bytes give empty facts and never throw. Field
 // numbers are those of proto/solana-storage.proto.
 

@@ -1,4 +1,4 @@
-// Decodes a Solana transaction strictly, as offsets into its bytes. Thread: any.
+// Decodes a Solana transaction strictly, as offsets into its bytes.
 // Allocates nothing: a TransactionLayout is made once and reused for each transaction, so its
 // contents are valid until the next decode.
 //

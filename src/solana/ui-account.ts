@@ -1,4 +1,4 @@
-// Formats an account as the JSON text of JSON-RPC and its notifications. Thread: any (pure).
+// Formats an account as the JSON text of JSON-RPC and its notifications.
 // Lamports and rent epoch are u64 and written as plain digits: they exceed the
 // safe integers.
 import { compressZstd } from '../base/zstd.ts'

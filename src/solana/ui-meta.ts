@@ -1,5 +1,4 @@
 // Formats the outcome of a transaction (`meta`) and a block's rewards as JSON-RPC does.
-// Thread: any (pure).
 import { objectText } from '../base/json-text.ts'
 import type {
   InstructionContent,

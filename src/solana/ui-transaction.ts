@@ -1,4 +1,4 @@
-// Formats a transaction with its outcome as the JSON text of JSON-RPC. Thread: any (pure).
+// Formats a transaction with its outcome as the JSON text of JSON-RPC.
 // Balances and fees are u64 and written as plain digits.
 import { jsonText, objectText, sortedMembers } from '../base/json-text.ts'
 import { encodeBase58 } from './base58.ts'

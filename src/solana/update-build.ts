@@ -1,4 +1,4 @@
-// Builds Solana updates: plain fields, and bytes that are encoded here, once. Thread: any.
+// Builds Solana updates: plain fields, and bytes that are encoded here, once.
 
 import { decodeKey } from './base58.ts'
 import type {

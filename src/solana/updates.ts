@@ -1,4 +1,4 @@
-// Types of what a Solana chain reports: updates, slot statuses and heads. Thread: any.
+// Types of what a Solana chain reports: updates, slot statuses and heads.
 import type { Commitment } from '../base/commitment.ts'
 import type { AccountContent, BlockMetaContent } from './geyser-content.ts'
 import type { TransactionError } from './transaction-error.ts'

@@ -1,4 +1,4 @@
-// Encodes a transaction's plain values into its original wire bytes. Thread: any (pure).
+// Encodes a transaction's plain values into its original wire bytes.
 //
 //   n signatures | version byte 0x80 (v0 only) | header[3] | n keys | blockhash[32]
 //   | n instructions: program u8, n accounts, n data | n lookups (v0 only); every n is compact-u16

@@ -1,6 +1,6 @@
 // Computes which accounts a transaction may write: those its message declares writable, minus
 // those that the runtime demotes.
-// Thread: any (pure). The same rules as agave: reserved keys are never written, and a program is
+// The same rules as agave: reserved keys are never written, and a program is
 // not written by a transaction that calls it unless the upgradeable loader is among the keys.
 import { decodeKey } from './base58.ts'
 import type { MessageContent, MetaContent } from './geyser-content.ts'

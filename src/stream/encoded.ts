@@ -1,5 +1,4 @@
 // Frames of the metrics stream, each encoded once per encoding whatever the number of clients.
-// Thread: main.
 //
 //   {"seq":<n>,"<Kind>":<payload>}      JSON, UTF-8; the msgpack form is derived from these bytes
 import { jsonToMsgpack } from './json-to-msgpack.ts'

@@ -1,5 +1,4 @@
 // Memory of stored frames: back to back in 1 MiB slabs, each freed with its last frame.
-// Thread: main.
 
 const slabBytes = 1024 * 1024
 /** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */

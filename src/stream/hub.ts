@@ -1,6 +1,5 @@
 // Publishes each Solana update to every listener in order, at three commitments, and keeps the
 // last slots for replay. It numbers no update, drops none for a listener, and waits for none.
-// Thread: main.
 //
 //   content(slot 9) ---> processed now       status(slot 9, confirmed) --+
 //                   \--> kept for slot 9 ----> confirmed: all of slot 9, then the status

@@ -1,5 +1,4 @@
 // The event log: numbers every frame, keeps the recent ones for resume, notifies listeners.
-// Thread: main.
 // Guarantees: seq grows by one within a process run, is unique over the life of a data folder,
 // and a cursor of an earlier run never lies inside [oldest - 1, newest] of this one.
 // Where gateways share one log, it numbers the frames: they arrive by `accept`, and the run is that

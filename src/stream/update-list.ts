@@ -1,5 +1,5 @@
 // A list of updates in little memory: consecutive updates of one source are kept as a run of
-// positions, and made again when they are read. Thread: main.
+// positions, and made again when they are read.
 // A chain's updates of half a minute are a million objects, which the garbage collector would
 // visit several times a second; runs of a few thousand sources cost it nothing.
 

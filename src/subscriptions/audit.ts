@@ -1,5 +1,5 @@
 // Builds and verifies the audit table: a hash chain with one entry per provisioning change.
-// Thread: any. Pure: the store writes each entry in the same transaction as its change.
+// Pure: the store writes each entry in the same transaction as its change.
 //
 //   entry n: SHA-256 of [n, at, who, what, subject, before, after, reason, hash of n-1]
 //

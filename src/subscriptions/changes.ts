@@ -1,5 +1,5 @@
 // Validates provisioning requests: a record and a request in, the changed record or a refusal out.
-// Thread: any. Pure, so that store.ts only has to run them inside its transaction.
+// Pure, so that store.ts only has to run them inside its transaction.
 import { formatCidr, parseCidr } from '../base/cidr.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../base/errors.ts'
 import { type DestinationRules, parseDestination, proposeDestination } from './destination.ts'

@@ -1,5 +1,5 @@
 // Validates shred destinations and moves them between their states.
-// Thread: any. Pure: the store keeps the value, the shredstream product acts on it.
+// Pure: the store keeps the value, the shredstream product acts on it.
 //
 //   set -> pending -> active <-> paused        proof: challenge echoed, or operator confirms
 //             |  ^

@@ -1,4 +1,4 @@
-// Makes the data folders. Thread: main.
+// Makes the data folders.
 // One level at a time: where a level exists but cannot have subfolders (/proc), Node's own
 // recursive mkdir loops forever and no signal is handled meanwhile.
 import { mkdirSync, statSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// Makes tokens, passwords and ids, and digests them. Thread: any.
+// Makes tokens, passwords and ids, and digests them.
 // A secret exists in the return value only; stored are its SHA-256 and its last four characters.
 //
 //   slu_ 9fK…(32 base62, 190 bits)… 1a2B3c

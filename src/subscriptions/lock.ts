@@ -1,4 +1,4 @@
-// Locks the data folder for one server, by a lock on the file `<data>/lock`. Thread: main.
+// Locks the data folder for one server, by a lock on the file `<data>/lock`.
 // Commands do not take it: the registry has its own locking between them and the server.
 // The kernel ties the lock to our descriptor (an "open file description" lock) and releases it when
 // the process ends, however it ends; it applies in every namespace that sees the folder. Only the

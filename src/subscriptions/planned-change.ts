@@ -1,5 +1,5 @@
 // Plans a change of the registry: which record, names and audit entry it writes.
-// Thread: any. Pure, so that LMDB and PostgreSQL run the same steps inside their transactions.
+// Pure, so that LMDB and PostgreSQL run the same steps inside their transactions.
 import { accept, type Outcome, type Refusal, refuse } from '../base/errors.ts'
 import { type AuditEntry, type AuditHead, nextEntry, recordDigest } from './audit.ts'
 import { checkKeptText } from './changes.ts'

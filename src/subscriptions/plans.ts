@@ -1,5 +1,5 @@
 // Declares the `plans` section of the configuration: how much a subscription may use.
-// Thread: any. Built in are `standard` and `unlimited`. A configured plan starts from the values of
+// Built in are `standard` and `unlimited`. A configured plan starts from the values of
 // the built-in plan of the same name, else of `standard`. 0 means no limit where its doc states it.
 import { group, initialOf, integer, named, numbers, type Values } from '../base/fields.ts'
 

@@ -1,4 +1,4 @@
-// Checks the registry file before LMDB maps it. Thread: main.
+// Checks the registry file before LMDB maps it.
 // A file that is not an LMDB file crashes the process with SIGSEGV in native code, so a bad
 // backup or a wrong path is detected and reported here.
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'

@@ -1,5 +1,5 @@
 // Detects a registry restored from an older copy, by the newest audit entry in
-// `<data>/registry-head`. Thread: main. In an older copy revoked tokens would work again: no server
+// `<data>/registry-head`. In an older copy revoked tokens would work again: no server
 // starts on it until the operator accepts it by removing the file.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 // Declares the subscription: the fields an operator sees, and the digests stored with them.
-// Thread: any (types and tables only). No type but `Issued` contains a token or a password.
+// No type but `Issued` contains a token or a password.
 import type { Destination } from './destination.ts'
 
 /** The products of a subscription. `bundle` is rpc + websocket + grpc, sold only together. */

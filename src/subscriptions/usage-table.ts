@@ -1,4 +1,4 @@
-// Reads and writes the usage table of the registry. Thread: main.
+// Reads and writes the usage table of the registry.
 import type { Tables } from './tables.ts'
 import {
   addToDay,

@@ -1,5 +1,5 @@
 // Accumulates usage: credits of the current 30-day window, and one row per day.
-// Thread: any. Pure. The server adds deltas every half second in one transaction, so a crash loses
+// Pure. The server adds deltas every half second in one transaction, so a crash loses
 // less than one second of usage, and a restart continues from the stored counts.
 
 const windowDays = 30

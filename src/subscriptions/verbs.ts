@@ -1,5 +1,5 @@
 // The provisioning operations: add, set, suspend, resume, end, rotate and destinations.
-// Thread: main. Each takes an id or a label and who makes the change and why, and returns an
+// Each takes an id or a label and who makes the change and why, and returns an
 // outcome. store.ts writes a change together with its audit entry, at once; in a cluster PostgreSQL
 // does, later. changes.ts validates it.
 import { accept, type Outcome, refuse } from '../base/errors.ts'

@@ -1,4 +1,4 @@
-// Renders a JSON log line for a person at a terminal. Thread: any. Pure.
+// Renders a JSON log line for a person at a terminal.
 //
 //   20:15:03.123 warn  upstream  node state changed  node=default/1 state=down
 //

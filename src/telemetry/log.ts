@@ -1,5 +1,4 @@
 // Writes log lines to stderr: one JSON object each, or text for a person when it is a terminal.
-// Thread: any.
 // Redaction is by construction: a field is a plain scalar that the caller names; requests, headers
 // and query strings cannot be passed.
 import { isatty, WriteStream } from 'node:tty'

@@ -1,4 +1,4 @@
-// Renders docs/METERS.md from the declared instruments, for `npm run docs`. Thread: main. Pure.
+// Renders docs/METERS.md from the declared instruments, for `npm run docs`.
 import type { Declared } from './meters.ts'
 
 export function renderMetersDocs(declared: readonly Declared[]): string {

@@ -1,5 +1,5 @@
 // Prometheus instruments, declared once per module and rendered without promtool lint findings.
-// Thread: main. The only importer of prom-client. Names start `sluice_`; labels come from closed
+// The only importer of prom-client. Names start `sluice_`; labels come from closed
 // sets.
 // Labelled children are looked up once, outside the hot path: `counter.with(...)` in a constructor.
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'

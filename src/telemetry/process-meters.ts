@@ -1,5 +1,5 @@
 // Meters of the process: memory, CPU, event-loop lag, garbage collection, open handles.
-// Thread: main. Every name passes promtool's lint, unlike prom-client's default set.
+// Every name passes promtool's lint, unlike prom-client's default set.
 import { readdirSync } from 'node:fs'
 import { PerformanceObserver } from 'node:perf_hooks'
 import type { Meters } from './meters.ts'

@@ -1,5 +1,5 @@
 // Plain-number counters that are read at scrape, for hot paths where a labelled child per event
-// is too expensive. Thread: main. Exposed through `counterRead` and `histogramRead`.
+// is too expensive. Exposed through `counterRead` and `histogramRead`.
 import { latencyBuckets } from './meters.ts'
 
 /** Durations in the buckets of `latencyBuckets`. */

@@ -1,5 +1,5 @@
 // Runs a supervised child process, for native code that may abort or must be killable, and calls
-// it over a pipe. Thread: main. The indexer's queries run in processes of another kind
+// it over a pipe. The indexer's queries run in processes of another kind
 // (products/indexer/duckdb/query-process.ts).
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex } from 'node:stream'

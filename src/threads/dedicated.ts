@@ -1,5 +1,4 @@
 // Runs one worker thread for the lifetime of the server: starts, supervises, restarts, stops it.
-// Thread: main.
 //
 // The worker finds `{ ...data, control }` in workerData, ends its loop when the control word is
 // set, and posts 'ready' once it works. A thread cannot be terminated while it runs native code,

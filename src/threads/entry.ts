@@ -1,4 +1,4 @@
-// Finds the compiled entry file of a worker or child process by its name. Thread: any.
+// Finds the compiled entry file of a worker or child process by its name.
 // Always the file in dist/workers, also when the caller itself runs uncompiled (in tests): not
 // every Node version that we support can start a thread or process from TypeScript.
 import { existsSync } from 'node:fs'

@@ -1,5 +1,5 @@
 // Worker thread pool for self-contained jobs, such as the analysis of a block.
-// Thread: main. The only importer of piscina. Never one job per event: a job costs about 60 us.
+// The only importer of piscina. Never one job per event: a job costs about 60 us.
 import { once } from 'node:events'
 import { Piscina } from 'piscina'
 import { Fault, messageOf } from '../base/errors.ts'

@@ -1,4 +1,4 @@
-// Lists the worker threads that run now, for `sluice status`. Thread: main.
+// Lists the worker threads that run now, for `sluice status`.
 
 interface Counted {
   readonly name: string

@@ -1,6 +1,6 @@
 // Supervises one worker or child process: counts its deaths and restarts it with exponential
 // back-off until it has died too often in a row. A start for which the machine lacks resources (a
-// retryable fault) is retried without limit and does not count as a death. Thread: main.
+// retryable fault) is retried without limit and does not count as a death.
 //
 //   launch -> running -> died -> (too often in a row?) -> onDown
 //               ^          |

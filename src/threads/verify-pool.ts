@@ -1,4 +1,4 @@
-// Verifies transaction signatures in a worker pool. Thread: main.
+// Verifies transaction signatures in a worker pool.
 // Requests of one event-loop turn go to the workers in batches: a job costs about 60 us by itself.
 import { availableParallelism } from 'node:os'
 import { accept, type Outcome, refuse } from '../base/errors.ts'

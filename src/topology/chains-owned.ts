@@ -1,4 +1,4 @@
-// Threads, queues, hubs and caches of the component `chains`, with their bounds. Thread: main.
+// Threads, queues, hubs and caches of the component `chains`, with their bounds.
 import type { Owned } from '../base/components.ts'
 import { yellowstoneBounds } from '../geyser/hub.ts'
 import { unfinalizedBytesInitial } from '../stream/hub.ts'

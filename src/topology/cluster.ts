@@ -1,4 +1,4 @@
-// Constructs the components that connect this gateway to its cluster. Thread: main.
+// Constructs the components that connect this gateway to its cluster.
 import { Cluster } from '../cluster/cluster.ts'
 import { LeaseKeeper } from '../cluster/lease-keeper.ts'
 import { queueMax } from '../cluster/postgres/client.ts'

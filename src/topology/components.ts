@@ -1,4 +1,4 @@
-// The components of the service by name, with the type of each. Thread: main (types only).
+// The components of the service by name, with the type of each.
 // A component that the configuration disables is null.
 import type { Directory } from '../auth/directory.ts'
 import type { Gate } from '../auth/gate.ts'

@@ -1,5 +1,4 @@
 // What every component of the topology is given besides the components that it reads.
-// Thread: main (types only).
 import type { Clock } from '../base/clock.ts'
 import type { Readiness } from '../base/readiness.ts'
 import type { Config } from '../config/config.ts'

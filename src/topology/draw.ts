@@ -1,5 +1,5 @@
 // Draws the topology for docs/DESIGN.md: a line per component, its threads, processes and bounds
-// below it, and a table of what restarts how. Thread: main. Pure.
+// below it, and a table of what restarts how.
 import type { ComponentTable } from '../base/components.ts'
 import type { Components } from './components.ts'
 import type { Context } from './context.ts'

@@ -1,5 +1,4 @@
 // Lists the gateways for `sluice status`: all of the cluster, with the processes of this hub.
-// Thread: main.
 import type { Components } from './components.ts'
 
 /** A gateway writes its row every second; one that missed three is away. */

@@ -1,5 +1,5 @@
 // Starts the gateways of a hub as child processes on shared ports, restarts a dead one and stops
-// them. Thread: main.
+// them.
 //
 //   hub ─ start(config) ─► gateway 1 … N     config over the pipe: no secret on a command line
 //       ◄─ meters, status ─                  the hub's /metrics has theirs with a label

@@ -1,4 +1,4 @@
-// Constructs the products, each with its endpoint. Thread: main.
+// Constructs the products, each with its endpoint.
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Lists what GET /ready checks: that the sources of the enabled products deliver. Thread: main.
+// Lists what GET /ready checks: that the sources of the enabled products deliver.
 import type { ReadyCheck } from '../base/readiness.ts'
 import { type Config, enabledEndpoints } from '../config/config.ts'
 import type { Components } from './components.ts'

@@ -1,4 +1,4 @@
-// What the rows of the topology share: their type and their words. Thread: main.
+// What the rows of the topology share: their type and their words.
 import type { Component } from '../base/components.ts'
 import { formatQuantity } from '../base/units.ts'
 import type { Components } from './components.ts'

@@ -1,4 +1,4 @@
-// Starts the service from the topology and answers questions about it. Thread: main.
+// Starts the service from the topology and answers questions about it.
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Lifecycle } from '../base/components.ts'

@@ -1,4 +1,4 @@
-// The chain of each set of nodes: geyser stream in its worker -> slots -> hub. Thread: main.
+// The chain of each set of nodes: geyser stream in its worker -> slots -> hub.
 // A set's stream carries its whole chain, so it is opened only for sets with readers: the default
 // set and those of subscriptions at the start, others with their first caller.
 import { StreamAnswers } from '../answers/stream-answers.ts'

@@ -1,5 +1,5 @@
 // Constructs the components with state: lock, registry, directory, quota, certificate, event
-// log. Thread: main.
+// log.
 import { join, resolve } from 'node:path'
 import { Directory } from '../auth/directory.ts'
 import { Gate } from '../auth/gate.ts'

@@ -1,4 +1,4 @@
-// Handles uncaught exceptions and unhandled rejections of the process. Thread: main.
+// Handles uncaught exceptions and unhandled rejections of the process.
 import { isFault } from '../base/errors.ts'
 import { exitNow } from '../base/exit.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'

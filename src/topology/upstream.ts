@@ -1,5 +1,5 @@
 // Constructs the nodes and the chains that the products read: devnode, sets of nodes, their geyser
-// streams, the execution pipeline. Thread: main.
+// streams, the execution pipeline.
 import { join } from 'node:path'
 import type { Fault } from '../base/errors.ts'
 import { needsDevnode } from '../config/config.ts'

@@ -1,4 +1,4 @@
-// Compresses responses as Accept-Encoding asks, whole or streamed. Thread: main.
+// Compresses responses as Accept-Encoding asks, whole or streamed.
 import { pipeline, Readable, Transform } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'

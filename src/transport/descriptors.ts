@@ -1,4 +1,4 @@
-// Keeps file descriptors in reserve and reports when no others are left. Thread: main.
+// Keeps file descriptors in reserve and reports when no others are left.
 // Without it the kernel leaves a new connection waiting in silence, and nothing of our own (a
 // query process, the operator's socket) can be opened. When the last free one is gone the reserve
 // is given to the process, and endpoints close every new connection until it can be taken back.

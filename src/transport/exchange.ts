@@ -1,4 +1,4 @@
-// One HTTP request and its response on the native server. Thread: main.
+// One HTTP request and its response on the native server.
 // Keeps the rules whose violation kills the process or hangs a client: the abort handler is
 // attached before anything can throw, nothing touches the response after it ended or was aborted,
 // borrowed chunks are copied unless they are the whole body, and writes outside the native callback

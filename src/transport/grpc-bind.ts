@@ -1,5 +1,5 @@
 // Binds a gRPC server to an address, in plain text or with a certificate that may be renewed, alone
-// or beside other processes on the same port. Thread: main.
+// or beside other processes on the same port.
 
 import { createServer } from 'node:net'
 import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js'

@@ -1,4 +1,4 @@
-// Compresses the messages of answers and inflates those of requests. Thread: main.
+// Compresses the messages of answers and inflates those of requests.
 //
 //   request with flag 1 -> inflated within the method's size limit -> the library
 //   run of frames       -> each message compressed, flag 1 -> every stream that asks for it

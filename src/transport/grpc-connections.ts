@@ -1,5 +1,5 @@
 // Limits connections per address on the gRPC library's HTTP/2 servers, and reads from a call's
-// headers what the library hides: duplicate credentials and accepted compressions. Thread: main.
+// headers what the library hides: duplicate credentials and accepted compressions.
 // http2 joins a repeated `x-token` with a comma but silently drops a second `authorization`; only
 // the raw header list still contains it, and only for a listener before the library's own. The
 // servers are not public in the library: when they cannot be found, the start fails.

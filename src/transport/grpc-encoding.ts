@@ -1,4 +1,4 @@
-// Which compression the answers to a gRPC call have. Thread: any.
+// Which compression the answers to a gRPC call have.
 import type { IncomingHttpHeaders } from 'node:http2'
 
 /** Compressions of answers. */

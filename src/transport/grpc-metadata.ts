@@ -1,4 +1,4 @@
-// Reads the headers of gRPC calls, builds the head and the trailers of their answers. Thread: main.
+// Reads the headers of gRPC calls, builds the head and the trailers of their answers.
 import { Metadata } from '@grpc/grpc-js'
 import { type GrpcEncoding, requestEncodings } from './grpc-encoding.ts'
 import { type GrpcStatus, retryDetails } from './grpc-status.ts'

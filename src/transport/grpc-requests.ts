@@ -1,4 +1,4 @@
-// Limits what a caller may send on one gRPC call, before the library buffers it. Thread: main.
+// Limits what a caller may send on one gRPC call, before the library buffers it.
 //
 //   http2 stream --chunk--> prefixes of messages: size, count, time --> the library's decoder
 //                                  |

@@ -1,4 +1,4 @@
-// gRPC status codes by name, and the trailers that carry a retry delay. Thread: main.
+// gRPC status codes by name, and the trailers that carry a retry delay.
 // base/codes.ts maps refusals to their code; the codes here without a refusal kind (out of
 // range, data loss) are for streams only.
 import { BackWriter } from '../base/back-writer.ts'

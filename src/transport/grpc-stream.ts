@@ -1,4 +1,4 @@
-// The sending side of one streaming gRPC call. Thread: main.
+// The sending side of one streaming gRPC call.
 //
 //   product: queue of framed bytes --write--> http2 stream of the call --> socket
 //                                   (or)----> call.write, message by message, when the http2

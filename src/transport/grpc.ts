@@ -1,5 +1,5 @@
 // A gRPC endpoint: listens, admits each call before any message is read, passes raw messages on.
-// Thread: main. The only importer of @grpc/grpc-js on the server side. It decodes no protobuf.
+// The only importer of @grpc/grpc-js on the server side. It decodes no protobuf.
 //
 //   connection -> admit(headers) --refused--> trailers with the status, nothing read
 //                     |

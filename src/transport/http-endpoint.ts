@@ -1,4 +1,4 @@
-// Opens one TCP endpoint: HTTP routes and WebSockets on one port, plain or TLS. Thread: main.
+// Opens one TCP endpoint: HTTP routes and WebSockets on one port, plain or TLS.
 //
 //   openHttpEndpoint -> probe port -> generation 1 (app + listener)
 //   certificate changed -> generation 2 listens on the same port -> listener 1 closed

@@ -1,4 +1,4 @@
-// Serves HTTP over the native server and handles its pitfalls for every product. Thread: main.
+// Serves HTTP over the native server and handles its pitfalls for every product.
 //
 //   head -> limit 429 -> framing 400/431 -> in-flight cap 429 -> preflight -> admit -> path 404
 //        -> verb 405 -> route.check -> size 413 -> body (408 after 10 s) -> route.handle -> Reply

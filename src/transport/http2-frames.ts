@@ -1,4 +1,4 @@
-// Builds HTTP/2 frames by hand, for what Node's client refuses to send. Thread: any. Pure.
+// Builds HTTP/2 frames by hand, for what Node's client refuses to send.
 // Headers are HPACK literals without indexing or Huffman coding, which every peer must accept.
 
 const frameType = { data: 0, headers: 1, settings: 4 } as const

@@ -1,5 +1,5 @@
 // Counts the requests in flight of each client address: waiting for body, answer or reader.
-// Thread: main. An address is an IPv4 one or an IPv6 /64. A request that is answered at once is
+// An address is an IPv4 one or an IPv6 /64. A request that is answered at once is
 // never counted and needs no address at all: reading it from the native server costs as much as a
 // token check.
 import { addressKey } from '../base/cidr.ts'

@@ -1,4 +1,4 @@
-// The media type of a Content-Type header. Thread: any. Pure.
+// The media type of a Content-Type header.
 
 /** The spellings that most clients use. */
 const plainTypes = ['application/json', 'application/octet-stream', 'text/plain'] as const

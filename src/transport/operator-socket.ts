@@ -1,5 +1,5 @@
 // Unix socket through which the operator's commands query live state: one JSON line in, one out.
-// Thread: main. Contains both the server's and the client's side.
+// Contains both the server's and the client's side.
 //
 //   sluice status -> connect <data>/operator.sock -> {"ask":"status"}\n
 //                 <- {"ok":true,"value":{...}}\n  or  {"ok":false,"error":"..."}\n

@@ -1,4 +1,4 @@
-// Reads and writes the UDP payloads of packet capture files (classic pcap). Thread: any (pure).
+// Reads and writes the UDP payloads of packet capture files (classic pcap).
 // Reads both byte orders, micro- and nanosecond times, Ethernet and raw IP, IPv4 and IPv6; skips
 // everything that is not a complete UDP datagram. Writes Ethernet frames with loopback addresses.
 

@@ -1,4 +1,4 @@
-// HTTP replies, their headers, and close codes of WebSockets. Thread: any (pure).
+// HTTP replies, their headers, and close codes of WebSockets.
 import { assert } from '../base/assert.ts'
 
 /** Close codes without a refusal kind. */

@@ -1,4 +1,4 @@
-// The head of one HTTP request, read in a single pass over its headers. Thread: main.
+// The head of one HTTP request, read in a single pass over its headers.
 // The pass collects the headers that an endpoint requested, counts repeated credentials, and
 // detects framing that allows request smuggling: the native parser takes the first of two
 // Content-Lengths and reads any Transfer-Encoding as chunked.

@@ -1,4 +1,4 @@
-// Finds the routes of a path that the native router did not match. Thread: main.
+// Finds the routes of a path that the native router did not match.
 
 interface Routed {
   readonly path: string

@@ -1,4 +1,4 @@
-// Wraps one open WebSocket for products. Thread: main.
+// Wraps one open WebSocket for products.
 // The native socket throws when it is used after its close; this one then does nothing.
 import type { Request } from './request.ts'
 import type { NativeSocket } from './uws.ts'

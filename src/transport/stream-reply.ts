@@ -1,4 +1,4 @@
-// Sends responses that are too long for one write, with backpressure from the reader. Thread: main.
+// Sends responses that are too long for one write, with backpressure from the reader.
 // The native server closes a connection whose reader reads nothing for 12 s, so while the reader
 // blocks, the connection is touched every 4 s, up to a timeout of our own.
 import type { Pieces } from './reply.ts'

@@ -1,4 +1,4 @@
-// The certificate and key of all TCP endpoints, watched and checked on change. Thread: main.
+// The certificate and key of all TCP endpoints, watched and checked on change.
 // Endpoints register with `onChange`; a pair that does not match is reported and never published,
 // so a half-copied file cannot take an endpoint down.
 import { readFileSync } from 'node:fs'

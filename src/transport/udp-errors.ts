@@ -1,5 +1,5 @@
 // Parses the control data of a socket's error queue: which address reported which ICMP error.
-// Thread: any (pure). An ICMP packet is easy to forge, and hosts on the route send them too; only
+// An ICMP packet is easy to forge, and hosts on the route send them too; only
 // "port unreachable" counts here, together with the address that it came from.
 //
 //   cmsghdr  16: length u64 | level i32 | type i32

@@ -1,5 +1,5 @@
 // Loads uWebSockets.js, the native HTTP and WebSocket server, or explains what it needs.
-// Thread: main. The only file that names the package. Its binaries are built per Node version, and
+// The only file that names the package. Its binaries are built per Node version, and
 // the ones for Node 22 and later require a newer C library, so a machine can fail here and nowhere
 // else.
 import type {

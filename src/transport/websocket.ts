@@ -1,5 +1,4 @@
 // Serves WebSockets over the native server and handles its pitfalls for every product.
-// Thread: main.
 //
 //   upgrade: head -> limit -> admit -> connections per address 429 -> route.upgrade -> 101
 //            -> open

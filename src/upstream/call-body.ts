@@ -1,5 +1,5 @@
 // Builds the JSON-RPC body of a call to a node: params as written, under an id of ours.
-// Thread: any (pure). Each call has an HTTP exchange of its own, but a node that answers twice
+// Each call has an HTTP exchange of its own, but a node that answers twice
 // would have its second answer taken for that of the next call, perhaps of another customer: the
 // random ids of customers' calls prevent that.
 import type { Call } from '../jsonrpc/parse.ts'

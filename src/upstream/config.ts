@@ -1,4 +1,4 @@
-// The `upstreams` section of the configuration: named sets of nodes. Thread: any.
+// The `upstreams` section of the configuration: named sets of nodes.
 // The set `default` serves every subscription; a dedicated-node subscription has a set of its own.
 import {
   flag,

@@ -1,4 +1,4 @@
-// Waits for the first good result among several. Thread: any.
+// Waits for the first good result among several.
 
 /** Resolves to the first value that `isGood` accepts; to null when all came and none was good. */
 export function firstGood<T>(

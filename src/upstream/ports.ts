@@ -1,5 +1,4 @@
 // Interfaces of nodes, of their streams and of execution event sources for other modules.
-// Thread: any (types only).
 import type { Commitment } from '../base/commitment.ts'
 import type { Outcome } from '../base/errors.ts'
 import type { Answer } from '../jsonrpc/build.ts'

@@ -1,4 +1,4 @@
-// Reads from the nodes of a set what their geyser stream does not carry. Thread: main.
+// Reads from the nodes of a set what their geyser stream does not carry.
 // Nothing here rejects: a read that no node answered returns nothing.
 import { Commitment, commitmentNamed } from '../base/commitment.ts'
 import { decodeKey, encodeBase58 } from '../solana/base58.ts'

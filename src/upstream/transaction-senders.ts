@@ -1,4 +1,4 @@
-// Sends transactions to a set of nodes: to one good node, or to all with `broadcast`. Thread: main.
+// Sends transactions to a set of nodes: to one good node, or to all with `broadcast`.
 // `tpu.upstreams` names sets, or addresses of single nodes: such an address becomes a set of one
 // node, probed like any other.
 import type { Clock } from '../base/clock.ts'

@@ -1,4 +1,4 @@
-// Aggregate functions of ClickHouse that are formulas over several of DuckDB's. Thread: any (pure).
+// Aggregate functions of ClickHouse that are formulas over several of DuckDB's.
 // Moments are summed up as ClickHouse does it, so that the last digits agree.
 import { type Aggregate, type CallOf, same } from './entry.ts'
 import { sumType } from './functions-arrays.ts'

@@ -1,5 +1,5 @@
 // ClickHouse's aggregate functions in DuckDB's SQL, with the combinators -If, -Distinct, -OrNull,
-// -OrDefault and -Array. Thread: any (pure).
+// -OrDefault and -Array.
 import { SqlProblem } from '../sql/parser.ts'
 import { moreAggregates } from './aggregates-more.ts'
 import { type Aggregate, type CallOf, filledTemplate, resultType, same } from './entry.ts'

@@ -1,4 +1,4 @@
-// The functions of DuckDB that a customer's query may call. Thread: any. Data only.
+// The functions of DuckDB that a customer's query may call. Data only.
 // An allowlist, so that a function added by a later DuckDB version is refused until it was
 // reviewed. Our own macros are added by the gate.
 

@@ -1,4 +1,4 @@
-// A growing buffer with the integers and strings of ClickHouse's binary formats. Thread: any.
+// A growing buffer with the integers and strings of ClickHouse's binary formats.
 
 const bytewiseMax = 128
 

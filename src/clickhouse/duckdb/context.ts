@@ -1,4 +1,4 @@
-// What printing needs from outside an expression. Thread: any (types).
+// What printing needs from outside an expression.
 
 import type { Expr, Query } from '../sql/ast.ts'
 import type { TypedValue } from '../sql/statement.ts'

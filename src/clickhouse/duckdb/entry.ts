@@ -1,5 +1,4 @@
 // How a function of ClickHouse is written in DuckDB's SQL: the form of the tables' entries.
-// Thread: any (pure).
 import type { Expr } from '../sql/ast.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { isNullable, itemType, nullable, type Typed, unknown } from './typing.ts'

@@ -1,4 +1,4 @@
-// ClickHouse's functions of arrays and maps whose SQL depends on types. Thread: any (pure).
+// ClickHouse's functions of arrays and maps whose SQL depends on types.
 // Keys are in lower case; those with lambdas are in functions-lambdas.ts.
 import { type CallOf, type Entries, type Entry, itemOf, same } from './entry.ts'
 import {

@@ -1,5 +1,5 @@
 // ClickHouse's conversion functions in DuckDB's SQL, by the type of what they convert.
-// Thread: any (pure). Whole numbers wrap around, as in ClickHouse. Keys are in lower case.
+// Whole numbers wrap around, as in ClickHouse. Keys are in lower case.
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { parseType } from '../sql/types.ts'

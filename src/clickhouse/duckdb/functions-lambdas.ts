@@ -1,4 +1,4 @@
-// ClickHouse's functions that take a lambda, or an array in its place. Thread: any (pure).
+// ClickHouse's functions that take a lambda, or an array in its place.
 // Keys are in lower case. print-expression.ts gives a lambda of several arguments the tuples of
 // its arrays.
 import type { CallOf, Entries, Entry } from './entry.ts'

@@ -1,5 +1,5 @@
 // ClickHouse's functions of numbers whose SQL depends on the types of arguments.
-// Thread: any (pure). Keys are in lower case.
+// Keys are in lower case.
 import {
   type CallOf,
   type Entries,

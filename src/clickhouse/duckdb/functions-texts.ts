@@ -1,5 +1,5 @@
 // ClickHouse's functions of texts and JSON whose SQL depends on literals or on the types of
-// arguments. Thread: any (pure). Keys are in lower case.
+// arguments. Keys are in lower case.
 import { definitions } from './definitions.ts'
 import { type CallOf, type Entries, type Entry, notAnswered, type SqlRule } from './entry.ts'
 import { textOf } from './functions-conversions.ts'

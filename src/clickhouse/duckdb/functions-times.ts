@@ -1,5 +1,5 @@
 // ClickHouse's functions of dates and times whose SQL depends on a unit or on types.
-// Thread: any (pure). Keys are in lower case.
+// Keys are in lower case.
 import { SqlProblem } from '../sql/parser.ts'
 import type { CallOf, Entries, Entry } from './entry.ts'
 import { typedOperators } from './operators.ts'

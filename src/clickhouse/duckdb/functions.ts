@@ -1,4 +1,4 @@
-// The table of ClickHouse's functions. Thread: any (pure). Keys are in lower case.
+// The table of ClickHouse's functions. Keys are in lower case.
 import { definitions, refusals, writtenNames } from './definitions.ts'
 import type { CallOf, Entries } from './entry.ts'
 import { arrayFunctions } from './functions-arrays.ts'

@@ -1,5 +1,5 @@
 // ClickHouse's operators in DuckDB's SQL: arithmetic with ClickHouse's result types, comparisons,
-// logic, times. Thread: any (pure). Where DuckDB has a value out of the type's range, it fails;
+// logic, times. Where DuckDB has a value out of the type's range, it fails;
 // ClickHouse wraps around.
 import { SqlProblem } from '../sql/parser.ts'
 import type { CallOf, Entries } from './entry.ts'

@@ -1,4 +1,4 @@
-// Finds what a name means in a query: a lambda's argument, an alias, a column. Thread: any (pure).
+// Finds what a name means in a query: a lambda's argument, an alias, a column.
 import { nearest } from '../../base/nearest.ts'
 import type { Expr } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'

@@ -1,5 +1,5 @@
 // Functions of values that DuckDB would compute otherwise: times with a time zone, which are stored
-// in UTC, and enums, which are numbers with names. Thread: any (pure).
+// in UTC, and enums, which are numbers with names.
 // A function that no table here names is refused for them, never answered as if they were plain.
 import { type CallOf, notAnswered } from './entry.ts'
 import {

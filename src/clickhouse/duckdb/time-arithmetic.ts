@@ -1,4 +1,4 @@
-// Sums and differences of times, intervals and numbers in DuckDB's SQL. Thread: any (pure).
+// Sums and differences of times, intervals and numbers in DuckDB's SQL.
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbTypeOf, isNumber, isTime, type Typed, withoutNull } from './typing.ts'
 

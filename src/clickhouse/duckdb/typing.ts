@@ -1,4 +1,4 @@
-// Static ClickHouse types of expressions, and the DuckDB types that carry them. Thread: any (pure).
+// Static ClickHouse types of expressions, and the DuckDB types that carry them.
 // A type is its ClickHouse name; `?` is unknown, and may be inside another: `Nullable(?)`.
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbString } from '../sql/quoting.ts'

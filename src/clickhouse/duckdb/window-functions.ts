@@ -1,4 +1,4 @@
-// Window functions that are no aggregates, in DuckDB's SQL. Thread: any (pure).
+// Window functions that are no aggregates, in DuckDB's SQL.
 import type { Window } from '../sql/ast.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import type { CallOf } from './entry.ts'

@@ -1,5 +1,5 @@
 // Arranges rendered cells in the formats that need the whole result first: JSON by column, and
-// tables with aligned columns. Thread: any (pure).
+// tables with aligned columns.
 import type { ArrangedName, ResultColumn, ResultStatistics } from './formats.ts'
 import {
   type CellMode,

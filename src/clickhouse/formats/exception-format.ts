@@ -1,5 +1,5 @@
 // Writes an exception inside the JSON formats, as ClickHouse does it with
-// http_write_exception_in_output_format. Thread: any (pure).
+// http_write_exception_in_output_format.
 import { exceptionText, type QueryError } from '../exceptions.ts'
 import type { Format, LayoutName } from './formats.ts'
 import { jsonText } from './layouts.ts'

@@ -1,5 +1,5 @@
 // Output formats: one table with their names, content types and layouts, for both engines.
-// Thread: any (pure). DuckDB writes the formats that have a layout or a writer here; a ClickHouse
+// DuckDB writes the formats that have a layout or a writer here; a ClickHouse
 // server writes all of them.
 
 /** Layouts of layouts.ts. */

@@ -1,4 +1,4 @@
-// Inserts parameter values into a query as literals of their types. Thread: any (pure).
+// Inserts parameter values into a query as literals of their types.
 // Servers before 19.14 do not support parameters, so all versions get literals. The values were
 // validated by sql/; they are quoted here so that nothing in them can be read as SQL.
 import { clickhouseString } from '../sql/quoting.ts'

@@ -1,4 +1,4 @@
-// Rebuilds a query for a ClickHouse server from our own tokens. Thread: main (pure).
+// Rebuilds a query for a ClickHouse server from our own tokens.
 //
 // The server sees only this output: every string and quoted name decoded and quoted again, plain
 // words and numbers, known operators, one space between two tokens, no comment. So it cannot read

@@ -1,4 +1,4 @@
-// Parses the exceptions of a ClickHouse server. Thread: any (pure).
+// Parses the exceptions of a ClickHouse server.
 //   old   Code: 62, e.displayText() = DB::Exception: Sentence, e.what() = DB::Exception
 //   new   Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR) (version 25.8.1.1 (official build))
 // Messages for customers contain no host, address, path, user, database or query id of the server.

@@ -1,4 +1,4 @@
-// Finds every position of a table in a query. Thread: main (pure).
+// Finds every position of a table in a query.
 // Walks the tokens with one frame per parenthesis; an ambiguous position counts as one of a table.
 // Tracks which names WITH defines, and where they are in scope:
 //

@@ -1,4 +1,4 @@
-// The syntax tree of a ClickHouse query. Thread: any (types).
+// The syntax tree of a ClickHouse query.
 // Operators are calls, as in ClickHouse: `a + 1` is plus(a, 1), `x IN (1)` is in(x, 1), CASE is
 // multiIf, `x::T` is CAST(x, 'T'), INTERVAL 1 HOUR is toIntervalHour(1).
 

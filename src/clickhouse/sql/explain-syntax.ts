@@ -1,4 +1,4 @@
-// Writes a parsed query as ClickHouse's EXPLAIN SYNTAX does, clause by clause. Thread: any (pure).
+// Writes a parsed query as ClickHouse's EXPLAIN SYNTAX does, clause by clause.
 // The text parses back to the same tree.
 import type { Call, Expr, From, Group, Limit, Order, Query, Select, Star, Window } from './ast.ts'
 import { numberName } from './naming.ts'

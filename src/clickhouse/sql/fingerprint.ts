@@ -1,5 +1,5 @@
 // Removes everything private from a statement, for the log of slow queries.
-// Thread: any (pure). Literals, parameters, long words and comments are `?`.
+// Literals, parameters, long words and comments are `?`.
 import { lex, type Token } from './lexer.ts'
 
 const CHARS_MAX = 400

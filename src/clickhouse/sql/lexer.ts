@@ -1,5 +1,5 @@
 // Splits ClickHouse SQL into tokens, so that a search for words never matches inside a string, a
-// quoted name or a comment. Thread: any (pure). Never throws; an unterminated token, or one that
+// quoted name or a comment. Never throws; an unterminated token, or one that
 // is not ClickHouse's, extends to the end. White space is the gap between two tokens.
 // Comments do not nest, `# ` begins one; only the operators, numbers and ASCII words of SQL are
 // read, all else is `unknown`.

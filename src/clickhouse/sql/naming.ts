@@ -1,5 +1,4 @@
 // Names result columns as ClickHouse does: `plus(a, 1)`, `count()`, `quantile(0.9)(fee)`.
-// Thread: any (pure).
 import type { Expr, Order, Window } from './ast.ts'
 import { clickhouseString } from './quoting.ts'
 

@@ -1,4 +1,4 @@
-// Builds the statement for the engine: binds values to `{name:Type}`. Thread: any (pure).
+// Builds the statement for the engine: binds values to `{name:Type}`.
 // For ClickHouse comments are removed and names are inserted; DuckDB's engine parses the text as
 // it was written, so that the positions in its errors are those of the customer.
 import { type Checked, checked, fail } from '../exceptions.ts'

@@ -1,4 +1,4 @@
-// Parses ClickHouse expressions by operator precedence. Thread: any (pure).
+// Parses ClickHouse expressions by operator precedence.
 import type { Expr, Literal } from './ast.ts'
 import { forms } from './parse-forms.ts'
 import { numberLiteral, parseTypeName, signed, star } from './parse-parts.ts'

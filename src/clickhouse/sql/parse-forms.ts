@@ -1,5 +1,5 @@
 // Parses the forms that begin with a word of their own: CASE, INTERVAL, CAST, EXTRACT.
-// Thread: any (pure). A form that turns out to be a plain name or call is null.
+// A form that turns out to be a plain name or call is null.
 import type { Expr, Literal } from './ast.ts'
 import { numberLiteral, parseTypeName, star } from './parse-parts.ts'
 import type { Parser } from './parser.ts'

@@ -1,4 +1,4 @@
-// Parses FROM: tables, subqueries, table functions, joins and ARRAY JOIN. Thread: any (pure).
+// Parses FROM: tables, subqueries, table functions, joins and ARRAY JOIN.
 import type { Expr, From, Join, Parameter } from './ast.ts'
 import { PARTS_MAX, type Parser, SqlProblem, tooMany } from './parser.ts'
 import { notTableAlias } from './reserved.ts'

@@ -1,4 +1,4 @@
-// Parses parts that several rules share: numbers, type names, stars. Thread: any (pure).
+// Parses parts that several rules share: numbers, type names, stars.
 import type { Alias, Literal, Star } from './ast.ts'
 import { type Parser, SqlProblem } from './parser.ts'
 

@@ -1,4 +1,4 @@
-// Parses ClickHouse queries: SELECT with its clauses, and set operations. Thread: any (pure).
+// Parses ClickHouse queries: SELECT with its clauses, and set operations.
 import { type Checked, checked } from '../exceptions.ts'
 import type { Body, Expr, Group, Limit, LimitBy, Query, Select, Statement, With } from './ast.ts'
 import { parseAliased, parseExpression } from './parse-expression.ts'

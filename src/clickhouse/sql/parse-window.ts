@@ -1,4 +1,4 @@
-// Parses ORDER BY items and windows. Thread: any (pure).
+// Parses ORDER BY items and windows.
 import type { Frame, FrameBound, Order, Window } from './ast.ts'
 import { type Parser, SqlProblem } from './parser.ts'
 

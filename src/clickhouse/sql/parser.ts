@@ -1,5 +1,5 @@
 // Walks over the tokens of a query and reports syntax errors in ClickHouse's words.
-// Thread: any (pure). Problems are thrown as `SqlProblem` inside the parser and the printer, and
+// Problems are thrown as `SqlProblem` inside the parser and the printer, and
 // become values at their entries (`parseQuery`, `translate`).
 
 import { type ExceptionName, exception, type QueryError } from '../exceptions.ts'

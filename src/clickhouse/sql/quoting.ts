@@ -1,5 +1,5 @@
 // Decodes string literals and quoted names as ClickHouse does, and quotes them for an engine.
-// Thread: any (pure). Clients quote for ClickHouse (`\'`), whichever engine runs the statement: so
+// Clients quote for ClickHouse (`\'`), whichever engine runs the statement: so
 // a literal is decoded once and quoted again for the engine.
 import type { Token } from './lexer.ts'
 

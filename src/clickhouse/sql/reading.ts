@@ -1,5 +1,5 @@
 // Parses one statement: its kind, and the clauses that are handled by the endpoint instead of the
-// engine (`FORMAT x`, `SETTINGS a = b`, a closing semicolon). Thread: any (pure).
+// engine (`FORMAT x`, `SETTINGS a = b`, a closing semicolon).
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { isSymbol, isWord, lex, symbolOf, type Token, wordOf } from './lexer.ts'
 import { readQuoted } from './quoting.ts'

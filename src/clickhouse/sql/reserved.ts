@@ -1,4 +1,4 @@
-// Words of ClickHouse's grammar that are no names in certain places. Thread: any. Data only.
+// Words of ClickHouse's grammar that are no names in certain places. Data only.
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 

@@ -1,4 +1,4 @@
-// Writes the query of an unknown name into its error, as ClickHouse does. Thread: any (pure).
+// Writes the query of an unknown name into its error, as ClickHouse does.
 import { explainSyntax } from './explain-syntax.ts'
 import { parseStatement } from './parse-select.ts'
 

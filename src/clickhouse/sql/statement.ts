@@ -1,4 +1,4 @@
-// A statement and the values of its parameters. Thread: any (types).
+// A statement and the values of its parameters.
 
 /** The value of a `{name:Type}` parameter, checked against its type. */
 export interface TypedValue {

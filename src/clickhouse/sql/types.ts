@@ -1,4 +1,4 @@
-// Parses ClickHouse type names, as in `{name:Type}`. Thread: any (pure).
+// Parses ClickHouse type names, as in `{name:Type}`.
 import { clickhouseString, unescaped } from './quoting.ts'
 
 export type ScalarName =

@@ -1,5 +1,5 @@
 // Checks the text of a query parameter against its type and writes it in one canonical form.
-// Thread: any (pure). Values are written as in ClickHouse: `\N` is NULL, strings have backslash
+// Values are written as in ClickHouse: `\N` is NULL, strings have backslash
 // escapes, arrays are `['a','b']`.
 
 import { unescaped } from './quoting.ts'

@@ -1,4 +1,4 @@
-// A connection to PostgreSQL that reconnects for ever. Thread: main. The only importer of pg.
+// A connection to PostgreSQL that reconnects for ever. The only importer of pg.
 // One queue per connection: one statement or one transaction at a time, so that a transaction never
 // contains another caller's statement. Nothing waits longer than its bound: a statement that has no
 // answer in time ends the connection, because its outcome is unknown.

@@ -1,4 +1,4 @@
-// Digests of the transactions that gateways sent, in an unlogged table. Thread: main.
+// Digests of the transactions that gateways sent, in an unlogged table.
 // A digest has one row: that of the gateway that published it first. All digests of one batch have
 // the number of the batch: microseconds since 1970, always larger than the last, so that a reader's
 // position stays valid when a crash of PostgreSQL has emptied the table. Batches are numbered under

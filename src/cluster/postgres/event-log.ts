@@ -1,5 +1,4 @@
 // The shared event log: frames under consecutive numbers, appended by the holder of one lease.
-// Thread: main.
 // An append is one statement. It is fenced by the lease's term and by the next number, so that a
 // gateway whose time is over, or that repeats a number, changes nothing. Frames lie in partitions
 // of 100,000 numbers, which are dropped whole.

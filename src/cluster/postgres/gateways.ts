@@ -1,4 +1,4 @@
-// The table of running gateways: each writes its row every second. Thread: main.
+// The table of running gateways: each writes its row every second.
 import { guarded } from '../../base/guard.ts'
 import type { Connection } from './client.ts'
 

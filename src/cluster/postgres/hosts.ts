@@ -1,5 +1,4 @@
 // The hosts of a connection string, which are tried in turn: postgres://user@one:5432,two/database.
-// Thread: any.
 import { type Backoff, backoffMs } from '../../base/backoff.ts'
 
 const form = /^(\w+:\/\/(?:[^@/]*@)?)([^/?]*)(.*)$/

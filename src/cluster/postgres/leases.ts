@@ -1,4 +1,4 @@
-// Leases as rows with the server's clock. Thread: main.
+// Leases as rows with the server's clock.
 // A holder that stops renewing loses its leases after their time to live; its own deadline, on its
 // own monotonic clock from before the request was sent, is always earlier. Terms only grow, also
 // after the database was restored from an older copy, because they start at the time.

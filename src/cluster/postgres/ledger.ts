@@ -1,4 +1,4 @@
-// The budgets of subscriptions over all gateways, in PostgreSQL. Thread: main.
+// The budgets of subscriptions over all gateways, in PostgreSQL.
 // One row per subscription, in an unlogged table: after a crash of PostgreSQL every budget is full
 // once. The debt is what was spent and is not refilled yet; debt and grants together never exceed
 // the burst, so gateways that spend their grants and refill at their share of the rate stay within

@@ -1,4 +1,4 @@
-// The tables of the shared registry and the statements that read and write them. Thread: main.
+// The tables of the shared registry and the statements that read and write them.
 import { Fault } from '../../base/errors.ts'
 import type { AuditEntry, AuditHead } from '../../subscriptions/audit.ts'
 import { issueId } from '../../subscriptions/issue.ts'

@@ -1,4 +1,4 @@
-// The shared registry in PostgreSQL: subscriptions and their audit chain. Thread: main.
+// The shared registry in PostgreSQL: subscriptions and their audit chain.
 // A change locks the head row, so that all operators together make one chain: step, audit entry,
 // record, names, head and notification are one transaction. Every gateway holds the whole chain
 // (follower.ts), so a database that went back is healed from there, or reported as a fork.

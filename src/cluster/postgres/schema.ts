@@ -1,4 +1,4 @@
-// Creates and upgrades the tables that gateways share, in the schema `sluice`. Thread: main.
+// Creates and upgrades the tables that gateways share, in the schema `sluice`.
 // One transaction under an advisory lock, so that gateways that start at once do it once. Gateways
 // of different versions share the tables: columns are only added, functions keep their arguments,
 // and a database of a later format is refused.

@@ -1,4 +1,4 @@
-// The usage of subscriptions over all gateways, in PostgreSQL. Thread: main.
+// The usage of subscriptions over all gateways, in PostgreSQL.
 // A gateway numbers its batches: one that is sent again, because its answer was lost, counts once.
 import type { UsageCounts, UsageDay } from '../../subscriptions/usage.ts'
 import { oldestDayKept } from '../../subscriptions/usage.ts'

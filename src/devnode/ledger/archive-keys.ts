@@ -1,5 +1,4 @@
 // Keys of the archive's rows, big-endian, so that they sort by slot and index, and their sizes.
-// Thread: any (pure).
 import type { Position } from './stored-transaction.ts'
 
 /** Pages are partly empty, and rows have headers: measured. */

@@ -1,4 +1,4 @@
-// Writes and reads the compact records of history and journal. Thread: any (pure).
+// Writes and reads the compact records of history and journal.
 // Little-endian, length-prefixed. A reader trusts its bytes: the journal verified the checksum.
 
 const firstBytes = 4096

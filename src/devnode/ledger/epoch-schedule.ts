@@ -1,4 +1,4 @@
-// Divides the slots of the chain into epochs. Thread: any (pure).
+// Divides the slots of the chain into epochs.
 
 export interface EpochSchedule {
   readonly slotsPerEpoch: number

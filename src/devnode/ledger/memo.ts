@@ -1,4 +1,4 @@
-// The memos of a transaction as getSignaturesForAddress shows them. Thread: any (pure).
+// The memos of a transaction as getSignaturesForAddress shows them.
 import { isSameKey } from '../../solana/keys.ts'
 import { programs } from '../../solana/programs.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'

@@ -1,4 +1,4 @@
-// The slots of blocks as ranges without gaps: a chain skips few. Thread: any (pure).
+// The slots of blocks as ranges without gaps: a chain skips few.
 
 interface Gap {
   /** The first slot after the gap, and the last one before it. */

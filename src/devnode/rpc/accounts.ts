@@ -1,5 +1,5 @@
 // RPC methods on accounts: the shared ones, getProgramAccounts, getLargestAccounts, getSupply,
-// getMinimumBalanceForRentExemption. Thread: main.
+// getMinimumBalanceForRentExemption.
 
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, rpcErrors } from '../../jsonrpc/build.ts'

@@ -1,4 +1,4 @@
-// RPC methods on blocks and blockhashes. Thread: main.
+// RPC methods on blocks and blockhashes.
 import type { Commitment } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/build.ts'

@@ -1,4 +1,4 @@
-// RPC methods on the node and the cluster. Thread: main.
+// RPC methods on the node and the cluster.
 // There is one validator here, and no inflation: what depends on those has fixed answers; slots,
 // heights, counts, fees and samples are the ledger's.
 import { Commitment } from '../../base/commitment.ts'

@@ -1,5 +1,5 @@
 // RPC methods on tokens: getTokenSupply, getTokenLargestAccounts, getTokenAccountsByOwner,
-// getTokenAccountsByDelegate. Thread: main.
+// getTokenAccountsByDelegate.
 
 import { jsonText } from '../../base/json-text.ts'
 import { failure } from '../../jsonrpc/build.ts'

@@ -1,4 +1,4 @@
-// A transaction as a caller wrote it: text to checked bytes. Thread: any (pure).
+// A transaction as a caller wrote it: text to checked bytes.
 // Nothing gets past here that the strict decoder does not take, so no broken bytes reach the VM.
 import type { RpcError } from '../../jsonrpc/build.ts'
 import { base58Problem, base58TextMax, decodeBase58 } from '../../solana/base58.ts'

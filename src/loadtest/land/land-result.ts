@@ -1,4 +1,4 @@
-// Turns the sent transactions of a landing test into figures, sentences and a plot. Thread: main.
+// Turns the sent transactions of a landing test into figures, sentences and a plot.
 // Pure.
 import type { Plot } from '../plot.ts'
 import { type Percentiles, percentilesOf } from '../race/score.ts'

@@ -1,5 +1,5 @@
 // Runs a landing test: sends each transfer through one route, watches which of them land.
-// Thread: main. The rate is kept from the intended starts; a slow answer of a route delays nothing.
+// The rate is kept from the intended starts; a slow answer of a route delays nothing.
 //
 //   blockhash ─► sign ─► route (fetch) ─► accepted or refused
 //   watch: signature, slot ─► landed          not seen within `waitMs`: not landed

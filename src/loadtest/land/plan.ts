@@ -1,4 +1,4 @@
-// Plans a landing test: which route each transaction takes, and what all may cost. Thread: any.
+// Plans a landing test: which route each transaction takes, and what all may cost.
 // Pure.
 import type { Random } from '../statistics.ts'
 

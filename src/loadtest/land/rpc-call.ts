@@ -1,4 +1,4 @@
-// One JSON-RPC call over HTTP, for what a landing test asks of routes and nodes. Thread: main.
+// One JSON-RPC call over HTTP, for what a landing test asks of routes and nodes.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 
 export interface RpcAddress {

@@ -1,5 +1,5 @@
 // The wallet of a landing test: read from a keypair file, or new and filled by an airdrop.
-// Thread: main. The key never leaves this process; only signed transactions do.
+// The key never leaves this process; only signed transactions do.
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'

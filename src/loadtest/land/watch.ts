@@ -1,4 +1,4 @@
-// Watches for a wallet's transactions and for the current slot. Thread: main.
+// Watches for a wallet's transactions and for the current slot.
 // Two subscriptions on one endpoint: transactions that name the wallet, and slots.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { Observer, Subject } from '../race/observer.ts'

@@ -1,5 +1,4 @@
 // Observes several endpoints at once, each in a thread of its own, and pairs what they showed.
-// Thread: main.
 //
 //   all live ─► warm-up ─► count: [start, end) ─► cool-down ─► stop
 //

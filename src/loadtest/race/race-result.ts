@@ -1,4 +1,4 @@
-// Turns the outcome of a race into a result: figures, sentences, plot. Thread: main. Pure.
+// Turns the outcome of a race into a result: figures, sentences, plot.
 
 import { lagMsMax } from '../lag-watch.ts'
 import type { Plot } from '../plot.ts'

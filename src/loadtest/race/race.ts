@@ -1,5 +1,4 @@
 // Runs a race: first the null run, one endpoint against itself, then all endpoints.
-// Thread: main.
 import { accept, type Outcome } from '../../base/errors.ts'
 import type { Interval } from '../statistics.ts'
 import { type Observed, type ObserveOptions, observeEndpoints, type Timing } from './connections.ts'

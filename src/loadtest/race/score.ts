@@ -1,4 +1,4 @@
-// Computes the figures of a race from the table of sights. Thread: main. Pure.
+// Computes the figures of a race from the table of sights.
 //
 //   item counts when its first sight is in the window ─► first share (ties split), missing
 //   items that two endpoints showed ─► difference of their stamps ─► median, interval over slots

@@ -1,4 +1,4 @@
-// Pairs what several endpoints showed: when each of them showed each item first. Thread: main.
+// Pairs what several endpoints showed: when each of them showed each item first.
 // An item that only one endpoint showed stays in the table: it is missing at the others.
 //
 //   row of a key: slot | stamp of endpoint 0 | stamp of endpoint 1 | …     NaN: not shown

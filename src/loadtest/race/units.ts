@@ -1,4 +1,4 @@
-// What a race compares, and which kinds of endpoints can show it. Thread: any. Pure.
+// What a race compares, and which kinds of endpoints can show it.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { Target } from '../target.ts'
 

@@ -1,4 +1,4 @@
-// Decides who may call: token, then budget, before any message is read. Thread: main.
+// Decides who may call: token, then budget, before any message is read.
 // Calls of the health service, which takes no token, and calls with a wrong token are charged to
 // the budget of the client's address.
 import { type Gate, registryExpired } from '../../auth/gate.ts'

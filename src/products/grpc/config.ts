@@ -1,4 +1,4 @@
-// Declares the `grpc` section of the configuration. Thread: any.
+// Declares the `grpc` section of the configuration.
 import { flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
 import { grpcEncodings } from '../../transport/grpc-encoding.ts'
 

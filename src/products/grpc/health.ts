@@ -1,4 +1,4 @@
-// Serves grpc.health.v1, which load balancers call without a token. Thread: main.
+// Serves grpc.health.v1, which load balancers call without a token.
 // SERVING means that the main chain is available; dedicated nodes do not count. Callers are
 // unknown, so one request of at most 1 KiB is read per call; admission.ts counts the calls.
 

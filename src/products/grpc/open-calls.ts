@@ -1,4 +1,4 @@
-// Counts the open calls of the health service per client address. Thread: main.
+// Counts the open calls of the health service per client address.
 // It takes no token, so there is no plan that could bound them.
 import { addressKey } from '../../base/cidr.ts'
 import { InFlight } from '../../transport/in-flight.ts'

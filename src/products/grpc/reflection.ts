@@ -1,4 +1,4 @@
-// Serves grpc.reflection, with which tools discover the services. Thread: main.
+// Serves grpc.reflection, with which tools discover the services.
 // On when `grpc.reflection` is set. It requires a token like every other method, and every request
 // after the first costs a credit.
 import type { Codec } from '../../geyser/codec.ts'

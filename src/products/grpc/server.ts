@@ -1,4 +1,4 @@
-// Opens the gRPC endpoint of the bundle, geyser.Geyser and grpc.health.v1. Thread: main.
+// Opens the gRPC endpoint of the bundle, geyser.Geyser and grpc.health.v1.
 //
 //   call -> transport/grpc -> admission: token, budget -> geyser/service of the caller's chain
 //                                                      -> health, reflection

@@ -1,4 +1,4 @@
-// Answers SHOW, DESCRIBE, EXISTS and USE from the catalogue without an engine. Thread: any (pure).
+// Answers SHOW, DESCRIBE, EXISTS and USE from the catalogue without an engine.
 // Tools send these before anything else.
 
 import { type Checked, checked, fail, shownName } from '../../clickhouse/exceptions.ts'

@@ -1,4 +1,4 @@
-// Turns a result into an HTTP response. Thread: main.
+// Turns a result into an HTTP response.
 //
 //   chunks -> buffered while short -> ended: complete response with its status and summary
 //                                  -> too long or too slow: streamed with backpressure

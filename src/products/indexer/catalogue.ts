@@ -1,4 +1,4 @@
-// The catalogue that customers see: databases, tables, columns. Thread: any. Data only.
+// The catalogue that customers see: databases, tables, columns. Data only.
 // The single source for SHOW and DESCRIBE of the endpoint, and for `system` and
 // `information_schema` of an engine.
 import { formats } from '../../clickhouse/formats/formats.ts'

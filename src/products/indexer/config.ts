@@ -1,4 +1,4 @@
-// The `indexer` section of the configuration. Thread: any.
+// The `indexer` section of the configuration.
 import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
 
 export const indexerSection = group('SQL over what passed, on the HTTP interface of ClickHouse.', {

@@ -1,4 +1,4 @@
-// Interfaces of the indexer's engine: the sink of rows and the query engine. Thread: any (types).
+// Interfaces of the indexer's engine: the sink of rows and the query engine.
 // Adapters: duckdb/ (embedded, with process isolation) and clickhouse/ (any server with HTTP).
 //
 //   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves

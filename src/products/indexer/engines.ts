@@ -1,4 +1,4 @@
-// Starts the configured query engine, DuckDB or ClickHouse. Thread: main.
+// Starts the configured query engine, DuckDB or ClickHouse.
 // Its counterpart for rows is openSink of writer.ts, in the writer process.
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'

@@ -1,4 +1,4 @@
-// Handles an authenticated request of the indexer's endpoint and returns the reply. Thread: main.
+// Handles an authenticated request of the indexer's endpoint and returns the reply.
 //
 //   quota -> input.ts: URL, body -> sql/: one statement, its settings, its parameters
 //         -> KILL, SHOW, DESCRIBE: answered here

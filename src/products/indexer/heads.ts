@@ -1,4 +1,4 @@
-// Response headers and error replies of the indexer's endpoint. Thread: main. Pure.
+// Response headers and error replies of the indexer's endpoint.
 
 import { exception, exceptionText, type QueryError, statusOf } from '../../clickhouse/exceptions.ts'
 import { documentWithException } from '../../clickhouse/formats/exception-format.ts'

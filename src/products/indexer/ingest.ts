@@ -1,5 +1,5 @@
 // The ingest pipeline of the index: from the event log, the hub, tips and usage to the writer
-// process. Thread: main.
+// process.
 //
 //   event log ----- EventSource --+                                writer process
 //   hub ----------- SlotSource ---+--> Outbox (8 MiB unacked) ----> rows/ --> sink

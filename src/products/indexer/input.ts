@@ -1,4 +1,4 @@
-// Reads a query from a request: URL parameters, ClickHouse's headers, and the body. Thread: main.
+// Reads a query from a request: URL parameters, ClickHouse's headers, and the body.
 // The query is in `query=`, in the body, or starts in the first and continues in the second.
 import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'

@@ -1,4 +1,4 @@
-// The ingest pipeline of one of several gateways that share a ClickHouse server. Thread: main.
+// The ingest pipeline of one of several gateways that share a ClickHouse server.
 //
 //   tips, queries of this gateway ────────────────────────────────► its own writer process
 //   event log, hub ── while it has the cluster's lease ──► a writer process for this term

@@ -1,5 +1,4 @@
 // Declares the meters of the indexer: its endpoint, its ingest pipeline, its query processes.
-// Thread: main.
 
 import { codeOf } from '../../clickhouse/exceptions.ts'
 import type { CounterChild, GaugeChild, Meters } from '../../telemetry/meters.ts'

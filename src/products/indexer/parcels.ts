@@ -1,5 +1,5 @@
 // Messages from the feeds to the writer process: encoded bytes as the logs store them, plus a few
-// facts. Thread: any (types, and one fixed record). The writer process turns them into rows.
+// facts. The writer process turns them into rows.
 //
 //   main thread                                         writer process
 //   feed/: log, hub, tips, usage -> Delivery -> pipe -> rows/ -> RowSink

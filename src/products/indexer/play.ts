@@ -1,4 +1,4 @@
-// Serves the page at /play: type SQL, see a table and a chart. Thread: main.
+// Serves the page at /play: type SQL, see a table and a chart.
 // One document without external references; its Content-Security-Policy allows only its own script
 // and style, and requests only to this endpoint. It has no data: queries send their credentials.
 import { createHash } from 'node:crypto'

@@ -1,5 +1,5 @@
 // Lifecycle of one query from its arrival to the end of its response: releases its resources and
-// reports its usage exactly once. Thread: main.
+// reports its usage exactly once.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'

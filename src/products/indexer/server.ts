@@ -1,4 +1,4 @@
-// Opens the indexer's endpoint: ClickHouse's HTTP interface. Thread: main.
+// Opens the indexer's endpoint: ClickHouse's HTTP interface.
 //
 //   transport      -> preflight of a listed origin
 //                  -> open: GET /, /ping, /play

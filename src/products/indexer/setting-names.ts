@@ -1,4 +1,4 @@
-// Names of ClickHouse's settings that a query may send, by what becomes of them. Thread: any. Data
+// Names of ClickHouse's settings that a query may send, by what becomes of them. Data
 // only. Settings that name a file, a server or SQL are in none of the lists.
 
 /** Settings of the output, with their initial value; the embedded engine knows no other yet. */

@@ -1,5 +1,4 @@
 // Renders a result that the endpoint builds itself (SHOW, DESCRIBE, KILL) without an engine.
-// Thread: any (pure).
 import { arrange, modeOf } from '../../clickhouse/formats/arranged.ts'
 import { type Format, isTextFormat } from '../../clickhouse/formats/formats.ts'
 import { cellText, layoutOf, rowNumber, rowRule } from '../../clickhouse/formats/layouts.ts'

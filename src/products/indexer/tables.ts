@@ -1,4 +1,4 @@
-// Defines the indexer's tables: columns, keys and feeds. Thread: any. Data only.
+// Defines the indexer's tables: columns, keys and feeds. Data only.
 // The single definition for building, storing and querying rows and for system.columns.
 // Rows are unique by their key; a second row with the same key is a duplicate.
 // A new column goes to the end of its table: stored tables get it added there.

@@ -1,5 +1,5 @@
 // Keeps the newest Lifecycle frame of every block that is not in a final stage, for snapshots.
-// Thread: main. Fed with the frames of the event log.
+// Fed with the frames of the event log.
 import type { StoredFrame } from '../../stream/encoded.ts'
 import type { ChainMeters } from './chain-meters.ts'
 

@@ -1,4 +1,4 @@
-// Streams large answers in slices that are built while they are sent. Thread: main.
+// Streams large answers in slices that are built while they are sent.
 // One slice per millisecond over all answers together: any other request waits for one slice at
 // most, however many large answers are in flight.
 

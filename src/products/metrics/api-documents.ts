@@ -1,5 +1,5 @@
 // Serves docs/openapi.json and docs/asyncapi.json: REST and JSON-RPC, and the event stream.
-// Thread: main. Read on the first request and kept; the package contains docs/.
+// Read on the first request and kept; the package contains docs/.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { packageRoot } from '../../threads/entry.ts'

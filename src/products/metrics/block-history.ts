@@ -1,5 +1,5 @@
 // Keeps the scalars of the newest blocks, each as the JSON of its row of GET /v1/blocks.
-// Thread: main. Fed with the frames of the event log, in order: the TPS of a block is published at
+// Fed with the frames of the event log, in order: the TPS of a block is published at
 // its BlockStart, its ContentionData at its BlockEnd, and no other block starts in between.
 import type { StoredFrame } from '../../stream/encoded.ts'
 import type { BlockScalars, ChainMeters } from './chain-meters.ts'

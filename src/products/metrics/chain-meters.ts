@@ -1,5 +1,5 @@
 // Declares the meters of the product's own figures and updates them from the stream's frames.
-// Thread: main. Gauges have the value of the newest block.
+// Gauges have the value of the newest block.
 import type { Meters } from '../../telemetry/meters.ts'
 
 /** Upper ends; 0.7 and 0.9 are the ends of the bands, and most blocks are above 0.9. */

@@ -1,5 +1,4 @@
 // One client of the event stream: its cursor in the log, snapshot, resume and backpressure.
-// Thread: main.
 //
 //             snapshot or resume                caught up
 //   connect ----------------------> following -----------> live (fed by topics, no work per client)

@@ -1,4 +1,4 @@
-// Compresses answers with gzip where the client takes it, on other threads. Thread: main.
+// Compresses answers with gzip where the client takes it, on other threads.
 import { pipeline } from 'node:stream'
 import { promisify } from 'node:util'
 import { constants, createGzip, gzip } from 'node:zlib'

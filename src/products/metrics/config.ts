@@ -1,4 +1,4 @@
-// Declares the metrics section of the configuration. Thread: any (declarations only).
+// Declares the metrics section of the configuration.
 // config/config.ts merges it with the fields of the execution source, which upstream/execution
 // declares.
 import { isLoopback } from '../../base/cidr.ts'

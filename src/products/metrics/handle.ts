@@ -1,5 +1,5 @@
 // Parses the requests of an event stream client: the query at connect, and subscribe messages.
-// Thread: main. No sockets here, so that tests call it directly.
+// No sockets here, so that tests call it directly.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { type StreamKind, streamKinds } from '../../stream/encoded.ts'
 

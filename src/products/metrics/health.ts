@@ -1,5 +1,5 @@
 // Derives health from the age of the last event, and decides when to close and reopen the endpoint
-// of a service whose source is silent. Thread: main.
+// of a service whose source is silent.
 //
 //   open --age >= 30 s--> draining --2 s--> closed --next event--> open
 //    ^------- event --------'                 '--every 30 s: the source is restarted

@@ -1,5 +1,5 @@
 // Rate-limits client addresses by cost: charged before the work, and by the bytes sent.
-// Thread: main. Costs are fixed figures, not measured times: on a busy machine measured times would
+// Costs are fixed figures, not measured times: on a busy machine measured times would
 // charge a caller for the work of others.
 
 import type { Clock } from '../../base/clock.ts'

@@ -1,4 +1,4 @@
-// Serves the live page: GET /live, and GET / for browsers. Thread: main.
+// Serves the live page: GET /live, and GET / for browsers.
 // Three files that the build made, with their compressed copies, read once. The page has no data of
 // its own: it asks the endpoint like any other client. Its policy allows nothing from elsewhere and
 // no markup from script (Trusted Types).

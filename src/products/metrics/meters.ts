@@ -1,4 +1,4 @@
-// Declares the meters of the metrics product and of its execution source. Thread: main.
+// Declares the meters of the metrics product and of its execution source.
 // Children are looked up once here; no client is a label.
 import { type FrameKind, frameKinds } from '../../stream/encoded.ts'
 import type { EventLog } from '../../stream/log.ts'

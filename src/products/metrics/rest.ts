@@ -1,5 +1,5 @@
 // Builds the answers of REST and /health, from the log and the execution pipeline.
-// Thread: main. No sockets here. Payloads of the stream are served verbatim.
+// No sockets here. Payloads of the stream are served verbatim.
 
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { ReadyReport } from '../../base/readiness.ts'

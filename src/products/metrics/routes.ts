@@ -1,4 +1,4 @@
-// Routes HTTP requests of the endpoint and authenticates them. Thread: main.
+// Routes HTTP requests of the endpoint and authenticates them.
 // rest.ts and rpc.ts build the answers; here they get their status, headers and compression, and
 // are charged to the client's address.
 import { type Gate, registryExpired } from '../../auth/gate.ts'

@@ -1,5 +1,5 @@
 // Implements the JSON-RPC methods of POST /: recent blocks for Ethereum clients.
-// Thread: main. No sockets here. Answers are built in pieces, so that a large one is built while
+// No sockets here. Answers are built in pieces, so that a large one is built while
 // it is sent; the answer of a batch is bounded, a single block is not.
 import { codesOf } from '../../base/codes.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'

@@ -1,5 +1,5 @@
 // Serves the metrics product on port 8443 from the event log; closes the endpoint while the
-// execution source is silent and reopens it on the next event. Thread: main.
+// execution source is silent and reopens it on the next event.
 //
 //   EventLog --> sockets.ts: publish once per encoding --> live clients
 //            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)

@@ -1,5 +1,5 @@
 // Handles WebSocket handshakes and messages of the endpoint: each becomes a stream client.
-// Thread: main. Both are charged to the client's address.
+// Both are charged to the client's address.
 
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'

@@ -1,5 +1,5 @@
 // Caches an expensive answer: rebuilds it at a bounded rate, and beyond it returns the last one to
-// all callers. Thread: main.
+// all callers.
 
 import { Bucket, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'

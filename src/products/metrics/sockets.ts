@@ -1,5 +1,4 @@
 // Publishes the frames of the event log to all clients of the event stream.
-// Thread: main.
 //
 //   EventLog.append --> publish to json/<Kind> and msgpack/<Kind>: one native call per encoding
 //                       '--> periodic check: a client over the unsent bound leaves the topics

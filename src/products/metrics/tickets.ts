@@ -1,5 +1,5 @@
 // Issues one-time tickets for WebSocket handshakes of browsers, which cannot send a token in a
-// header. Thread: main. In memory only; a ticket is valid once, for 30 s, from one address.
+// header. In memory only; a ticket is valid once, for 30 s, from one address.
 import { randomBytes } from 'node:crypto'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'

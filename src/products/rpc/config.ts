@@ -1,4 +1,4 @@
-// The `rpc` section of the configuration. Thread: any.
+// The `rpc` section of the configuration.
 import { flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const rpcSection = group('JSON-RPC over HTTP.', {

@@ -1,4 +1,4 @@
-// Decides on one rpc request: takes its body and caller, returns the HTTP reply. Thread: main.
+// Decides on one rpc request: takes its body and caller, returns the HTTP reply.
 // No sockets.
 //
 //   body -> parse -> admit: charge, permits -> refused: one error per item

@@ -1,4 +1,4 @@
-// Declares the meters of the rpc endpoint. Thread: main. Plain numbers, read at scrape: the path is
+// Declares the meters of the rpc endpoint. Plain numbers, read at scrape: the path is
 // hot.
 import { type CallOutcome, callOutcomes } from '../../jsonrpc/serve.ts'
 import type { Meters } from '../../telemetry/meters.ts'

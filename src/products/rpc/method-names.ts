@@ -1,5 +1,4 @@
 // Lists the methods of Solana's JSON-RPC as meter labels: a closed set, whatever callers send.
-// Thread: any.
 
 const solanaMethods = `
   getAccountInfo getAgGenesisCert getBalance getBlock getBlockCommitment getBlockHeight

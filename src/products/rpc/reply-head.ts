@@ -1,4 +1,4 @@
-// Builds the response headers of the rpc endpoint. Thread: main. Pure.
+// Builds the response headers of the rpc endpoint.
 import type { Verdict } from '../../quota/budget.ts'
 import { Head } from '../../transport/reply.ts'
 

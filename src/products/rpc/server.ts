@@ -1,4 +1,4 @@
-// Opens the rpc endpoint. Thread: main.
+// Opens the rpc endpoint.
 //
 //   HTTP -> GET /health, open to anyone
 //        -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413

@@ -1,4 +1,4 @@
-// Declares the `shredstream` section of the configuration. Thread: any.
+// Declares the `shredstream` section of the configuration.
 import { parseAddress, parseCidr } from '../../base/cidr.ts'
 import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
 import { coresMax, lastCore } from './core.ts'

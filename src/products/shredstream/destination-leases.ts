@@ -1,4 +1,4 @@
-// What shredstream needs of the leases of destinations among several gateways. Thread: main.
+// What shredstream needs of the leases of destinations among several gateways.
 import type { Subscription } from '../../subscriptions/subscription.ts'
 
 export interface DestinationLeases {

@@ -1,5 +1,5 @@
 // Tracks every destination: follows the registry, challenges new addresses, pauses closed ports.
-// Thread: main. Writes the target table that the shred worker reads; handles the worker's events.
+// Writes the target table that the shred worker reads; handles the worker's events.
 //
 //   registry change ─► follow ─► target table ─► worker
 //   worker: echo ─► confirm in the registry

@@ -1,4 +1,4 @@
-// Pauses a destination whose port is closed (a circuit breaker). Thread: main.
+// Pauses a destination whose port is closed (a circuit breaker).
 // Exponential back-off from 250 ms to 60 s. While the destination is paused the worker sends one
 // shred a second as a probe; a probe without an error ends the pause at once.
 import { backoffMs } from '../../base/backoff.ts'

@@ -1,5 +1,5 @@
 // Writes the server's own changes to the registry; retries failed ones with exponential back-off.
-// Thread: main. A full disk or a broken registry must not stop the server: the change stays
+// A full disk or a broken registry must not stop the server: the change stays
 // pending, one per subscription, until the registry can be written again.
 import { isBug } from '../../base/assert.ts'
 import { backoffMs } from '../../base/backoff.ts'

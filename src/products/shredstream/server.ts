@@ -1,4 +1,4 @@
-// Starts ShredStream: the worker, its shared memory and the tracking of destinations. Thread: main.
+// Starts ShredStream: the worker, its shared memory and the tracking of destinations.
 //
 //   sources ─UDP─► shred worker ─UDP─► destinations
 //                            ▲       │ echo, refused

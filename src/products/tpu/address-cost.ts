@@ -1,4 +1,4 @@
-// Charges each request to the TPU Sender to the budget of its client address. Thread: main.
+// Charges each request to the TPU Sender to the budget of its client address.
 // Charged by size when the head is read, before anything is parsed or decoded. This budget is
 // separate from the rate of transactions per address, which only transactions with a good tip use.
 import { codesOf } from '../../base/codes.ts'

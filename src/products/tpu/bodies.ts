@@ -1,5 +1,5 @@
 // Decodes request bodies: one transaction as text or bytes, or several in one body.
-// Thread: main. Pure. Never throws.
+// Pure. Never throws.
 import { accept, type Outcome } from '../../base/errors.ts'
 import { base58TextMax, decodeBase58 } from '../../solana/base58.ts'
 import { badEncoding, tooLarge } from './refusals.ts'

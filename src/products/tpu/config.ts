@@ -1,4 +1,4 @@
-// Declares the `tpu` section of the configuration. Thread: any.
+// Declares the `tpu` section of the configuration.
 import {
   choice,
   type Field,

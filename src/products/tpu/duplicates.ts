@@ -1,5 +1,5 @@
 // Deduplicates forwarded transactions: the same bytes get the same answer and are sent once.
-// Thread: main. Only transactions whose signatures verified are added: otherwise a forged copy
+// Only transactions whose signatures verified are added: otherwise a forged copy
 // could keep the real one from being sent. Keys are SHA-256 of all bytes: with a weaker hash a
 // caller could forge a collision and suppress another caller's transaction.
 import { hash } from 'node:crypto'

@@ -1,4 +1,4 @@
-// Forwards accepted transactions to upstreams and tracks each one until it ends. Thread: main.
+// Forwards accepted transactions to upstreams and tracks each one until it ends.
 //
 //   take -> send to all upstreams in parallel -> every 2 s: query its status -> resend
 //     `-> queue while none is healthy            hub: it is in a block -> end

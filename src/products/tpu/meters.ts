@@ -1,4 +1,4 @@
-// Declares the meters of the TPU Sender. Thread: main. Rejections are plain numbers, read at
+// Declares the meters of the TPU Sender. Rejections are plain numbers, read at
 // scrape: that path is the hottest, since anyone may send anything.
 import type { CounterChild, HistogramChild, Meters } from '../../telemetry/meters.ts'
 import { LatencyTally } from '../../telemetry/tally.ts'

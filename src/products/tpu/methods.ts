@@ -1,5 +1,5 @@
 // Serves the JSON-RPC methods of the TPU Sender: sendTransaction and a few queries.
-// Thread: main. No sockets.
+// No sockets.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import { Methods } from '../../jsonrpc/methods.ts'

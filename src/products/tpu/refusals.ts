@@ -1,4 +1,4 @@
-// Builds every refusal of a submission: its code and its error text. Thread: main. Pure.
+// Builds every refusal of a submission: its code and its error text.
 // The code of a refusal is its machine-readable reason; it is also the label of the meter.
 import { codesOf } from '../../base/codes.ts'
 import { type Outcome, type Refusal, refuse } from '../../base/errors.ts'

@@ -1,4 +1,4 @@
-// Serves the HTTP paths of the TPU Sender. Thread: main.
+// Serves the HTTP paths of the TPU Sender.
 //
 //   POST /, /fast               JSON-RPC                       200 | 429 (rate)
 //   POST /api/v1/transactions   octet-stream, text/plain       200 {"signature"} | {"error"}

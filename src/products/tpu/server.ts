@@ -1,4 +1,4 @@
-// Starts the TPU Sender and opens its endpoint. Thread: main.
+// Starts the TPU Sender and opens its endpoint.
 //
 //   HTTP -> address budget -> routes.ts: body
 //        -> TpuHandler: decode, tip, duplicate, rates

@@ -1,4 +1,4 @@
-// Tracks an accepted transaction until it lands, expires or fails; logs the outcome. Thread: main.
+// Tracks an accepted transaction until it lands, expires or fails; logs the outcome.
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { Ending } from './meters.ts'
 

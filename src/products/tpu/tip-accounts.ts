@@ -1,5 +1,5 @@
 // The accounts that tips go to: the operator's, or eight generated on the embedded chain.
-// Thread: main. The whole list is replaced when the operator changes it.
+// The whole list is replaced when the operator changes it.
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { assert } from '../../base/assert.ts'

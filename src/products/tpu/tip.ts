@@ -1,4 +1,4 @@
-// Finds the tip in a decoded transaction. Thread: main.
+// Finds the tip in a decoded transaction.
 // Pure and without allocation: a TipCheck is made once and overwritten by each look.
 //
 // A candidate is a top-level System Program Transfer to a tip account (or to an account from a

@@ -1,4 +1,4 @@
-// The `websocket` section of the configuration. Thread: any.
+// The `websocket` section of the configuration.
 import { flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const websocketSection = group('Streaming subscriptions over WebSocket.', {

@@ -1,5 +1,5 @@
 // One customer's connection from upgrade to close: its permit of the plan, the lease of its token,
-// and the bound of its unsent bytes. Thread: main.
+// and the bound of its unsent bytes.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { PubsubEngine } from '../../pubsub/engine.ts'

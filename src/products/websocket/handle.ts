@@ -1,4 +1,4 @@
-// Decides on one inbound message: takes its bytes and session, returns the answer. Thread: main.
+// Decides on one inbound message: takes its bytes and session, returns the answer.
 // No sockets: `Session` shows only what a method may do with the connection.
 import type { Message } from '../../jsonrpc/build.ts'
 import type { Methods } from '../../jsonrpc/methods.ts'

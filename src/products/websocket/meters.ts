@@ -1,4 +1,4 @@
-// The meters of the websocket endpoint. Thread: main. Plain numbers, read at scrape.
+// The meters of the websocket endpoint. Plain numbers, read at scrape.
 
 import { type CallOutcome, callOutcomes } from '../../jsonrpc/serve.ts'
 import { declareSubscriptionMeters, type SubscriptionMeters } from '../../pubsub/meters.ts'

@@ -1,4 +1,4 @@
-// Opens the websocket endpoint. Thread: main.
+// Opens the websocket endpoint.
 //
 //   upgrade on / -> admit: token (401) -> chain of the subscription (503 without one)
 //                -> connections per address and plan, rate (429)

@@ -1,4 +1,4 @@
-// Solana PubSub: the subscriptions of the websocket endpoint, an engine per chain. Thread: main.
+// Solana PubSub: the subscriptions of the websocket endpoint, an engine per chain.
 // Knows no socket, only sessions and a function that publishes.
 //
 //   message -> methods -> engine of the connection's chain -> registry -> feed, shared by all

@@ -1,4 +1,4 @@
-// Makes the parser of `jsonParsed` accounts for ui-account.ts. Thread: any (pure).
+// Makes the parser of `jsonParsed` accounts for ui-account.ts.
 
 import { jsonText, sortedMembers } from '../../base/json-text.ts'
 import type { AccountParser } from '../ui-account.ts'

@@ -1,4 +1,4 @@
-// Parses account data of known programs for `jsonParsed`. Thread: any (pure).
+// Parses account data of known programs for `jsonParsed`.
 // Null for data that no parser knows; the caller then returns base64, as a validator does.
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'

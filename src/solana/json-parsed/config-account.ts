@@ -1,4 +1,4 @@
-// Parses accounts of the config program for `jsonParsed`. Thread: any (pure).
+// Parses accounts of the config program for `jsonParsed`.
 //
 //   count u8 (7 bits each, more bytes above 127) | { key[32], signer u8 }… | data
 //   stake config:   rate f64 | penalty u8

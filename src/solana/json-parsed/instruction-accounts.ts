@@ -1,5 +1,4 @@
 // Names the accounts of instructions for `jsonParsed`, by the words of instruction-table.ts.
-// Thread: any (pure).
 
 /** Adds the accounts from `index` on; returns the index of the next one. */
 export type NameAccounts = (

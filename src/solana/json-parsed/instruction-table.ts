@@ -1,4 +1,4 @@
-// Parses instructions for `jsonParsed` by tables of one line per instruction. Thread: any (pure).
+// Parses instructions for `jsonParsed` by tables of one line per instruction.
 //
 //   transfer    source destination @authority    amount:string
 //   name        accounts in order                data fields in order, with their types

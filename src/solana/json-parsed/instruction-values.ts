@@ -1,5 +1,4 @@
 // Reads the data fields of instructions for `jsonParsed`: what they have besides layout.ts.
-// Thread: any (pure).
 import type { Cursor } from '../cursor.ts'
 import { type UiTokenAmount, uiTokenAmount } from '../token-amount.ts'
 import { base64, list, listOf, type Read, readers } from './layout.ts'

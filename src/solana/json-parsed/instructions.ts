@@ -1,4 +1,4 @@
-// Parses instructions of known programs for `jsonParsed`. Thread: any (pure).
+// Parses instructions of known programs for `jsonParsed`.
 // Unknown instructions are shown with their accounts and data, as a validator does.
 import { isUtf8 } from 'node:buffer'
 import { encodeBase58 } from '../base58.ts'

@@ -1,4 +1,4 @@
-// Reads structures of account data by layouts of one line, for `jsonParsed`. Thread: any (pure).
+// Reads structures of account data by layouts of one line, for `jsonParsed`.
 //
 //   layout('epoch:u64 maximumFee:u64 transferFeeBasisPoints:u16')
 //

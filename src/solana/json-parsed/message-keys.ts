@@ -1,5 +1,4 @@
 // Lists the keys of a message with their signer and writable flags, for `jsonParsed`.
-// Thread: any (pure).
 import type { MessageContent, MetaContent } from '../geyser-content.ts'
 import { keyText } from '../key-text.ts'
 import { writeLocks } from '../write-locks.ts'

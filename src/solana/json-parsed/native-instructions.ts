@@ -1,5 +1,4 @@
 // Instructions of the system, stake, loader and address lookup table programs for `jsonParsed`.
-// Thread: any (pure).
 import { instructionTable } from './instruction-table.ts'
 
 const nonceSysvars = 'recentBlockhashesSysvar rentSysvar'

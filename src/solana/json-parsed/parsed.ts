@@ -1,4 +1,4 @@
-// Types that the parsers of `jsonParsed` share. Thread: any.
+// Types that the parsers of `jsonParsed` share.
 
 /** What a parser returns for an account or an instruction. */
 export interface Parsed {

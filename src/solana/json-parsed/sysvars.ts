@@ -1,4 +1,4 @@
-// Parses sysvar accounts for `jsonParsed`. Thread: any (pure).
+// Parses sysvar accounts for `jsonParsed`.
 import { Cursor } from '../cursor.ts'
 import { keyOf } from '../keys.ts'
 import { sysvars } from '../programs.ts'

@@ -1,5 +1,4 @@
 // Parses SPL Token and Token-2022 accounts, mints and multisigs for `jsonParsed`.
-// Thread: any (pure).
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
 import { isSameKey } from '../keys.ts'

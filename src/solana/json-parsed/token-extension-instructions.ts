@@ -1,4 +1,4 @@
-// Instructions of the extensions of Token-2022 for `jsonParsed`. Thread: any (pure).
+// Instructions of the extensions of Token-2022 for `jsonParsed`.
 import { type InstructionTable, instructionTable } from './instruction-table.ts'
 
 const fee = 'transferFeeBasisPoints:u16 maximumFee:u64'

@@ -1,4 +1,4 @@
-// Parses the extensions of Token-2022 accounts and mints for `jsonParsed`. Thread: any (pure).
+// Parses the extensions of Token-2022 accounts and mints for `jsonParsed`.
 //
 //   metadataPointer  mint          authority:keyOrNull metadataAddress:keyOrNull
 //   name             where it is   fields in order, with their types (layout.ts)

@@ -1,5 +1,5 @@
 // Instructions of the token programs and of associated token accounts for `jsonParsed`.
-// Thread: any (pure). Lines of `-` are extensions, whose instructions have a tag of their own.
+// Lines of `-` are extensions, whose instructions have a tag of their own.
 import { instructionTable, parseInstruction } from './instruction-table.ts'
 import type { Parsed } from './parsed.ts'
 import { extensionInstructions, interfaceInstructions } from './token-extension-instructions.ts'

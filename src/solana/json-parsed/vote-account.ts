@@ -1,4 +1,4 @@
-// Parses vote accounts for `jsonParsed`. Thread: any (pure).
+// Parses vote accounts for `jsonParsed`.
 // Versions 1 and 2 are shown as version 4 (tag 3), with what its new members mean for them.
 //
 //   tag u32 | node[32] withdrawer[32]

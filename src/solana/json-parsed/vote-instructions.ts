@@ -1,4 +1,4 @@
-// Instructions of the vote program for `jsonParsed`. Thread: any (pure).
+// Instructions of the vote program for `jsonParsed`.
 import type { Cursor } from '../cursor.ts'
 import { instructionTable } from './instruction-table.ts'
 import { oneOf, type ReadValue, refuse } from './instruction-values.ts'

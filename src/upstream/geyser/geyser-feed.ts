@@ -1,4 +1,4 @@
-// One geyser stream per set of nodes, with failover. Thread: main.
+// One geyser stream per set of nodes, with failover.
 // Picks a node, queries its replay range, and reads its stream until it fails, times out or lags;
 // then reconnects to the next node and resumes at the first slot that the sink has incomplete.
 //

@@ -1,4 +1,4 @@
-// Builds requests to a node's geyser.Geyser and parses its unary responses. Thread: any (pure).
+// Builds requests to a node's geyser.Geyser and parses its unary responses.
 // Field numbers are those of proto/geyser.proto.
 import { BackWriter } from '../../base/back-writer.ts'
 import { Commitment } from '../../base/commitment.ts'

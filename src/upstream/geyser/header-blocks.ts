@@ -1,5 +1,5 @@
 // Puts the header blocks of a connection together, which may continue in several frames, and
-// decodes them. Thread: any.
+// decodes them.
 import { HeaderDecoder, type HeaderFields } from './hpack.ts'
 import { type FrameHead, frameFlag, frameType } from './http2-wire.ts'
 

@@ -1,5 +1,5 @@
 // Header blocks of HTTP/2: decodes those of a server, encodes those of a client (RFC 7541).
-// Thread: any. A decoder belongs to one connection: its dynamic table is the peer's.
+// A decoder belongs to one connection: its dynamic table is the peer's.
 
 /** `name: value` or `name`, from number 1 on (Appendix A). */
 const staticTable =

@@ -1,6 +1,6 @@
 // Reads the frames of an HTTP/2 connection from memory that the socket fills, and the gRPC messages
 // of one stream in place: they are not copied, unless they lie in several frames or are few.
-// Thread: any. A batch's memory is given away with its messages, and moves to another thread.
+// A batch's memory is given away with its messages, and moves to another thread.
 //
 //   slab: | head | 0 length message | head | 0 length mess | head | age |    free: the next read
 //                  └───── whole ───┘         └ moved together ──────┘

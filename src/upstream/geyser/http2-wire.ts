@@ -1,4 +1,4 @@
-// Frames of HTTP/2, as a client writes them (RFC 9113). Thread: any (pure).
+// Frames of HTTP/2, as a client writes them (RFC 9113).
 //
 //   | length u24 | type u8 | flags u8 | stream u32 | payload … |
 

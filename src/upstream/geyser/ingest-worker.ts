@@ -1,5 +1,5 @@
 // The worker that reads the geyser streams of one set, seen from the main thread: connections
-// whose calls and streams run over there. Thread: main.
+// whose calls and streams run over there.
 //
 //   connect, call, subscribe ──► worker: HTTP/2, gRPC, table of each batch ──► batch ──► listener
 //

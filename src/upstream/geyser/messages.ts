@@ -1,5 +1,5 @@
 // Gathers the bytes of a gRPC stream into batches of whole messages, and frames a message.
-// Thread: any. Each byte is copied once, into memory of the batch's own: a batch lives as long as
+// Each byte is copied once, into memory of the batch's own: a batch lives as long as
 // one of its messages, and moves to another thread without another copy.
 //
 //   chunk: | 0 | length u32 | message | 0 | length u32 | mess      chunk: age | 0 | …

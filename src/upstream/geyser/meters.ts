@@ -1,4 +1,4 @@
-// The meters of the geyser streams from upstream nodes. Thread: main.
+// The meters of the geyser streams from upstream nodes.
 // Counted in plain numbers per set and read at scrape: a meter is too expensive per message.
 import type { Meters } from '../../telemetry/meters.ts'
 

@@ -1,4 +1,4 @@
-// Picks the node of a set to stream from next. Thread: main.
+// Picks the node of a set to stream from next.
 // A node that failed is retried with exponential back-off.
 import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'

@@ -1,4 +1,4 @@
-// Streams a response body that is too long to buffer, with backpressure. Thread: main.
+// Streams a response body that is too long to buffer, with backpressure.
 // The bytes wait in a ring; the connection is paused while it is nearly full. Any failure rejects:
 // half a body must never look like a whole one.
 //

@@ -1,5 +1,5 @@
 // Pools the buffers in which whole response bodies are collected: fresh memory for every body of
-// 100 kB costs more than forwarding it. Thread: main.
+// 100 kB costs more than forwarding it.
 // Each body has a `PooledBuffer` of its own, so that a second release throws instead of pooling one
 // buffer twice and mixing the bytes of two customers. A buffer that is never released is left to
 // the garbage collector.

@@ -1,4 +1,4 @@
-// One connection to a server: sends a request, reads its response, is idle again. Thread: main.
+// One connection to a server: sends a request, reads its response, is idle again.
 // All plain connections of a client read into one buffer, since what was read is consumed before
 // the next read: that costs a third of a Node stream, and many connections cost no more memory
 // than one. TLS has streams only.

@@ -1,5 +1,5 @@
 // HTTP/1.1 client for the JSON-RPC of one node: keep-alive connections, bounded, one request at a
-// time on each. Thread: main. The address may contain a provider's key: no result of this module
+// time on each. The address may contain a provider's key: no result of this module
 // contains it. It is our own because a general client costs more than the rest of a proxied call.
 //
 //   request ─► idle connection ─► sent ─► response ─► idle ─► next in the queue

@@ -1,5 +1,5 @@
 // One HTTP request and its response: the state object that a connection drives and a caller awaits.
-// Thread: main. A short body is collected whole, a long one becomes a stream as soon as enough of
+// A short body is collected whole, a long one becomes a stream as soon as enough of
 // it is here to be judged. A request is sent at most once: whether it may be retried is the
 // caller's decision.
 //

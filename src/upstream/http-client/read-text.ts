@@ -1,5 +1,4 @@
 // Reads a response whole as UTF-8 text, for small responses of which no byte is forwarded.
-// Thread: main.
 import { BodyStream } from './body-stream.ts'
 import type { HttpResponse } from './http-request.ts'
 

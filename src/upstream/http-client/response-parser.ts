@@ -1,4 +1,4 @@
-// Parses HTTP/1.1 responses from the bytes of one connection. Thread: main. Pure: no socket.
+// Parses HTTP/1.1 responses from the bytes of one connection. Pure: no socket.
 // It accepts what RFC 9112 lets a server send and nothing else: a response whose body
 // length is ambiguous is broken, because the next response would start at the wrong offset.
 //

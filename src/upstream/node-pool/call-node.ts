@@ -1,4 +1,4 @@
-// Calls of the service itself to a node: one JSON-RPC call, its reply parsed. Thread: main.
+// Calls of the service itself to a node: one JSON-RPC call, its reply parsed.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { readText } from '../http-client/read-text.ts'
 import type { UpstreamNode } from './upstream-node.ts'

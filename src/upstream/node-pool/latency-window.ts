@@ -1,4 +1,4 @@
-// Latencies of the last minute in fixed memory, for percentiles. Thread: main. Clock passed in.
+// Latencies of the last minute in fixed memory, for percentiles. Clock passed in.
 // Three buckets per doubling from 50 us to 105 s: a percentile is at most 26 percent too high.
 //
 //   ring of six slices, ten seconds each:  [buckets | count] [buckets | count] ...

@@ -1,4 +1,4 @@
-// Meters of the upstream nodes, read from them at scrape. Thread: main.
+// Meters of the upstream nodes, read from them at scrape.
 // The labels are a set's name and a node's number, never an address or a token.
 import type { Meters } from '../../telemetry/meters.ts'
 import { latencyBuckets } from '../../telemetry/meters.ts'

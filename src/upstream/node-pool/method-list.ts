@@ -1,4 +1,4 @@
-// Which methods a node serves: allow and deny lists whose names may end in *. Thread: any. Pure.
+// Which methods a node serves: allow and deny lists whose names may end in *.
 
 export class MethodList {
   readonly #allow: readonly string[]

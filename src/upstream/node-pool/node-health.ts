@@ -1,4 +1,4 @@
-// Health of a node: its probes, its circuit breaker, its lag. Thread: main. Clock passed in; no
+// Health of a node: its probes, its circuit breaker, its lag. Clock passed in; no
 // sockets, so a test can run it through every transition.
 //
 //   probing ──probe answered──► up ◄──lag <= half──┐

@@ -1,4 +1,4 @@
-// Probes a node for its health and its slots, once per slot. Thread: main. Clock passed in.
+// Probes a node for its health and its slots, once per slot. Clock passed in.
 // At most one probe is in flight. A late one makes the node doubtful and then down, but counts when
 // it is answered after all, so that a node that is only slow returns. Any other response of the
 // node ends the silence, too.

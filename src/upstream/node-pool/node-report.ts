@@ -1,4 +1,4 @@
-// Status of a node for the operator: one row of plain values without an address. Thread: main.
+// Status of a node for the operator: one row of plain values without an address.
 import { Commitment } from '../../base/commitment.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 

@@ -1,4 +1,4 @@
-// Withholds texts of a node that contain its address, keys or token. Thread: main.
+// Withholds texts of a node that contain its address, keys or token.
 // Every error of a node passes here before a customer or the log gets it, in the proxy and in the
 // transaction senders. Secrets are found plain, JSON-escaped or percent-encoded, in any case.
 import { unescape as percentDecode } from 'node:querystring'

@@ -1,4 +1,4 @@
-// One node of a set: its HTTP client, its health, slots, latency and counters. Thread: main.
+// One node of a set: its HTTP client, its health, slots, latency and counters.
 // Its only name outside is `<set>/<number>`; its addresses and token are for opening connections
 // and never appear in results, logs or meters.
 import type { Clock } from '../../base/clock.ts'

@@ -1,4 +1,4 @@
-// A named set of nodes, compared with each other only. Thread: main.
+// A named set of nodes, compared with each other only.
 // `pick` load-balances: it samples two nodes by weight and takes the one with less load. The
 // weights are the shares while the nodes are alike, and a slow node loses every comparison.
 import type { Clock } from '../../base/clock.ts'

@@ -1,4 +1,4 @@
-// All sets of nodes, and the timer that probes them. Thread: main.
+// All sets of nodes, and the timer that probes them.
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { SetSection, UpstreamsSection } from '../config.ts'

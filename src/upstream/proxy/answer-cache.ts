@@ -1,4 +1,4 @@
-// LRU cache of answers that can never change, bounded by bytes of keys and answers. Thread: main.
+// LRU cache of answers that can never change, bounded by bytes of keys and answers.
 // Bytes that are being collected from a stream count from the first one.
 import { LruMap } from '../../base/lru-map.ts'
 import { type Answer, encodedBytes } from '../../jsonrpc/build.ts'

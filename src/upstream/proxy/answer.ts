@@ -1,4 +1,4 @@
-// Turns a node's HTTP response into the answer to a call. Thread: main.
+// Turns a node's HTTP response into the answer to a call.
 // Results are forwarded as they came, without parsing them; long ones are streamed. Errors are
 // parsed, and withheld when they contain the node's address or keys.
 import { type Answer, encodedText, failure, streamed } from '../../jsonrpc/build.ts'

@@ -1,4 +1,4 @@
-// Errors for calls that no node answered. Thread: any (constants). The texts are ours: those of
+// Errors for calls that no node answered. The texts are ours: those of
 // sockets contain addresses.
 import { type Answer, failure, rpcErrors } from '../../jsonrpc/build.ts'
 

@@ -1,4 +1,4 @@
-// Meters of the proxy. Thread: main. Plain numbers, read at scrape, because the path is hot.
+// Meters of the proxy. Plain numbers, read at scrape, because the path is hot.
 import type { Meters } from '../../telemetry/meters.ts'
 import { PairTally } from '../../telemetry/tally.ts'
 import { type MethodClass, methodClasses } from './method-policy.ts'

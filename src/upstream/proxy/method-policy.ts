@@ -1,4 +1,4 @@
-// Policy of each method: may it be retried, shared or cached, is it expensive. Thread: any (pure).
+// Policy of each method: may it be retried, shared or cached, is it expensive.
 import { Commitment, commitmentNamed } from '../../base/commitment.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 

@@ -1,5 +1,5 @@
 // One read: sent to a node, to another one when that fails (failover), to a second one beside it
-// when it is slow (hedge). Thread: main. One object per read.
+// when it is slow (hedge). One object per read.
 //
 //   pick ─► try ── answer ─────────────────────────► done
 //     ▲      └─ fault, or an error of failoverCodes ─┐

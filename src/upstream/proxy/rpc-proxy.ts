@@ -1,4 +1,4 @@
-// Proxies the JSON-RPC calls of customers to nodes, each to its own set only. Thread: main.
+// Proxies the JSON-RPC calls of customers to nodes, each to its own set only.
 import type { Answer } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { defaultSet } from '../config.ts'

@@ -1,5 +1,5 @@
 // A call that changes something: sent to one node once, or to every node once with `broadcast`;
-// never retried, hedged or shared. Thread: main.
+// never retried, hedged or shared.
 import { type Answer, failure, rpcErrors } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { bodyOf, newId } from '../call-body.ts'

@@ -1,5 +1,4 @@
 // Answers the calls of one set's customers: stream, cache, single flight, then the nodes.
-// Thread: main.
 // Nothing here is shared between sets: their nodes may be in different clusters.
 //
 //   call ─► send                                    ─► one node, or all

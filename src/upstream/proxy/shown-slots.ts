@@ -1,5 +1,4 @@
 // Finds the slots that an answer of a node shows its customer, and at which commitment.
-// Thread: any (pure).
 import { Commitment, commitmentNamed } from '../../base/commitment.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'

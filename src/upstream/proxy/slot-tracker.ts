@@ -1,4 +1,4 @@
-// Tracks the highest slot that each customer has seen at each commitment. Thread: main.
+// Tracks the highest slot that each customer has seen at each commitment.
 // The nodes of a set and their stream are not at the same slot; used in rotation they would show a
 // customer a chain that runs backwards. So nodes known to have reached that slot are preferred,
 // and the stream does not answer before it reached it.

@@ -1,4 +1,4 @@
-// Estimates the 95th percentile of a method's latency in two numbers. Thread: any (pure).
+// Estimates the 95th percentile of a method's latency in two numbers.
 // Steps up nineteen times as far as down, so it settles where one read in twenty is slower, and
 // follows changes within some hundred reads.
 

@@ -1,5 +1,5 @@
 // Validates a customer's query for a ClickHouse server, and rewrites table names whose rows depend
-// on the customer. Thread: main (pure).
+// on the customer.
 //
 //   FROM usage            FROM (SELECT at, … FROM chain._usage FINAL WHERE subscription = 'me')
 //   FROM system.tables    FROM (SELECT … ) over the catalogue

@@ -1,4 +1,4 @@
-// Runs customers' queries on a ClickHouse server. Thread: main.
+// Runs customers' queries on a ClickHouse server.
 //
 //   statement -> literals -> gate -> POST, read-only, with limits -> rows with backpressure
 //                                    cancel, timeout: abort + KILL QUERY

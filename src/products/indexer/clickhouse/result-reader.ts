@@ -1,5 +1,5 @@
 // Reads a streamed answer of a ClickHouse server: passes on its rows, buffers the end until it is
-// clear that it is not an exception, and counts rows and bytes. Thread: main.
+// clear that it is not an exception, and counts rows and bytes.
 import type { Readable } from 'node:stream'
 import type { QueryError } from '../../../clickhouse/exceptions.ts'
 import { type Format, isTextFormat } from '../../../clickhouse/formats/formats.ts'

@@ -1,5 +1,5 @@
 // Pool of query processes: a few kept warm, more on demand, each lent to one query at a time.
-// Thread: main. One subscription never has more than half of them. Starts that fail are retried
+// One subscription never has more than half of them. Starts that fail are retried
 // with exponential back-off, one at a time, until one succeeds.
 import { backoffMs } from '../../../base/backoff.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'

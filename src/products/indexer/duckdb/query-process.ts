@@ -1,5 +1,5 @@
 // Starts, calls and kills one query process, and reads its result bytes.
-// Thread: main. A process runs one query at a time. When the system cannot start a process (no
+// A process runs one query at a time. When the system cannot start a process (no
 // file descriptors, no memory), that start rejects with a Fault and nothing else is affected.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, readSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// Messages between the server and a query process. Thread: any. Types and names only: the server
+// Messages between the server and a query process. Types and names only: the server
 // must not load DuckDB for them.
 
 import type { QueryError } from '../../../clickhouse/exceptions.ts'

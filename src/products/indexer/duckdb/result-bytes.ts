@@ -1,4 +1,4 @@
-// Reads result bytes from a query process's pipe, one result after the other. Thread: main.
+// Reads result bytes from a query process's pipe, one result after the other.
 // Backpressure: the buffer is bounded; while the reader is slow the pipe is full and DuckDB waits.
 import type { Duplex } from 'node:stream'
 

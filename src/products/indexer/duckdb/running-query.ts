@@ -1,4 +1,4 @@
-// Runs one query in a process of the pool, from its start to the last result byte. Thread: main.
+// Runs one query in a process of the pool, from its start to the last result byte.
 //
 //   process.run(job) --report--> totals, error          backpressure: the reader sets the pace;
 //        '--bytes--> ResultBytes --chunks()--> reader   cancel, timeout and memory limit end it

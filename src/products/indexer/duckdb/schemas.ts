@@ -1,4 +1,4 @@
-// The tables of the catalogue, and their names in DuckDB. Thread: any. Data only.
+// The tables of the catalogue, and their names in DuckDB. Data only.
 import type { Catalogue } from '../../../clickhouse/duckdb/context.ts'
 import { duckdbName } from '../../../clickhouse/sql/quoting.ts'
 import { databaseOf, visibleTable, visibleTables } from '../catalogue.ts'

@@ -1,4 +1,4 @@
-// Runs queries on the embedded DuckDB index, each in an expendable process. Thread: main.
+// Runs queries on the embedded DuckDB index, each in an expendable process.
 //
 //   run(query) -> back-off -> process of the pool -> newest snapshot -> QueryRun -> bytes
 //

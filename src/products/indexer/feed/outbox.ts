@@ -1,5 +1,5 @@
 // Sends the sources' parcels to the writer process and retries them until they are durable.
-// Thread: main. Woken by listeners of the logs; pulls the sources, so it never slows them.
+// Woken by listeners of the logs; pulls the sources, so it never slows them.
 //
 //   sources --next()--> delivery --> writer --> acknowledged: durable, removed here
 //                          '-- kept (8 MiB) --> writer ended: retried, in order

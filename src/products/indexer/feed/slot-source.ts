@@ -1,4 +1,4 @@
-// Source of complete slots at commitment `confirmed`, read by a replay of the hub. Thread: main.
+// Source of complete slots at commitment `confirmed`, read by a replay of the hub.
 // The hub is the queue: slots that it evicts before they were read are lost, and counted.
 //
 //   accounts, transactions, meta, status(confirmed) -> one slot -> parcels of bounded size

@@ -1,5 +1,5 @@
 // The interface of a source that the outbox pulls, and the sources of frames, tips and usage.
-// Thread: main. A source is read only while the outbox's window has space (backpressure).
+// A source is read only while the outbox's window has space (backpressure).
 import type { EventLog } from '../../../stream/log.ts'
 import type { CounterChild } from '../../../telemetry/meters.ts'
 import type { Parcel } from '../parcels.ts'

@@ -1,4 +1,4 @@
-// Starts the index writer process, opens its sink after every start, and calls it. Thread: main.
+// Starts the index writer process, opens its sink after every start, and calls it.
 // Opening the sink is retried forever: the other pipelines go on, and `sluice_index_lag_seconds`
 // grows.
 import type { Clock } from '../../../base/clock.ts'

@@ -1,4 +1,4 @@
-// Collects rows per table in columns, the form a sink accepts. Thread: any (pure).
+// Collects rows per table in columns, the form a sink accepts.
 import { assert } from '../../../base/assert.ts'
 import type { Cell, RowBatch } from '../engine.ts'
 import { type TableName, tables } from '../tables.ts'

@@ -1,4 +1,4 @@
-// Converts a delivery into rows of all its tables. Thread: any (pure); runs in the writer process.
+// Converts a delivery into rows of all its tables. Runs in the writer process.
 import type { Delivery, TipFact, UsageFact } from '../parcels.ts'
 import type { RowBatches } from './batches.ts'
 import { addEventRows } from './event-rows.ts'

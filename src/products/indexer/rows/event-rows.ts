@@ -1,4 +1,4 @@
-// Converts frames of the event log into rows of the execution tables. Thread: any (pure); runs in
+// Converts frames of the event log into rows of the execution tables. Runs in
 // the writer process. Columns have the names of the frames' fields, so most cells are copied by
 // name; values that a frame does not contain are in its facts.
 import type { Cell } from '../engine.ts'

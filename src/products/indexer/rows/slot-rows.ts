@@ -1,5 +1,5 @@
 // Converts a confirmed slot into rows of blocks, transactions, instructions, account_updates and
-// token_transfers. Thread: any (pure); runs in the writer process.
+// token_transfers. Runs in the writer process.
 // Strings are encoded as in getBlock: base58 for keys, signatures and instruction data.
 import { encodeBase58 } from '../../../solana/base58.ts'
 import { keyText } from '../../../solana/key-text.ts'

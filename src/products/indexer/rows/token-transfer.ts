@@ -1,4 +1,4 @@
-// Parses token transfers from instructions of SPL Token and Token-2022. Thread: any (pure).
+// Parses token transfers from instructions of SPL Token and Token-2022.
 // A plain transfer has no mint: it is taken from the transaction's token balances.
 //
 //   3      transfer                source, destination, authority        amount

@@ -1,5 +1,5 @@
 // Derives a generated block's size, hashes, competing proposals and outcome before it executes.
-// Thread: any (pure). Everything is a function of the seed and the block's number, so that parent
+// Everything is a function of the seed and the block's number, so that parent
 // links are valid from block to block and across restarts.
 import { mix, Random, writeDigest } from './random.ts'
 import type { Traffic } from './traffic.ts'

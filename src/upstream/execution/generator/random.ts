@@ -1,4 +1,4 @@
-// Seeded random numbers for the generator: a fast stream and Zipf samples. Thread: any (pure).
+// Seeded random numbers for the generator: a fast stream and Zipf samples.
 // Not cryptographic: the same seed produces the same chain on every machine.
 
 /** Small fast counter generator (sfc32): 128 bits of state, four words of seed. */
