@@ -9,7 +9,7 @@ const keysMax = 4_096
 
 export class Verifier {
   readonly #keys = new Map<string, KeyObject>()
-  readonly #layout = new TransactionLayout()
+  readonly #layout = new TransactionLayout({ v1: true })
 
   /** True when the bytes are a transaction and every signature verifies with its key. */
   verify(bytes: Uint8Array): boolean {

@@ -140,7 +140,7 @@ describe('a transaction without a good tip', () => {
       ['TIP_TOO_LOW', 999_999, await tipped(999_999n)],
       ['TIP_MISSING', 0, await sign(payer, [])],
       ['TIP_MISSING', 0, await sign(payer, [innerTransfer(payer, tipAccount)])],
-      ['TIP_MISSING', 0, await sign(payer, [transferWithSeed(payer, tipAccount, 5_000_000n)])],
+      ['TIP_TOO_LOW', 9, await sign(payer, [transferWithSeed(payer, tipAccount, 9n)])],
     ]
     const add = async (reason: string, found: number, ...all: ReturnType<typeof transfer>[]) =>
       cases.push([reason, found, await sign(payer, all)])
@@ -206,7 +206,7 @@ describe('errors', () => {
     expect((await raw(Uint8Array.of(), '/nowhere')).status).toBe(404)
     expect((await raw(Uint8Array.of(1), '/')).status).toBe(415)
     expect((await stage.post('/batch', 'text/plain', 'x')).status).toBe(415)
-    expect((await raw(new Uint8Array(5_000))).status).toBe(413)
+    expect((await raw(new Uint8Array(9_000))).status).toBe(413)
     const wrong = await fetch(`${stage.url}/batch`)
     expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'POST, OPTIONS'])
     expectShape('tpu/unknown-path', (await raw(Uint8Array.of(), '/nowhere')).json)

@@ -17,7 +17,7 @@ const workMsPerByte = 0.06 / 1_024
 /** Head and envelope of an answer; the rest of it is at most as long as the request. */
 const answerBytes = 512
 /** The largest body limit of any path; a longer body is refused unread. */
-const bodyBytesMax = 51_200
+const bodyBytesMax = 65_568
 
 export interface AddressCostDeps {
   readonly addressBudget: Pick<AddressBudget, 'admit'>

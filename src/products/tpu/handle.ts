@@ -55,7 +55,7 @@ type Answer = Outcome<string>
 
 export class TpuHandler {
   readonly #deps: TpuHandlerDeps
-  readonly #layout = new TransactionLayout()
+  readonly #layout = new TransactionLayout({ v1: true })
   readonly #tip = new TipCheck()
   readonly #duplicates = new Duplicates()
   /** Submissions in verification, by digest: duplicates wait for the same result. */

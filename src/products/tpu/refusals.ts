@@ -57,7 +57,11 @@ function plain(kind: Refusal['kind'], reason: RejectReason, message: string): Re
 }
 
 export const badEncoding = plain('invalid', 'BAD_ENCODING', 'the transaction cannot be decoded')
-export const tooLarge = plain('invalid', 'TOO_LARGE', 'a transaction has at most 1232 bytes')
+export const tooLarge = plain(
+  'invalid',
+  'TOO_LARGE',
+  'a transaction has at most 1232 bytes, one of version 1 4096',
+)
 export const badSignature = plain(
   'invalid',
   'BAD_SIGNATURE',
@@ -70,7 +74,7 @@ const signatureCount = plain('invalid', 'SIGNATURE_COUNT', 'Transaction signatur
 const unsupportedVersion = plain(
   'invalid',
   'UNSUPPORTED_VERSION',
-  'Transaction version is not supported: use legacy or 0',
+  'Transaction version is not supported: use legacy, 0 or 1',
 )
 
 export function decodeRefusal(problem: DecodeProblem): Refused {

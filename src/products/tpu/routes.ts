@@ -62,11 +62,11 @@ export function headFor(request: Pick<Request, 'origin'> | null): Head {
   return request === null || request.origin === '' ? plainHead : browserHead
 }
 
-// 50 KiB as in rpc; the second fits 16 transactions with their lengths; the third is large enough
-// that an oversized transaction gets TOO_LARGE instead of a body-limit error.
+// 50 KiB as in rpc; the second fits 16 transactions of version 1 with their lengths; the third is
+// large enough that an oversized transaction gets TOO_LARGE instead of a body-limit error.
 const rpcBytesMax = 51_200
-const batchBytesMax = 32_768
-const oneBytesMax = 4_096
+const batchBytesMax = 65_568
+const oneBytesMax = 8_192
 
 export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
   const pong = new Reply(200, textHead, 'pong')

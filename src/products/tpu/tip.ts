@@ -1,9 +1,9 @@
 // Finds the tip in a decoded transaction.
 // Pure and without allocation: a TipCheck is made once and overwritten by each look.
 //
-// A candidate is a top-level System Program Transfer to a tip account (or to an account from a
-// lookup table). Each candidate passes the checks below until one fails; the candidate that passed
-// most decides the reason, and the largest of those decides the amount.
+// A candidate is a top-level Transfer or TransferWithSeed of the System Program to a tip account,
+// or to an account from a lookup table. Each candidate passes the checks below until one fails; the
+// candidate that passed most decides the reason, and the largest of those decides the amount.
 //
 //   lookup table -> account writable -> source signs -> enough lamports -> good
 import type { TransactionLayout } from '../../solana/transaction.ts'
@@ -28,9 +28,16 @@ const sourceNotSigner = 3
 const tooLow = 4
 const good = 5
 
-/** Transfer in the System Program's encoding: u32 tag 2, u64 lamports; more bytes may follow. */
-const transferTag = 2
-const transferBytes = 12
+/**
+ * Transfers in the System Program's encoding; more bytes may follow. In both, the lamports are a
+ * u64 after the u32 tag, and the account before the destination signs: the source of a Transfer,
+ * the base of the address with a seed.
+ *
+ *   Transfer          tag 2, lamports                                   accounts: source, to
+ *   TransferWithSeed  tag 11, lamports, u64 length and seed, owner      accounts: source, base, to
+ */
+const transfer = { tag: 2, dataBytes: 12, to: 1 }
+const transferWithSeed = { tag: 11, dataBytes: 52, to: 2 }
 
 export class TipCheck {
   /**
@@ -48,7 +55,7 @@ export class TipCheck {
     this.account = -1
     this.#rank = 0
     for (let index = 0; index < layout.instructionCount; index++)
-      if (isTransfer(layout, bytes, index)) this.#consider(layout, bytes, index, accounts)
+      if (isSystemProgram(layout, bytes, index)) this.#consider(layout, bytes, index, accounts)
     return this.#rank === good
   }
 
@@ -63,8 +70,9 @@ export class TipCheck {
     index: number,
     accounts: TipAccounts,
   ): void {
-    const accountsAt = layout.accountsAt[index]!
-    const to = bytes[accountsAt + 1]!
+    const toAt = destinationAt(layout, bytes, index)
+    if (toAt < 0) return
+    const to = bytes[toAt]!
     const lamports = u64(bytes, layout.dataAt[index]! + 4)
     let rank = viaLookupTable
     let account = -1
@@ -72,7 +80,7 @@ export class TipCheck {
       account = accounts.find(bytes, layout.keysAt + to * 32)
       if (account < 0) return
       if (!layout.isWritable(to)) rank = notWritable
-      else if (!layout.isSigner(bytes[accountsAt]!)) rank = sourceNotSigner
+      else if (!layout.isSigner(bytes[toAt - 1]!)) rank = sourceNotSigner
       else rank = lamports < minimumTipLamports ? tooLow : good
     }
     if (rank < this.#rank || (rank === this.#rank && lamports <= this.lamports)) return
@@ -82,15 +90,22 @@ export class TipCheck {
   }
 }
 
-function isTransfer(layout: TransactionLayout, bytes: Uint8Array, index: number): boolean {
-  if (layout.dataLength[index]! < transferBytes || layout.accountsCount[index]! < 2) return false
-  const dataAt = layout.dataAt[index]!
-  if (bytes[dataAt] !== transferTag || bytes[dataAt + 1] !== 0) return false
-  if (bytes[dataAt + 2] !== 0 || bytes[dataAt + 3] !== 0) return false
-  // The System Program's address is 32 zero bytes.
+/** The System Program's address is 32 zero bytes. */
+function isSystemProgram(layout: TransactionLayout, bytes: Uint8Array, index: number): boolean {
   const programAt = layout.keysAt + layout.programIndex[index]! * 32
   for (let at = programAt; at < programAt + 32; at++) if (bytes[at] !== 0) return false
   return true
+}
+
+/** Offset of the destination's account index; -1 when the instruction is no transfer. */
+function destinationAt(layout: TransactionLayout, bytes: Uint8Array, index: number): number {
+  const dataAt = layout.dataAt[index]!
+  const kind = bytes[dataAt] === transferWithSeed.tag ? transferWithSeed : transfer
+  if (layout.dataLength[index]! < kind.dataBytes) return -1
+  if (layout.accountsCount[index]! <= kind.to) return -1
+  if (bytes[dataAt] !== kind.tag || bytes[dataAt + 1] !== 0) return -1
+  if (bytes[dataAt + 2] !== 0 || bytes[dataAt + 3] !== 0) return -1
+  return layout.accountsAt[index]! + kind.to
 }
 
 function u64(bytes: Uint8Array, at: number): number {

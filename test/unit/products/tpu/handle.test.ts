@@ -8,11 +8,13 @@ import { TpuHandler } from '../../../../src/products/tpu/handle.ts'
 import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
 import { TipLog } from '../../../../src/products/tpu/submission.ts'
 import { TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
-import { encodeBase58 } from '../../../../src/solana/base58.ts'
+import { decodeKey, encodeBase58 } from '../../../../src/solana/base58.ts'
+import { Keypair } from '../../../../src/solana/keypair.ts'
 import { Verifier } from '../../../../src/solana/verify.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
 import { FakeClock, FakeSender } from '../../../testkit/fake-senders.ts'
 import { newAddress, newPayer, sign, transfer } from '../../../testkit/tipped.ts'
+import { v1Transaction } from '../../../testkit/transaction-v1.ts'
 
 const accounts = new TipAccounts(Array.from({ length: 8 }, newAddress))
 
@@ -74,13 +76,40 @@ describe('a submission', () => {
     expect(meters.accepted.value).toBe(1)
   })
 
+  it('of version 1 is taken up to 4,096 bytes, with its signatures and tip checked', async () => {
+    const { submit, upstream } = stage()
+    const signer = Keypair.derive(new Uint8Array(32), 'payer')
+    const lamports = Buffer.alloc(12)
+    lamports.writeUInt32LE(2)
+    lamports.writeBigUInt64LE(2_000_000n, 4)
+    const withMemo = (memoBytes: number) =>
+      v1Transaction({
+        signers: [signer],
+        writable: [decodeKey(accounts.texts[3]!)!],
+        readonly: [new Uint8Array(32), new Uint8Array(32).fill(9)],
+        blockhash: new Uint8Array(32).fill(7),
+        instructions: [
+          { program: 2, accounts: [0, 1], data: lamports },
+          { program: 3, accounts: [], data: Buffer.alloc(memoBytes, 'm') },
+        ],
+      })
+    const overhead = withMemo(0).length
+    const longest = withMemo(4_096 - overhead)
+    expect(await submit(longest)).toBe(encodeBase58(longest, longest.length - 64))
+    expect(upstream.sent.map((sent) => Buffer.from(sent))).toEqual([longest])
+    expect(await submit(withMemo(4_097 - overhead))).toBe('TOO_LARGE')
+    const forged = Uint8Array.from(withMemo(9))
+    forged[forged.length - 1]! ^= 1
+    expect(await submit(forged)).toBe('BAD_SIGNATURE')
+  })
+
   it('is refused in the order size, decoding, tip, before any expensive check', async () => {
     const { submit, verified, meters } = stage()
     expect(await submit(new Uint8Array(1_233))).toBe('TOO_LARGE')
     expect(await submit(new Uint8Array(0))).toBe('MALFORMED')
     const bytes = await tipped()
     expect(await submit(Uint8Array.from([...bytes, 0]))).toBe('MALFORMED')
-    expect(await submit(Uint8Array.of(0x81, 1, 2))).toBe('UNSUPPORTED_VERSION')
+    expect(await submit(Uint8Array.of(0x82, 1, 2))).toBe('UNSUPPORTED_VERSION')
     expect(await submit(Uint8Array.from([2, ...bytes.slice(1, 65), ...bytes.slice(1)]))).toBe(
       'SIGNATURE_COUNT',
     )

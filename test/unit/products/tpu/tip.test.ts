@@ -1,5 +1,5 @@
 // The tip check on transactions built by kit: one reason for each kind of bad tip.
-import type { Instruction } from '@solana/kit'
+import { AccountRole, type Instruction } from '@solana/kit'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { minimumTipLamports, TipCheck } from '../../../../src/products/tpu/tip.ts'
 import { TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
@@ -61,10 +61,33 @@ describe('the tip', () => {
     expect(await look()).toEqual({ reason: 'TIP_MISSING', lamports: 0 })
   })
 
-  it('is missing inside another call, with a seed, or under another tag', async () => {
+  it('is a transfer from an address with a seed, too', async () => {
+    const seeded = transferWithSeed(payer, tipAccount, 5_000_000n)
+    expect(await look(seeded)).toEqual({ account: tipAccount, lamports: 5_000_000 })
+    expect(await look(transferWithSeed(payer, tipAccount, 999_999n))).toEqual({
+      reason: 'TIP_TOO_LOW',
+      lamports: 999_999,
+    })
+    const none = { reason: 'TIP_MISSING', lamports: 0 }
+    expect(await look(transferWithSeed(payer, newAddress(), 5_000_000n))).toEqual(none)
+    const { accounts: [source, base, to] = [], data } = seeded
+    expect(await look({ ...seeded, data: data!.slice(0, 51) } as never)).toEqual(none)
+    expect(await look({ ...seeded, accounts: [source, to] } as never)).toEqual(none)
+    const unsigned = { address: base!.address, role: AccountRole.READONLY }
+    expect(
+      await look({
+        ...seeded,
+        accounts: [source, { ...unsigned, address: newAddress() }, to],
+      } as never),
+    ).toEqual({
+      reason: 'TIP_SOURCE_NOT_SIGNER',
+      lamports: 5_000_000,
+    })
+  })
+
+  it('is missing inside another call, or under another tag', async () => {
     const none = { reason: 'TIP_MISSING', lamports: 0 }
     expect(await look(innerTransfer(payer, tipAccount))).toEqual(none)
-    expect(await look(transferWithSeed(payer, tipAccount, 5_000_000n))).toEqual(none)
     const { data, ...rest } = tip(5_000_000n)
     for (const tag of [0, 3, 11, 258])
       expect(
