@@ -1,8 +1,10 @@
 // Compiles src, workers and bench into dist/, bundles the live page, and compiles the analysis module
-// to WebAssembly beside its callers. Run by `npm install` (prepare) and before tests.
+// to WebAssembly beside its callers. Run by `npm install` (prepare) and before tests; a build whose
+// inputs are those of the one that is there changes nothing.
 // Two builds at once (a test run beside a start) must not see each other's half-written files, so
 // the build writes into a folder of its own and then swaps it in by rename.
 import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import {
   chmodSync,
   copyFileSync,
@@ -11,9 +13,11 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -21,6 +25,9 @@ import { bundleLive } from './bundle-live.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const bin = (name) => join(root, 'node_modules', '.bin', name)
+const inputs = digestOfInputs()
+const stamp = join(root, 'dist', '.inputs')
+if (existsSync(stamp) && readFileSync(stamp, 'utf8') === inputs) process.exit(0)
 const fresh = mkdtempSync(join(root, '.dist-'))
 // A temporary folder is its owner's alone; the build is for every user of the installation.
 chmodSync(fresh, 0o755)
@@ -38,6 +45,7 @@ try {
   copySql()
   const main = join(fresh, 'src', 'main.js')
   if (existsSync(main)) chmodSync(main, 0o755)
+  writeFileSync(join(fresh, '.inputs'), inputs)
   const dist = join(root, 'dist')
   const old = mkdtempSync(join(root, '.dist-'))
   if (existsSync(dist)) renameSync(dist, join(old, 'dist'))
@@ -47,6 +55,29 @@ try {
   rmSync(fresh, { recursive: true, force: true })
   if (typeof error.status !== 'number') throw error
   process.exit(error.status)
+}
+
+/** SHA-256 of the names and contents of everything that the build reads. */
+function digestOfInputs() {
+  const folders = ['src', 'workers', 'bench', 'scripts']
+  const single = [
+    'package-lock.json',
+    'tsconfig.json',
+    'tsconfig.build.json',
+    'test/testkit/event-ring-end.ts',
+  ]
+  const names = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.name.endsWith('.json'))
+      .map((entry) => join(entry.parentPath ?? entry.path, entry.name)),
+  )
+  const hash = createHash('sha256').update(process.version)
+  for (const path of [...names, ...single.map((name) => join(root, name))].sort())
+    hash
+      .update(`${path.slice(root.length)}\0`)
+      .update(readFileSync(path))
+      .update('\0')
+  return hash.digest('hex')
 }
 
 /** Pages that an endpoint serves are beside their callers, as they are in src. */
