@@ -12,6 +12,8 @@ import type { SlabPool } from './slab.ts'
 const aheadBytes = 1024 * 1024
 /** Updates per event-loop turn, so that other streams are served in between. */
 const updatesPerTurn = 256
+/** How often a paused replay looks whether its slots were evicted: its reader may never drain. */
+const lostCheckMs = 1_000
 
 export interface ReplayingStream extends RunSink {
   readonly backlogBytes: number
@@ -28,6 +30,7 @@ export class Replayer {
   readonly #group: Group
   #isStopped = false
   #isScheduled = false
+  #isPaused = false
 
   constructor(
     replay: Replay<SolanaUpdate>,
@@ -58,6 +61,15 @@ export class Replayer {
     setImmediate(this.#step)
   }
 
+  #pause(): void {
+    if (this.#isPaused) return
+    this.#isPaused = true
+    setTimeout(() => {
+      this.#isPaused = false
+      this.#schedule()
+    }, lostCheckMs).unref()
+  }
+
   readonly #step = (): void => {
     this.#isScheduled = false
     for (let seen = 0; seen < updatesPerTurn; seen++) {
@@ -79,5 +91,6 @@ export class Replayer {
     }
     this.#group.flush()
     if (this.#stream.backlogBytes < aheadBytes) this.#schedule()
+    else this.#pause()
   }
 }

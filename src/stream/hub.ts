@@ -7,7 +7,8 @@
 //
 //   era 7 -> era 8 -> era 9      an era keeps, per commitment, what was published while that slot
 //   [p c f] [p c f] [p c f]      was the newest; whole eras are evicted from the front, so all
-//                                updates of slot n are there as long as era n is
+//                                updates of slot n are there as long as era n is; an evicted era
+//                                is emptied and cut off, so that a replay left in it holds nothing
 import { assert } from '../base/assert.ts'
 import { allCommitments, Commitment } from '../base/commitment.ts'
 import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'
@@ -186,6 +187,7 @@ export class Hub<U extends HubUpdate> {
 
   #release(content: SlotContent<U>): void {
     this.#unfinalizedBytes -= content.bytes
+    assert(this.#unfinalizedBytes >= 0, 'bytes that wait to be finalized are counted')
     content.bytes = 0
     content.updates = null
   }
@@ -228,10 +230,13 @@ export class Hub<U extends HubUpdate> {
       assert(first !== null, 'an era is counted')
       // The newest era stays, whatever its size: new streams start from it.
       if (first.next === null) return
-      first.isDropped = true
       this.#first = first.next
       this.#eras--
       this.#bytes -= first.bytes
+      first.isDropped = true
+      first.next = null
+      for (const updates of first.updates) updates.clear()
+      assert(this.#bytes >= 0 && this.#eras > 0, 'eras and their bytes are counted')
     }
   }
 }
@@ -255,7 +260,9 @@ export class Replay<U extends HubUpdate> {
     return this.#era.isDropped
   }
 
+  /** Null at the end, until more is published. Not for a replay that is lost. */
   next(): U | null {
+    assert(!this.isLost, 'the slots of the replay were not evicted')
     for (;;) {
       const update = this.#reader.next()
       if (update !== null) {

@@ -55,6 +55,12 @@ export class UpdateList<U extends Listed> {
     }
   }
 
+  /** Drops all; readers that are open find nothing more. */
+  clear(): void {
+    this.#runs.length = 0
+    this.#length = 0
+  }
+
   /** Reads from the start; what is pushed meanwhile is read, too. */
   reader(): UpdateReader<U> {
     return new UpdateReader(this.#runs)

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import type { Commitment } from '../../../src/base/commitment.ts'
 import { Hub } from '../../../src/stream/hub.ts'
@@ -156,5 +158,28 @@ describe('the hub', () => {
     expect(replay.isLost).toBe(false)
     hub.content({ slot: 3, text: 'a' })
     expect(replay.isLost).toBe(true)
+  })
+
+  it('frees evicted slots, whoever still holds a replay of them', async () => {
+    setFlagsFromString('--expose-gc')
+    // Reason for the cast: the flag adds the function to every new context.
+    const collect = runInNewContext('gc') as () => void
+    const { hub } = open(4)
+    const published: WeakRef<Said>[] = []
+    const publish = (slot: number) => {
+      const said: Said = { slot, text: 'a' }
+      published.push(new WeakRef(said))
+      hub.content(said)
+      hub.status({ slot, text: 'F' }, 2)
+    }
+    publish(1)
+    const replay = hub.replay(0, 1)!
+    for (let slot = 2; slot <= 1_000; slot++) publish(slot)
+    // A WeakRef keeps its object until the turn ends.
+    await new Promise((resolve) => setImmediate(resolve))
+    collect()
+    expect(published.filter((ref) => ref.deref() !== undefined).length).toBeLessThanOrEqual(4)
+    expect(replay.isLost).toBe(true)
+    expect(() => replay.next()).toThrow(/evicted/)
   })
 })

@@ -76,10 +76,9 @@ export class SlotSource implements Source {
     if (this.#lastSlot === null) this.#indexedTo = mark ?? null
   }
 
-  /** The hub has a new confirmed update. A replay that lost its position restarts at once. */
+  /** The hub has a new confirmed update. */
   onUpdate(): void {
     this.#waitingSinceMs ??= this.#deps.clock.monotonicMs()
-    if (this.#replay?.isLost) this.#begin()
   }
 
   next(): Parcel | null {
