@@ -175,7 +175,7 @@ export async function openTpu(
     hub: chain?.hub ?? null,
     slot: () => chain?.heads.at(Commitment.processed)?.slot ?? null,
     isBlockhashValid: (blockhash) =>
-      chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.processed) ?? null,
+      chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.confirmed) ?? null,
     verifier: verifyPool,
     meters: declareTpuMeters(meters),
     elsewhere: read.sentDigests ?? embeddedDigests,

@@ -100,7 +100,7 @@ export interface GeyserSink {
   newestSlot(): number | null
 }
 
-/** Where a transaction landed. */
+/** The confirmed block in which a transaction landed. */
 export interface Fate {
   readonly slot: number
   /** True when it ran without an error. */
@@ -117,7 +117,7 @@ export interface TransactionSender {
    * (not reached, or not now). Never rejects.
    */
   send(transaction: Uint8Array): Promise<Outcome<null>>
-  /** Where they landed, in order; null where it is unknown. Never rejects. */
+  /** Where they landed, in order; null where it is unknown or not confirmed. Never rejects. */
   fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]>
   stop(): Promise<void>
 }

@@ -130,6 +130,7 @@ function errOf(data: unknown): unknown {
 
 function fateOf(status: unknown): Fate | null {
   if (typeof status !== 'object' || status === null) return null
-  const { slot, err } = status as { slot?: unknown; err?: unknown }
+  const { slot, err, confirmationStatus } = status as Readonly<Record<string, unknown>>
+  if (confirmationStatus !== 'confirmed' && confirmationStatus !== 'finalized') return null
   return typeof slot === 'number' ? { slot, isSuccess: err === null || err === undefined } : null
 }

@@ -54,14 +54,17 @@ describe('upstreams', () => {
       options: { encoding: 'base64', skipPreflight: true, maxRetries: 0 },
     })
     for (let times = 0; times < 10; times++) await stage.send(await tipped())
-    await until(() => nodes.every(({ sent }) => sent.length === 11), 'both to get all')
+    // On a busy machine some of them are resent meanwhile.
+    const differing = (sent: NodeStub['sent']) =>
+      new Set(sent.map(({ transaction }) => transaction)).size
+    await until(() => nodes.every(({ sent }) => differing(sent) === 11), 'both to get all')
     expect(nodes[0]!.connections.size).toBeLessThanOrEqual(3)
   })
 
   it('report what landed', async () => {
     const { nodes } = await start(1)
     await stage.send(await tipped())
-    nodes[0]!.status = { slot: 77, err: null, confirmations: 1 }
+    nodes[0]!.status = { slot: 77, err: null, confirmationStatus: 'confirmed' }
     await until(() => stage.tpu.report(1).landed === 1, 'it to be seen')
     expect(stage.tpu.report(1).last).toMatchObject([{ outcome: 'landed', landedSlot: 77 }])
     expect(nodes[0]!.sent).toHaveLength(1)

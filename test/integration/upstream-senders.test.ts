@@ -92,13 +92,23 @@ describe('a set as the way of transactions', () => {
     await until(() => sender.isUp(), 'the set to be up')
   })
 
-  it('reports their status, from another node when one fails', async () => {
+  it('reports where they were confirmed, from another node when one fails', async () => {
     const sender = await start(2)
-    const signatures = [new Uint8Array(64).fill(1), new Uint8Array(64).fill(2)]
-    expect(await sender.fates(signatures)).toEqual([null, null])
-    const value = [{ slot: 7, err: null }, null]
+    const signatures = [1, 2, 3, 4].map((byte) => new Uint8Array(64).fill(byte))
+    expect(await sender.fates(signatures)).toEqual([null, null, null, null])
+    const value = [
+      { slot: 7, err: null, confirmationStatus: 'confirmed' },
+      null,
+      { slot: 8, err: null, confirmationStatus: 'processed' },
+      { slot: 6, err: 'AccountNotFound', confirmationStatus: 'finalized' },
+    ]
     fakes[1]!.answers.set('getSignatureStatuses', () => ({ value }))
     fakes[0]!.behaviour = 'break'
-    expect(await sender.fates(signatures)).toEqual([{ slot: 7, isSuccess: true }, null])
+    expect(await sender.fates(signatures)).toEqual([
+      { slot: 7, isSuccess: true },
+      null,
+      null,
+      { slot: 6, isSuccess: false },
+    ])
   })
 })

@@ -1,11 +1,12 @@
 // Forwards accepted transactions to upstreams and tracks each one until it ends.
 //
 //   take -> send to all upstreams in parallel -> every 2 s: query its status -> resend
-//     `-> queue while none is healthy            hub: it is in a block -> end
+//     `-> queue while none is healthy            hub: it is in a confirmed block -> end
 //
-// Every submission ends exactly once: landed (in a block, and it succeeded), expired (its
-// blockhash did, or two minutes passed) or failed (in a block with an error, refused by all
-// upstreams, or accepted by none). Nothing is dropped without being counted.
+// Every submission ends exactly once: landed (in a confirmed block, and it succeeded), expired (its
+// blockhash did, or two minutes passed where that is unknown) or failed (in a confirmed block with
+// an error, refused by all upstreams, or accepted by none). Until then it is resent: a block that is
+// only processed may be skipped or lose its fork. Nothing is dropped without being counted.
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
@@ -18,8 +19,8 @@ import { busy, chainRefusal, noUpstream } from './refusals.ts'
 import type { Submission, TipLog } from './submission.ts'
 
 /** Where the spec is silent: resend policy. */
-export const triesMax = 5
 const resendMs = 2_000
+/** Of a submission whose blockhash is unknown: that of a durable nonce, or of no chain of ours. */
 const lifeMs = 120_000
 const queuedMax = 10_000
 const inFlightMax = 100_000
@@ -31,7 +32,7 @@ export interface ForwardDeps {
   readonly senders: readonly TransactionSender[]
   /** Publishes the transactions of blocks; null when no chain of ours receives them. */
   readonly hub: Hub<SolanaUpdate> | null
-  /** Newest slot, and whether a blockhash is valid; null when unknown. */
+  /** Newest slot, and whether a blockhash is valid after the confirmed block; null when unknown. */
   readonly slot: () => number | null
   readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
   readonly whenDown: 'refuse' | 'queue'
@@ -66,7 +67,7 @@ export class Forwarder {
     this.#unlisten =
       this.#deps.hub?.listen(
         (commitment, update) => this.#onUpdate(commitment, update),
-        () => false,
+        (commitment) => commitment === Commitment.confirmed && this.#live.size > 0,
       ) ?? (() => {})
   }
 
@@ -181,7 +182,7 @@ export class Forwarder {
 
   #onUpdate(commitment: Commitment, update: SolanaUpdate): void {
     if (
-      commitment !== Commitment.processed ||
+      commitment !== Commitment.confirmed ||
       update.kind !== 'transaction' ||
       this.#live.size === 0
     )
@@ -225,10 +226,12 @@ export class Forwarder {
     return submission.isSending || this.#queued.has(keyOf(submission.signature))
   }
 
+  /** By the confirmed block: what landed in time is confirmed before its blockhash expires there. */
   #isExpired(submission: Submission, nowMs: number): boolean {
-    if (nowMs - submission.takenMs >= lifeMs) return true
-    const { isBlockhashValid } = this.#deps
-    return submission.hasLiveBlockhash && isBlockhashValid(submission.blockhash) === false
+    const isValid = this.#deps.isBlockhashValid(submission.blockhash)
+    if (isValid === true) submission.hasLiveBlockhash = true
+    else if (isValid === false && submission.hasLiveBlockhash) return true
+    return isValid !== true && nowMs - submission.takenMs >= lifeMs
   }
 
   #land(submission: Submission, { slot, isSuccess }: Fate): void {

@@ -15,7 +15,7 @@ import { encodeBase58 } from '../../solana/base58.ts'
 import { keyOf } from '../../solana/keys.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'
 import { Duplicates, digestOf } from './duplicates.ts'
-import { type Forwarder, triesMax } from './forward.ts'
+import type { Forwarder } from './forward.ts'
 import type { TpuMeters } from './meters.ts'
 import { badSignature, busy, decodeRefusal, rateRefusal, tipRefusal } from './refusals.ts'
 import { type Submission, submissionOf, type TipLog } from './submission.ts'
@@ -69,7 +69,11 @@ export class TpuHandler {
   }
 
   /** Returns the base58 signature. Reads `bytes` only during the call. Never throws or rejects. */
-  submit(bytes: Uint8Array, sender: Sender, maxRetries = triesMax - 1): Answer | Promise<Answer> {
+  submit(
+    bytes: Uint8Array,
+    sender: Sender,
+    maxRetries = Number.POSITIVE_INFINITY,
+  ): Answer | Promise<Answer> {
     const refusal = this.#look(bytes)
     if (refusal !== null) return this.#refuse(refusal)
     const { clock, meters } = this.#deps
@@ -132,7 +136,7 @@ export class TpuHandler {
       tipLamports: this.#tip.lamports,
       receivedAtMs: this.#deps.clock.nowMs(),
       takenMs: this.#deps.clock.monotonicMs(),
-      triesMax: Math.min(triesMax, maxRetries + 1),
+      triesMax: maxRetries + 1,
     })
   }
 

@@ -5,7 +5,7 @@ import { LatencyTally } from '../../telemetry/tally.ts'
 import { type RejectReason, rejectReasons } from './refusals.ts'
 
 const outcomes = ['landed', 'expired', 'failed'] as const
-/** How a submission ends. Landed: in a block, and it succeeded, so that the tip was paid. */
+/** How a submission ends. Landed: in a confirmed block, and it succeeded: the tip was paid. */
 export type Ending = (typeof outcomes)[number]
 
 const sendResults = ['ok', 'refused', 'unavailable'] as const

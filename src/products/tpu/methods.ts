@@ -5,7 +5,6 @@ import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import { Methods } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { decodeText, type Encoding } from './bodies.ts'
-import { triesMax } from './forward.ts'
 import type { Sender, TpuHandler } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { noUpstream, rpcErrorOf } from './refusals.ts'
@@ -69,7 +68,7 @@ export function readSend(params: unknown): Outcome<SendRequest> {
     return badParams('maxRetries is a whole number')
   const decoded = decodeText(params[0], encoding ?? 'base58')
   if (!decoded.ok) return decoded
-  return accept({ bytes: decoded.value, maxRetries: maxRetries ?? triesMax - 1 })
+  return accept({ bytes: decoded.value, maxRetries: maxRetries ?? Number.POSITIVE_INFINITY })
 }
 
 function answerOf(outcome: Outcome<string>): Answer {

@@ -22,10 +22,10 @@ interface Accepted {
 export interface Submission extends Accepted {
   /** Newest slot when it was accepted; null when unknown. */
   slot: number | null
-  /** Whether its blockhash was valid then: that of a durable nonce is not, and never expires. */
+  /** Whether its blockhash was seen valid: that of a durable nonce is not, and never expires. */
   hasLiveBlockhash: boolean
   tries: number
-  /** Lowered to `tries` when another gateway sent it first: that one resends it. */
+  /** Unlimited unless its sender said how often; lowered to `tries` when another gateway sent it first: that one resends it. */
   triesMax: number
   /** Whether another gateway sent it first; null until an upstream accepted it. */
   sentElsewhere: Promise<boolean> | null

@@ -1,14 +1,25 @@
 // Forwarding: every submission ends exactly once, as landed, expired or failed.
 import { describe, expect, it } from 'vitest'
 import type { Outcome } from '../../../../src/base/errors.ts'
+import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/geyser/hub.ts'
 import { Forwarder } from '../../../../src/products/tpu/forward.ts'
 import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
 import { submissionOf, TipLog } from '../../../../src/products/tpu/submission.ts'
 import { keyOf } from '../../../../src/solana/keys.ts'
+import { slotUpdate, transactionUpdate } from '../../../../src/solana/update-build.ts'
+import { type SlotStatus, slotStatus } from '../../../../src/solana/updates.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
 import { FakeClock, FakeSender, notTaken, unreachable } from '../../../testkit/fake-senders.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
-function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders?: number } = {}) {
+interface StageOptions {
+  readonly whenDown?: 'refuse' | 'queue'
+  readonly wait?: boolean
+  readonly senders?: number
+  readonly hub?: SolanaHub
+}
+
+function stage(options: StageOptions = {}) {
   const clock = new FakeClock()
   const senders = Array.from({ length: options.senders ?? 1 }, () => new FakeSender())
   const meters = declareTpuMeters(new Meters())
@@ -16,7 +27,7 @@ function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders
   const blockhashes = { isValid: true as boolean | null }
   const forwarder = new Forwarder({
     senders,
-    hub: null,
+    hub: options.hub ?? null,
     slot: () => 10,
     isBlockhashValid: () => blockhashes.isValid,
     whenDown: options.whenDown ?? 'refuse',
@@ -26,7 +37,7 @@ function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders
     clock,
   })
   let made = 0
-  const submission = (triesMax = 5) =>
+  const submission = (triesMax = Number.POSITIVE_INFINITY) =>
     submissionOf({
       bytes: Uint8Array.of(made),
       digest: String(made),
@@ -48,7 +59,7 @@ function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders
     const { landed, expired, failed } = meters.endings
     return { landed: landed.value, expired: expired.value, failed: failed.value }
   }
-  return { clock, forwarder, senders, tips, blockhashes, submission, passes, endings }
+  return { clock, forwarder, senders, tips, blockhashes, submission, passes, endings, meters }
 }
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))
@@ -78,18 +89,64 @@ describe('forwarding', () => {
     expect(tips.last(1)).toMatchObject([{ reason: 'ON_CHAIN_ERROR', landedSlot: 11 }])
   })
 
-  it('resends each 2 s, five times at most, and expires after two minutes', async () => {
+  it('resends each 2 s until two minutes passed when no blockhash is known', async () => {
     const { forwarder, senders, submission, passes, endings, blockhashes } = stage()
     blockhashes.isValid = null
     await forwarder.take(submission())
     await passes(1_999)
     expect(senders[0]!.sent).toHaveLength(1)
     for (let times = 0; times < 10; times++) await passes(2_000)
-    expect(senders[0]!.sent).toHaveLength(5)
+    expect(senders[0]!.sent).toHaveLength(11)
     expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
     await passes(120_000)
     expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
   })
+
+  it('resends while its blockhash is valid, however slow the chain is', async () => {
+    const { forwarder, senders, submission, passes, endings, blockhashes } = stage()
+    // The block of the hash is confirmed after the submission came.
+    blockhashes.isValid = false
+    await forwarder.take(submission())
+    blockhashes.isValid = true
+    for (let times = 0; times < 100; times++) await passes(2_000)
+    expect(senders[0]!.sent).toHaveLength(101)
+    blockhashes.isValid = false
+    await passes(2_000)
+    expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
+    expect(senders[0]!.sent).toHaveLength(101)
+  })
+
+  it.each(['is dead', 'loses its fork'])(
+    'goes on when the slot in which it was processed %s, and lands in a confirmed one',
+    async (fate) => {
+      const hub = openSolanaHub()
+      const { forwarder, senders, submission, passes, endings, tips, meters } = stage({ hub })
+      forwarder.start()
+      const one = submission()
+      await forwarder.take(one)
+      const content = { ...new SyntheticSolana().transaction(0), signatures: [one.signature] }
+      const reports = (slot: number, status: SlotStatus) =>
+        publishUpdate(hub, slotUpdate({ slot, createdAtMs: 0 }, { parent: slot - 1, status }))
+      const processed = (slot: number) => {
+        publishUpdate(hub, transactionUpdate({ slot, createdAtMs: 0 }, content))
+        reports(slot, slotStatus.processed)
+      }
+      processed(11)
+      if (fate === 'is dead') reports(11, slotStatus.dead)
+      else for (const status of [slotStatus.processed, slotStatus.confirmed]) reports(12, status)
+      await passes(2_000)
+      expect(senders[0]!.sent).toHaveLength(2)
+      expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
+      expect(meters.tipsLanded.value).toBe(0)
+      processed(13)
+      expect(endings().landed).toBe(0)
+      reports(13, slotStatus.confirmed)
+      expect(endings()).toEqual({ landed: 1, expired: 0, failed: 0 })
+      expect(tips.last(5)).toMatchObject([{ outcome: 'landed', landedSlot: 13 }])
+      expect(meters.tipsLanded.value).toBe(one.tipLamports)
+      await forwarder.stop()
+    },
+  )
 
   it('respects maxRetries', async () => {
     const { forwarder, senders, submission, passes } = stage()
@@ -128,10 +185,10 @@ describe('forwarding', () => {
     expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
   })
 
-  it('fails after five attempts that reached no upstream', async () => {
+  it('fails when none of the attempts that its sender allows reached an upstream', async () => {
     const { forwarder, senders, submission, passes, endings } = stage()
     senders[0]!.word = unreachable
-    expect(codeOf(await forwarder.take(submission()))).toBe('ok')
+    expect(codeOf(await forwarder.take(submission(5)))).toBe('ok')
     for (let times = 0; times < 6; times++) await passes(2_000)
     expect(senders[0]!.sent).toHaveLength(5)
     expect(endings()).toEqual({ landed: 0, expired: 0, failed: 1 })
@@ -155,7 +212,9 @@ describe('forwarding', () => {
   })
 
   it('requeues a submission that was not delivered, until it expires', async () => {
-    const { forwarder, senders, submission, passes, endings } = stage({ whenDown: 'queue' })
+    const { forwarder, senders, submission, passes, endings, blockhashes } = stage({
+      whenDown: 'queue',
+    })
     const [sender] = senders
     sender!.word = unreachable
     await forwarder.take(submission())
@@ -164,6 +223,9 @@ describe('forwarding', () => {
     expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
     sender!.isHealthy = false
     await passes(120_000)
+    expect(endings().expired).toBe(0)
+    blockhashes.isValid = false
+    await passes(2_000)
     expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
   })
 
