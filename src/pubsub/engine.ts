@@ -4,7 +4,7 @@
 //   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> notifier
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
-import { type SolanaUpdate, slotStatus } from '../solana/updates.ts'
+import type { SolanaUpdate } from '../solana/updates.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import { AccountNotifications } from './account-notifications.ts'
 import { BlockNotifications } from './block-notifications.ts'
@@ -102,8 +102,9 @@ export class PubsubEngine {
         break
       case 'slot':
         this.#accounts.takeSlot(commitment, update)
-        if (update.status === slotStatus.dead) this.#signatures.forget(update.slot)
-        if (commitment === Commitment.processed) this.#slots.take(update)
+        if (commitment !== Commitment.processed) break
+        this.#signatures.takeSlot(update)
+        this.#slots.take(update)
     }
   }
 }

@@ -2,12 +2,14 @@
 //
 //   stream: transaction at a commitment ─┐
 //   stream: seen in the last slots ──────┤
-//   node: getSignatureStatuses, once ────┴─► 20 ms after the answer ─► received, landed ─► end
+//   node: getSignatureStatuses, if not ──┴─► 20 ms after the answer ─► received, landed ─► end
+
+import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
-import { Commitment } from '../base/commitment.ts'
+import { Commitment, isCommitment } from '../base/commitment.ts'
 import { bytesOf, keyOf } from '../solana/keys.ts'
 import { errText } from '../solana/ui-meta.ts'
-import type { TransactionUpdate } from '../solana/updates.ts'
+import { type SlotUpdate, slotStatus, type TransactionUpdate } from '../solana/updates.ts'
 import type { PubsubChain } from './chain.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
@@ -22,7 +24,9 @@ import type { SignatureParams } from './subscription-params.ts'
  * may not listen yet and lose the second (kit does), and a signature is notified only once.
  */
 const AFTER_ANSWER_MS = 20
-/** Lookups at a node that reports a lower commitment than the stream has reached. */
+/** Longest wait of a notification, however many subscribe meanwhile. */
+const WAIT_MS_MAX = 100
+/** Lookups while nodes do not answer or report a lower commitment than the stream has reached. */
 const LOOKUPS_MAX = 5
 const LOOKUP_MS = 400
 /**
@@ -42,6 +46,12 @@ interface SignatureState {
   waiting: (() => void)[] | null
 }
 
+interface SeenSlot {
+  /** Processed transactions by signature. */
+  readonly transactions: Map<string, TransactionUpdate>
+  reached: Commitment
+}
+
 export interface SignatureNotificationsDeps {
   readonly chain: PubsubChain
   readonly index: FeedIndex
@@ -54,8 +64,7 @@ export interface SignatureNotificationsDeps {
 export class SignatureNotifications {
   readonly #deps: SignatureNotificationsDeps
   readonly #states = new WeakMap<SignatureFeed, SignatureState>()
-  /** Processed transactions of the last slots, by slot and signature. */
-  readonly #seen = new Map<number, Map<string, TransactionUpdate>>()
+  readonly #seen = new Map<number, SeenSlot>()
 
   constructor(deps: SignatureNotificationsDeps) {
     this.#deps = deps
@@ -64,6 +73,7 @@ export class SignatureNotifications {
     const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
     for (let update = open?.next() ?? null; update !== null; update = open!.next())
       if (update.kind === 'transaction') this.#remember(keyOf(update.signature), update)
+      else if (update.kind === 'slot') this.takeSlot(update)
   }
 
   /** A connection has subscribed; its answer is sent after this returns. */
@@ -103,42 +113,54 @@ export class SignatureNotifications {
   }
 
   /** The transactions of a slot that was abandoned never landed. */
-  forget(slot: number): void {
-    this.#seen.delete(slot)
+  takeSlot({ slot, status }: SlotUpdate): void {
+    const seen = this.#seen.get(slot)
+    if (seen === undefined) return
+    if (status === slotStatus.dead) this.#seen.delete(slot)
+    else if (isCommitment(status) && status > seen.reached) seen.reached = status
   }
 
   #remember(key: string, update: TransactionUpdate): void {
     const known = this.#seen.get(update.slot)
     if (known !== undefined) {
-      known.set(key, update)
+      known.transactions.set(key, update)
       return
     }
-    this.#seen.set(update.slot, new Map([[key, update]]))
+    const transactions = new Map([[key, update]])
+    this.#seen.set(update.slot, { transactions, reached: Commitment.processed })
     if (this.#seen.size > SEEN_SLOTS_MAX) this.#seen.delete(this.#seen.keys().next().value!)
+    assert(this.#seen.size <= SEEN_SLOTS_MAX, 'seen slots are bounded')
   }
 
   async #lookUp(feed: SignatureFeed): Promise<void> {
     const { chain } = this.#deps
     const { key, commitment, withReceived } = feed.params
-    for (const transactions of this.#seen.values()) {
+    let isSeen = false
+    for (const { reached, transactions } of this.#seen.values()) {
       const update = transactions.get(key)
       if (update === undefined) continue
+      isSeen = true
       if (withReceived) this.#received(feed, update.slot, null)
-      if (commitment > Commitment.processed) continue
+      if (commitment > reached) continue
       this.#landed(feed, { slot: update.slot, err: errText(update.err) }, null)
       return
     }
+    // The stream notifies of it when its slot reaches the commitment.
+    if (isSeen) return
     for (let lookups = 1; feed.shares.size > 0; lookups++) {
       const status = await chain.signatureStatus(bytesOf(key))
       if (status === null) return
-      const { slot } = status
-      if (withReceived) this.#received(feed, slot, null)
-      if (status.commitment >= commitment) {
-        this.#landed(feed, { slot, err: JSON.stringify(status.err) }, null)
-        return
+      if (status !== 'unavailable') {
+        const { slot } = status
+        if (withReceived) this.#received(feed, slot, null)
+        if (status.commitment >= commitment) {
+          this.#landed(feed, { slot, err: JSON.stringify(status.err) }, null)
+          return
+        }
+        // A slot that the stream has not reached at that commitment is notified by the stream.
+        if (slot > chain.slot(commitment)) return
       }
-      // A slot that the stream has not reached at that commitment is notified by the stream.
-      if (slot > chain.slot(commitment) || lookups === LOOKUPS_MAX) return
+      if (lookups === LOOKUPS_MAX) return
       await new Promise((resolve) => setTimeout(resolve, LOOKUP_MS))
     }
   }
@@ -174,16 +196,26 @@ export class SignatureNotifications {
       state.waiting.push(run)
       return
     }
-    const waitMs = state.joinedMs + AFTER_ANSWER_MS - this.#deps.clock.monotonicMs()
-    if (waitMs <= 0) {
+    const nowMs = this.#deps.clock.monotonicMs()
+    if (nowMs >= state.joinedMs + AFTER_ANSWER_MS) {
       run()
       return
     }
     state.waiting = [run]
-    setTimeout(() => {
-      const { waiting } = state
-      state.waiting = null
-      for (const one of waiting ?? []) one()
-    }, Math.ceil(waitMs))
+    this.#flushLater(state, nowMs + WAIT_MS_MAX)
+  }
+
+  /** A subscribe meanwhile extends the wait, up to the deadline. */
+  #flushLater(state: SignatureState, deadlineMs: number): void {
+    const dueMs = Math.min(state.joinedMs + AFTER_ANSWER_MS, deadlineMs)
+    const waitMs = dueMs - this.#deps.clock.monotonicMs()
+    if (waitMs > 0) {
+      setTimeout(() => this.#flushLater(state, deadlineMs), Math.ceil(waitMs))
+      return
+    }
+    const { waiting } = state
+    assert(waiting !== null, 'one timer at a time flushes what waits')
+    state.waiting = null
+    for (const one of waiting) one()
   }
 }

@@ -73,18 +73,23 @@ function accountIn(text: string, pubkey: Uint8Array) {
   }
 }
 
-/** Null for a signature that no node knows among its recent ones. `minSlot` is processed. */
+/**
+ * Null for a signature that the node does not know among its recent ones, `unavailable` when no
+ * node answered. `minSlot` is processed.
+ */
 export async function readSignatureStatus(
   set: UpstreamSet,
   signature: Uint8Array,
   minSlot: number,
-): Promise<Pick<SignatureStatus, 'slot' | 'err' | 'commitment'> | null> {
+): Promise<Pick<SignatureStatus, 'slot' | 'err' | 'commitment'> | 'unavailable' | null> {
   const method = 'getSignatureStatuses'
   const paramsText = `[["${encodeBase58(signature)}"]]`
   // A node that lags the stream may not have it yet.
   const options = { minContextSlot: minSlot, commitment: Commitment.processed }
   const answer = await readNodes(set, method, bodyOf({ method, paramsText }), options)
-  const { slot, err, confirmationStatus } = (valuesOf(answer)[0] ?? {}) as Record<string, unknown>
+  const [status] = valuesOf(answer)
+  if (status === undefined) return 'unavailable'
+  const { slot, err, confirmationStatus } = (status ?? {}) as Record<string, unknown>
   const commitment = commitmentNamed(confirmationStatus)
   if (typeof slot !== 'number' || commitment === null) return null
   // Reason for the cast: the error is sent as it came.

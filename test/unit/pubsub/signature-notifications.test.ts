@@ -22,7 +22,7 @@ const received = { context: { slot: 9 }, value: 'receivedSignature' }
 
 class Stage {
   /** Answers of the node, oldest first; the last one is repeated. */
-  readonly statuses: (LandedSignature | null)[] = [null]
+  readonly statuses: (LandedSignature | 'unavailable' | null)[] = [null]
   streamSlot = 0
   lookups = 0
   readonly published: unknown[] = []
@@ -158,6 +158,57 @@ describe('a signature', () => {
     expect([stage.published, stage.lookups]).toEqual([[received, landed], 3])
     await vi.advanceTimersByTimeAsync(5_000)
     expect(stage.lookups).toBe(3)
+  })
+
+  it('is notified when the stream had it at the commitment before, whatever the node answers', async () => {
+    stage.connect()
+    stage.stream()
+    stage.stream(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 0])
+  })
+
+  it('is not notified at a commitment that the slot it was seen in has not reached', async () => {
+    stage.connect()
+    stage.stream()
+    stage.streamSlot = 20
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(stage.published).toEqual([received])
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is looked up again when no node answered', async () => {
+    stage.statuses.splice(0, 1, 'unavailable', status(Commitment.confirmed))
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(450)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 2])
+  })
+
+  it('is not notified together with the answer to a second subscriber either', async () => {
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(10)
+    stage.stream()
+    await vi.advanceTimersByTimeAsync(9)
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(19)
+    expect(stage.published).toEqual([])
+    await vi.advanceTimersByTimeAsync(2)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is not delayed without end by those who subscribe meanwhile', async () => {
+    stage.subscribe(stage.connect(), 'processed')
+    stage.stream()
+    for (let passedMs = 0; passedMs < 99; passedMs += 11) {
+      await vi.advanceTimersByTimeAsync(11)
+      stage.subscribe(stage.connect(), 'processed')
+    }
+    expect(stage.published).toEqual([])
+    await vi.advanceTimersByTimeAsync(2)
+    expect(stage.published).toEqual([received, landed])
   })
 
   it('is not looked up without end', async () => {
