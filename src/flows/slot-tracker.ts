@@ -110,6 +110,7 @@ export class SlotTracker {
       this.#metaAfter(tracked, update)
       return
     }
+    if (tracked.connection !== this.#connection) tracked.restart(this.#connection)
     tracked.meta = update
     this.#tryComplete(tracked)
     // Too late to wait for missing items.

@@ -1,5 +1,6 @@
 // State of one slot in the slot tracker: its items, deferred and published statuses.
 // State only; slot-tracker.ts makes the decisions.
+import { assert } from '../base/assert.ts'
 import type { BlockMetaUpdate, SlotStatus, SlotUpdate } from '../solana/updates.ts'
 import { UpdateList } from '../stream/update-list.ts'
 import { ReplayDedup, type SlotItem } from './replay-dedup.ts'
@@ -44,6 +45,7 @@ export class TrackedSlot {
   }
 
   add(item: SlotItem): void {
+    assert(item.slot === this.slot, 'an item is of this slot')
     this.items.push(item)
     if (item.kind === 'transaction') this.transactions++
     else if (item.kind === 'entry') this.entries++
@@ -63,6 +65,7 @@ export class TrackedSlot {
 
   /** A new connection replays the slot from its start. */
   restart(connection: number): void {
+    assert(connection > this.connection, 'connections are numbered upwards')
     this.connection = connection
     this.dedup = new ReplayDedup(this.items, this.dedup)
     this.#empty()

@@ -126,6 +126,20 @@ describe('slot tracker', () => {
     expect(published[0].toSorted()).toEqual(publishedBy(updates)[0].toSorted())
   })
 
+  it('completes a block whose meta is the first message of its slot on a new connection', () => {
+    const updates = chainOf(24)
+    const { sink, published } = open()
+    sink.opened(null)
+    const cut = updates.findIndex(({ kind, slot }) => kind === 'entry' && slot === 1005)
+    send(sink, updates.slice(0, cut))
+    sink.opened(1005)
+    const isFirst = ({ kind, slot }: SolanaUpdate) => kind === 'blockMeta' && slot === 1005
+    const replayed = replayOf(updates, 1005, updates.length)
+    send(sink, [...replayed.filter(isFirst), ...replayed.filter((one) => !isFirst(one))])
+    expect(published[0].toSorted()).toEqual(publishedBy(updates)[0].toSorted())
+    expect(sink.counts().incompleteBlocks).toBe(0)
+  })
+
   it('counts slots that no node could replay, and continues', () => {
     const updates = chainOf(20)
     const { sink, published } = open()
