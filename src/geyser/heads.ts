@@ -1,13 +1,14 @@
 // Tracks the newest block and the recent blockhashes of a hub's chain, per commitment.
+import { assert } from '../base/assert.ts'
 import { Commitment, isCommitment } from '../base/commitment.ts'
-import type { BlockMetaUpdate, Head, SolanaHeads } from '../solana/updates.ts'
+import type { BlockMetaUpdate, SolanaHeads, StreamHead } from '../solana/updates.ts'
 import { blockhashBlocks } from '../solana/updates.ts'
 import type { SolanaHub } from './hub.ts'
 
 /** Tracked blocks: the window of valid blockhashes, and unfinalized blocks above it. */
 const blocksMax = 512
 
-interface KnownBlock extends Head {
+interface KnownBlock extends StreamHead {
   /** The highest commitment that the block has reached. */
   reached: Commitment
 }
@@ -31,14 +32,15 @@ export class Heads implements SolanaHeads {
     )
   }
 
-  at(commitment: Commitment): Head | null {
+  at(commitment: Commitment): StreamHead | null {
     return this.#newest[commitment]
   }
 
-  isBlockhashValid(blockhash: string, commitment: Commitment): boolean {
+  isBlockhashValid(blockhash: string, commitment: Commitment): boolean | null {
     const block = this.#byHash.get(blockhash)
     const head = this.#newest[commitment]
     if (block === undefined || head === null || block.reached < commitment) return false
+    if (head.blockHeight === null || block.blockHeight === null) return null
     return head.blockHeight - block.blockHeight <= blockhashBlocks
   }
 
@@ -49,12 +51,13 @@ export class Heads implements SolanaHeads {
   #add(meta: BlockMetaUpdate): void {
     const { slot, blockhash, blockHeight } = meta
     const reached = Commitment.processed
-    const block: KnownBlock = { slot, blockhash, blockHeight: blockHeight ?? slot, reached }
+    const block: KnownBlock = { slot, blockhash, blockHeight, reached }
     this.#bySlot.set(slot, block)
     this.#byHash.set(blockhash, block)
     this.#advance(block, Commitment.processed)
     if (this.#bySlot.size <= blocksMax) return
     const oldest = this.#bySlot.values().next().value!
+    assert(oldest !== block, 'the newest block is not evicted')
     this.#bySlot.delete(oldest.slot)
     this.#byHash.delete(oldest.blockhash)
   }

@@ -1,7 +1,7 @@
 // Answers the unary methods of geyser.Geyser: bytes in, bytes or a status out.
 import { Commitment, isCommitment } from '../base/commitment.ts'
 import { refuse } from '../base/errors.ts'
-import { blockhashBlocks, type Head } from '../solana/updates.ts'
+import { blockhashBlocks, type StreamHead } from '../solana/updates.ts'
 import type { UnaryAnswer } from '../transport/grpc.ts'
 import { chainDown, type GrpcChain, noChain } from './chain.ts'
 import { type Codec, given } from './codec.ts'
@@ -26,9 +26,9 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
     ok: true,
     bytes: codec.encode(`geyser.${type}`, value),
   })
-  /** Decodes, finds the head at the requested commitment, answers. */
+  /** Decodes, finds the head at the requested commitment, answers; null without a height. */
   const atHead =
-    (name: string, answer: (head: Head, asked: HeadCall) => object): Answer =>
+    (name: string, answer: (head: StreamHead, asked: HeadCall) => object | null): Answer =>
     (bytes, chain) => {
       const request = codec.decode<HeadRequest>(`geyser.${name}Request`, bytes)
       if (request === null) return badRequest(name)
@@ -37,7 +37,8 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
       if (chain === null || !chain.isUp()) return unavailable(chain)
       const head = chain.heads.at(commitment)
       if (head === null) return noBlock
-      return reply(`${name}Response`, answer(head, { request, commitment, chain }))
+      const value = answer(head, { request, commitment, chain })
+      return value === null ? noHeight : reply(`${name}Response`, value)
     }
   return {
     GetVersion: (_, chain) =>
@@ -53,16 +54,18 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
       return reply('SubscribeReplayInfoResponse', firstAvailable === null ? {} : { firstAvailable })
     },
     GetSlot: atHead('GetSlot', ({ slot }) => ({ slot })),
-    GetBlockHeight: atHead('GetBlockHeight', ({ blockHeight }) => ({ blockHeight })),
-    GetLatestBlockhash: atHead('GetLatestBlockhash', ({ slot, blockhash, blockHeight }) => ({
-      slot,
-      blockhash,
-      lastValidBlockHeight: blockHeight + blockhashBlocks,
-    })),
-    IsBlockhashValid: atHead('IsBlockhashValid', ({ slot }, { request, commitment, chain }) => ({
-      slot,
-      valid: chain.heads.isBlockhashValid(request.blockhash ?? '', commitment),
-    })),
+    GetBlockHeight: atHead('GetBlockHeight', ({ blockHeight }) =>
+      blockHeight === null ? null : { blockHeight },
+    ),
+    GetLatestBlockhash: atHead('GetLatestBlockhash', ({ slot, blockhash, blockHeight }) =>
+      blockHeight === null
+        ? null
+        : { slot, blockhash, lastValidBlockHeight: blockHeight + blockhashBlocks },
+    ),
+    IsBlockhashValid: atHead('IsBlockhashValid', ({ slot }, { request, commitment, chain }) => {
+      const valid = chain.heads.isBlockhashValid(request.blockhash ?? '', commitment)
+      return valid === null ? null : { slot, valid }
+    }),
   }
 }
 
@@ -97,6 +100,13 @@ function unavailable(chain: GrpcChain | null): UnaryAnswer {
 const noBlock: UnaryAnswer = {
   ok: false,
   status: statusOf(refuse('unavailable', 'no-chain', 'no block is known yet').refusal),
+}
+
+const noHeight: UnaryAnswer = {
+  ok: false,
+  status: statusOf(
+    refuse('unavailable', 'no-height', 'the node sends no block heights: ask its JSON-RPC').refusal,
+  ),
 }
 
 function badRequest(name: string): UnaryAnswer {

@@ -119,10 +119,18 @@ export interface Head {
   readonly blockHeight: number
 }
 
+/** A head whose node may leave out the height of its blocks. */
+export interface StreamHead extends Omit<Head, 'blockHeight'> {
+  readonly blockHeight: number | null
+}
+
 /** The newest blocks of a chain, from its updates. */
 export interface SolanaHeads {
   /** The newest block with at least that commitment; null before the first. */
-  at(commitment: Commitment): Head | null
-  /** Whether a transaction with this blockhash can still land, seen from that commitment. */
-  isBlockhashValid(blockhash: string, commitment: Commitment): boolean
+  at(commitment: Commitment): StreamHead | null
+  /**
+   * Whether a transaction with this blockhash can still land, seen from that commitment; null when
+   * the heights of the blocks are unknown.
+   */
+  isBlockhashValid(blockhash: string, commitment: Commitment): boolean | null
 }

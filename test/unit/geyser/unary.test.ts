@@ -60,6 +60,19 @@ describe('the unary methods', () => {
     expect(ask('SubscribeReplayInfo')).toEqual({ firstAvailable: 1050 })
   })
 
+  it('answer UNAVAILABLE where the node sends no block heights, instead of the slot', () => {
+    const { hub, ask } = open()
+    let blockhash = ''
+    for (const update of new SyntheticSolana().next()) {
+      if (update.kind === 'blockMeta') blockhash = update.blockhash
+      publishUpdate(hub, update.kind === 'blockMeta' ? { ...update, blockHeight: null } : update)
+    }
+    expect(ask('GetSlot')).toEqual({ slot: 1000 })
+    for (const method of ['GetBlockHeight', 'GetLatestBlockhash'])
+      expect(ask(method)).toEqual({ code: 14 })
+    expect(ask('IsBlockhashValid', { blockhash })).toEqual({ code: 14 })
+  })
+
   it('refuse an unknown commitment, and bytes that are no request', () => {
     const { ask, chain, methods } = open()
     expect(ask('GetSlot', { commitment: 9 })).toEqual({ code: 3 })
