@@ -93,6 +93,40 @@ describe('reads', () => {
       }
     })
 
+  it('that joined a long one show no older slot than the customer has seen', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 2 } })
+    const newest = { '1': 1_000, '2': 1_005 }
+    const data = 'a'.repeat(400_000)
+    const waiting: (() => void)[] = []
+    for (const [number, slot] of Object.entries(newest)) {
+      const node = stage.node(Number(number))
+      node.slots = { processed: slot, finalized: 968 }
+      node.scripts.getSlot = result(`${slot}`)
+      node.scripts.getMultipleAccounts = (asked, response) =>
+        waiting.push(() =>
+          result(`{"context":{"slot":${slot}},"value":["${data}"]}`)(asked, response),
+        )
+    }
+    const config = '{"commitment":"processed"}'
+    const isSeen = async () => (await stage.call('getSlot', `[${config}]`)).json.result === 1_005
+    await until(isSeen, 'the newer slot')
+    for (let round = 1; round <= 4; round++) {
+      const params = `[["${round}"],${config}]`
+      const calls = [1, 2, 3, 4].map(() => stage.call('getMultipleAccounts', params))
+      await until(() => stage.tally.joined === round * 3, 'joined')
+      const answers = Promise.all(calls)
+      let isAnswered = false
+      void answers.then(() => {
+        isAnswered = true
+      })
+      await until(() => {
+        for (const answer of waiting.splice(0)) answer()
+        return isAnswered
+      }, 'the answers')
+      for (const { json } of await answers) expect(json.result.context.slot).toBe(1_005)
+    }
+  })
+
   it('are hedged when they are slow, once, and sends never', async () => {
     stage = await ProxyStage.start({ default: { nodes: 3, hedge: true } })
     for (let read = 0; read < 40; read++) await stage.call('getBalance', `[${read}]`)

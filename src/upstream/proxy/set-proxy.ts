@@ -105,7 +105,7 @@ export class SetProxy implements ReadDeps {
     const lasts = isLasting(policy, call, options, this.set.slot(Commitment.finalized))
     const cached = lasts ? this.#cached(key) : null
     if (cached !== null) return cached
-    const minSlot = policy.tellsSlot ? this.#slots.get(customer, options.commitment) : 0
+    const minSlot = this.#minSlot({ policy, options, customer })
     const where = { key, customer, isLasting: lasts, isJoined: false }
     return this.#read({ call, policy, options, minSlot, ...where })
   }
@@ -132,6 +132,11 @@ export class SetProxy implements ReadDeps {
       this.#slots.raise(customer, reached, shown),
     )
     return answer
+  }
+
+  /** The customer is shown no older slot than it has seen. */
+  #minSlot({ policy, options, customer }: Pick<CustomerRead, 'policy' | 'options' | 'customer'>) {
+    return policy.tellsSlot ? this.#slots.get(customer, options.commitment) : 0
   }
 
   #cached(key: string): Answer | null {
@@ -173,7 +178,8 @@ export class SetProxy implements ReadDeps {
     this.tally.joined++
     flight.read.isJoined = true
     const answer = await flight.answer
-    if (answer.kind === 'stream') return this.#run({ ...read, minSlot: 0, isLasting: false })
+    if (answer.kind === 'stream')
+      return this.#run({ ...read, minSlot: this.#minSlot(read), isLasting: false })
     this.#raise(read, answer)
     return answer
   }
