@@ -151,20 +151,18 @@ class AccountTexts {
 
   result({ kind, view }: AccountParams | ProgramParams): string {
     const context = `{"context":{"slot":${this.update.slot}},"value":`
-    const account = this.#account(view)
+    const account = this.#account(view.encoding)
     if (kind === 'account') return `${context}${account}}`
     this.#pubkey ??= encodeBase58(this.update.pubkey)
     return `${context}{"pubkey":"${this.#pubkey}","account":${account}}}`
   }
 
-  #account(view: AccountView): string {
-    const { encoding, dataSlice } = view
-    const name =
-      dataSlice === null ? encoding : `${encoding} ${dataSlice.offset} ${dataSlice.length}`
-    let text = this.#shown.get(name)
+  /** Whole, as with agave: there a slice makes another subscription and is not applied. */
+  #account(encoding: AccountView['encoding']): string {
+    let text = this.#shown.get(encoding)
     if (text === undefined) {
-      text = uiAccountText(this.update, view, this.#parse)
-      this.#shown.set(name, text)
+      text = uiAccountText(this.update, { encoding, dataSlice: null }, this.#parse)
+      this.#shown.set(encoding, text)
     }
     return text
   }
