@@ -11,7 +11,13 @@ import { messageOf } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
 import { type AuditHead, emptyHead } from '../subscriptions/audit.ts'
 import { lookupKeyOf, lookupKeyOfDigest } from '../subscriptions/issue.ts'
-import type { Product, Registered, Subscription } from '../subscriptions/subscription.ts'
+import {
+  asOf,
+  endMsOf,
+  type Product,
+  type Registered,
+  type Subscription,
+} from '../subscriptions/subscription.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
 import type { Endpoint, Origin, Principal } from './token.ts'
 
@@ -52,6 +58,8 @@ class Entry {
   readonly principal: Principal
   readonly #cidrs: readonly Cidr[]
   readonly #graceEnd: GraceEnd | null
+  /** When the subscription expires, by the wall clock. */
+  readonly #endMs: number
   readonly #opens: Readonly<Record<Endpoint, boolean>>
   readonly #passwordDigest: Buffer | null
 
@@ -60,6 +68,7 @@ class Entry {
     this.principal = { subscription, digest }
     this.#cidrs = subscription.cidrs.map((text) => parseCidr(text)).filter((cidr) => cidr !== null)
     this.#graceEnd = graceEnd
+    this.#endMs = endMsOf(subscription)
     this.#opens = opensOf(subscription)
     this.#passwordDigest = passwordDigest === null ? null : Buffer.from(passwordDigest, 'hex')
   }
@@ -75,8 +84,15 @@ class Entry {
     )
   }
 
-  /** True after the grace period; the clock is read only for a token in grace. */
+  /** Whether the token stops working by itself at some time. */
+  get isTimed(): boolean {
+    return this.#graceEnd !== null || this.#endMs !== Number.POSITIVE_INFINITY
+  }
+
+  /** True after the grace period or the last day; the clock is read only for a timed token. */
   isOver(clock: Clock): boolean {
+    if (!this.isTimed) return false
+    if (clock.nowMs() >= this.#endMs) return true
     const end = this.#graceEnd
     if (end === null) return false
     return clock.monotonicMs() >= end.monotonicMs || clock.nowMs() >= end.untilMs
@@ -104,7 +120,8 @@ export class Directory {
   /** By token text, valid and invalid alike: what the digest of that text led to. */
   readonly #remembered = new Map<string, Entry | null>()
   readonly #records = new Map<string, Registered>()
-  readonly #inGrace = new Set<Entry>()
+  /** Valid tokens that stop working by themselves. */
+  readonly #timed = new Set<Entry>()
   /** By subscription, as first computed: a later change must not restart the grace period. */
   readonly #graceEnds = new Map<string, GraceEnd>()
   readonly #watchers = new Set<(subscription: Subscription) => void>()
@@ -155,7 +172,7 @@ export class Directory {
     return this.#isRolledBack
   }
 
-  /** Calls the watcher for each subscription that changed or whose grace period ended. */
+  /** Calls the watcher for each subscription that changed, expired, or whose grace is over. */
   watch(watcher: (subscription: Subscription) => void): () => void {
     this.#watchers.add(watcher)
     return () => this.#watchers.delete(watcher)
@@ -187,12 +204,14 @@ export class Directory {
       this.#head = head
       this.#onHead(head)
     }
-    for (const entry of this.#inGrace) {
+    for (const entry of this.#timed) {
       if (!entry.isOver(this.#clock)) continue
+      const { id } = entry.principal.subscription
       this.#remembered.clear()
-      this.#inGrace.delete(entry)
+      this.#timed.delete(entry)
       this.#entries.delete(lookupKeyOfDigest(entry.principal.digest))
-      changed.add(entry.principal.subscription.id)
+      this.#records.set(id, this.#asOfNow(this.#records.get(id)!))
+      changed.add(id)
     }
     for (const id of changed) {
       const record = this.#records.get(id)
@@ -235,7 +254,12 @@ export class Directory {
     }
   }
 
-  #replace(record: Registered): void {
+  #asOfNow(record: Registered): Registered {
+    return { ...record, subscription: asOf(record.subscription, this.#clock.nowMs()) }
+  }
+
+  #replace(stored: Registered): void {
+    const record = this.#asOfNow(stored)
     const { subscription, tokenDigest } = record
     this.#remembered.clear()
     const before = this.#records.get(subscription.id)
@@ -243,13 +267,14 @@ export class Directory {
     const graceEnd = this.#graceEnd(record)
     this.#records.set(subscription.id, record)
     if (subscription.state !== 'active') return
-    const current = new Entry(record, tokenDigest, null)
-    this.#entries.set(lookupKeyOfDigest(tokenDigest), current)
-    if (graceEnd === null) return
-    const entry = new Entry(record, graceEnd.digest, graceEnd)
+    this.#keep(new Entry(record, tokenDigest, null))
+    if (graceEnd !== null) this.#keep(new Entry(record, graceEnd.digest, graceEnd))
+  }
+
+  #keep(entry: Entry): void {
     if (entry.isOver(this.#clock)) return
-    this.#entries.set(lookupKeyOfDigest(graceEnd.digest), entry)
-    this.#inGrace.add(entry)
+    this.#entries.set(lookupKeyOfDigest(entry.principal.digest), entry)
+    if (entry.isTimed) this.#timed.add(entry)
   }
 
   /**
@@ -269,12 +294,13 @@ export class Directory {
   }
 
   #remove({ tokenDigest, retiring }: Registered): void {
-    this.#entries.delete(lookupKeyOfDigest(tokenDigest))
-    if (retiring === null) return
-    const key = lookupKeyOfDigest(retiring.digest)
-    const entry = this.#entries.get(key)
-    if (entry !== undefined) this.#inGrace.delete(entry)
-    this.#entries.delete(key)
+    for (const digest of [tokenDigest, retiring?.digest]) {
+      if (digest === undefined) continue
+      const key = lookupKeyOfDigest(digest)
+      const entry = this.#entries.get(key)
+      if (entry !== undefined) this.#timed.delete(entry)
+      this.#entries.delete(key)
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
 import { accept, type Outcome } from '../base/errors.ts'
 import {
+  asOf,
   type CredentialState,
   type IndexerCredentials,
   products,
@@ -23,6 +24,7 @@ const fieldFlags: readonly FlagSpec[] = [
   },
   { name: 'destination', value: 'ip:port', doc: 'Where shreds are sent (shredstream).' },
   { name: 'upstream', value: 'set', doc: 'Upstream set a dedicated node is bound to.' },
+  { name: 'until', value: 'date', doc: 'Its last day, as 2026-12-31 (UTC); "" removes the end.' },
   reasonFlag,
 ]
 
@@ -54,7 +56,7 @@ export const subscriptionVerbs: readonly Verb[] = [
       {
         name: 'state',
         value: 'state',
-        options: ['active', 'suspended', 'ended'],
+        options: ['active', 'suspended', 'expired', 'ended'],
         doc: 'Only those in this state.',
       },
     ],
@@ -87,7 +89,8 @@ export const subscriptionVerbs: readonly Verb[] = [
 ]
 
 /** The fields of a subscription as text. */
-export function subscriptionText(subscription: Subscription, state?: CredentialState): string {
+export function subscriptionText(stored: Subscription, state?: CredentialState): string {
+  const subscription = asOf(stored, Date.now())
   const { destination } = subscription
   const pairs: [string, string][] = [
     ['id', subscription.id],
@@ -103,6 +106,7 @@ export function subscriptionText(subscription: Subscription, state?: CredentialS
     ['created', subscription.createdAt],
     ['changed', subscription.changedAt],
   ]
+  if (subscription.until !== undefined) pairs.push(['last day', subscription.until])
   if (destination?.standing) pairs.push(['sending to', destination.standing])
   if (state?.graceUntil) pairs.push(['old token until', state.graceUntil])
   return recordOf(pairs)
@@ -163,7 +167,8 @@ async function set(call: Call): Promise<Outcome<Report>> {
 function list(call: Call): Promise<Outcome<Report>> {
   const state = flagOf(call, 'state')
   return withStore(call, (store) => {
-    const found = store.list().filter((one) => state === undefined || one.state === state)
+    const all = store.list().map((one) => asOf(one, Date.now()))
+    const found = all.filter((one) => state === undefined || one.state === state)
     const rows = found.map((one) => [
       one.id,
       one.label,
@@ -181,7 +186,8 @@ function list(call: Call): Promise<Outcome<Report>> {
 }
 
 function show(call: Call): Promise<Outcome<Report>> {
-  return withSubscription(call, (store, subscription) => {
+  return withSubscription(call, (store, stored) => {
+    const subscription = asOf(stored, Date.now())
     const credentials = store.credentials(subscription.id)!
     const text = subscriptionText(subscription, credentials)
     return accept({ json: { subscription, credentials }, text })
@@ -227,6 +233,7 @@ function requestOf(call: Call): SetRequest {
   const cidrs = listOf(call, 'cidr')
   const destination = flagOf(call, 'destination')
   const upstream = flagOf(call, 'upstream')
+  const until = flagOf(call, 'until')
   return {
     ...(label === undefined ? {} : { label }),
     ...(asked === undefined ? {} : { products: asked }),
@@ -234,5 +241,6 @@ function requestOf(call: Call): SetRequest {
     ...(cidrs === undefined ? {} : { cidrs }),
     ...(destination === undefined ? {} : { destination }),
     ...(upstream === undefined ? {} : { upstream }),
+    ...(until === undefined ? {} : { until }),
   }
 }

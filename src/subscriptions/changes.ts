@@ -87,11 +87,15 @@ export function changedRecord(
   if (!upstream.ok) return upstream
   const destination = chooseDestination(before, held.value, request.destination, known)
   if (!destination.ok) return destination
+  const end = chooseEnd(before, request.until)
+  if (!end.ok) return end
+  const { until: _, ...rest } = before
   return accept({
     ...record,
     passwordDigest: held.value.includes('indexer') ? record.passwordDigest : null,
     subscription: {
-      ...before,
+      ...rest,
+      ...end.value,
       label,
       plan,
       products: held.value,
@@ -210,6 +214,19 @@ function chooseDestination(
   const address = parseDestination(asked, known.destinationRules)
   if (!address.ok) return address
   return accept(proposeDestination(before.destination, address.value))
+}
+
+function chooseEnd(
+  { until }: Subscription,
+  asked: string | undefined,
+): Outcome<{ readonly until?: string }> {
+  const next = asked ?? until ?? ''
+  if (next === '') return accept({})
+  const isDate = /^\d{4}-\d{2}-\d{2}$/.test(next) && !Number.isNaN(Date.parse(next))
+  // A day that its month does not have is parsed as one of the next month by some engines.
+  if (!isDate || new Date(next).toISOString().slice(0, 10) !== next)
+    return invalid('bad-until', 'write the last day as 2026-12-31 (UTC); "" removes it')
+  return accept({ until: next })
 }
 
 function invalid(code: string, message: string) {

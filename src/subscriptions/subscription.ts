@@ -6,7 +6,8 @@ import type { Destination } from './destination.ts'
 export const products = ['bundle', 'indexer', 'shredstream', 'dedicated-node'] as const
 export type Product = (typeof products)[number]
 
-export type SubscriptionState = 'active' | 'suspended' | 'ended'
+/** `expired` is never stored: it is an active one whose last day is over. */
+export type SubscriptionState = 'active' | 'suspended' | 'ended' | 'expired'
 
 export const noteKinds = ['provisioning', 'leak', 'refund', 'other'] as const
 export type NoteKind = (typeof noteKinds)[number]
@@ -27,6 +28,8 @@ export interface Subscription {
   readonly upstream: string | null
   /** The newest note; older ones are in the audit table. */
   readonly note: string
+  /** Its last day, `2026-12-31`, UTC; absent without an end. */
+  readonly until?: string
   /** ISO 8601, UTC. The 30-day windows of the plan start here. */
   readonly createdAt: string
   readonly changedAt: string
@@ -62,9 +65,10 @@ export interface AddRequest {
   readonly cidrs?: readonly string[]
   readonly destination?: string
   readonly upstream?: string
+  readonly until?: string
 }
 
-/** The request of `set`; only the given fields change. */
+/** The request of `set`; only the given fields change, and an empty `until` removes the end. */
 export interface SetRequest {
   readonly label?: string
   readonly products?: readonly string[]
@@ -72,6 +76,20 @@ export interface SetRequest {
   readonly cidrs?: readonly string[]
   readonly destination?: string
   readonly upstream?: string
+  readonly until?: string
+}
+
+const dayMs = 86_400_000
+
+/** When the last day of a subscription is over; infinite without an end. */
+export function endMsOf({ until }: Subscription): number {
+  return until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until) + dayMs
+}
+
+/** The subscription as it is at that time: an active one whose last day is over has expired. */
+export function asOf(subscription: Subscription, nowMs: number): Subscription {
+  if (subscription.state !== 'active' || nowMs < endMsOf(subscription)) return subscription
+  return { ...subscription, state: 'expired' }
 }
 
 export interface IndexerCredentials {

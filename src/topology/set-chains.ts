@@ -12,6 +12,7 @@ import type { PubsubChain } from '../pubsub/chain.ts'
 import { MINT_BYTES_READ } from '../pubsub/mint-cache.ts'
 import type { HubBounds } from '../stream/hub.ts'
 import type { Log } from '../telemetry/log.ts'
+import { answersFromStream } from '../upstream/config.ts'
 import { GeyserFeed } from '../upstream/geyser/geyser-feed.ts'
 import { IngestWorker } from '../upstream/geyser/ingest-worker.ts'
 import type { FeedReading } from '../upstream/geyser/meters.ts'
@@ -84,7 +85,7 @@ export class SetChains {
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     // The first listener: what it answers is never older than what others were sent.
-    const answers = set.section.streamAnswers ? openAnswers(hub, set, feed, isLive) : null
+    const answers = answersFromStream(set.section) ? openAnswers(hub, set, feed, isLive) : null
     const heads = new Heads(hub)
     const chain = {
       hub,

@@ -7,7 +7,12 @@ import { DevnodeProcess } from '../devnode/process.ts'
 import { startExecution } from '../flows/execution.ts'
 import type { FrameLog } from '../flows/execution-projector.ts'
 import type { Store } from '../subscriptions/store.ts'
-import { defaultSet, singleNodeSet, type UpstreamsSection } from '../upstream/config.ts'
+import {
+  answersFromStream,
+  defaultSet,
+  singleNodeSet,
+  type UpstreamsSection,
+} from '../upstream/config.ts'
 import { declareGeyserMeters } from '../upstream/geyser/meters.ts'
 import { declareUpstreamMeters } from '../upstream/node-pool/meters.ts'
 import { Upstreams } from '../upstream/node-pool/upstreams.ts'
@@ -88,9 +93,11 @@ export function openChains(
   const { rpc, websocket, grpc, tpu, indexer } = config
   const isRead = [websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)
   const active = registry.list().filter(({ state }) => state === 'active')
-  for (const name of new Set([defaultSet, ...active.map(setOf)]))
-    if (isRead || (rpc.enabled && upstreams.set(name)?.section.streamAnswers === true))
-      chains.of(name)
+  for (const name of new Set([defaultSet, ...active.map(setOf)])) {
+    const section = upstreams.set(name)?.section
+    const answers = section !== undefined && answersFromStream(section)
+    if (isRead || (rpc.enabled && answers)) chains.of(name)
+  }
   return chains
 }
 

@@ -1,6 +1,7 @@
 // The `upstreams` section of the configuration: named sets of nodes.
 // The set `default` serves every subscription; a dedicated-node subscription has a set of its own.
 import {
+  choice,
   flag,
   group,
   initialOf,
@@ -78,9 +79,13 @@ const setFields = {
     unit: 'bytes',
     doc: 'Memory for answers that can never change; 0 keeps none.',
   }),
+  answers: choice(['stream', 'node'], {
+    initial: 'stream',
+    doc: 'Answers calls from the geyser stream where it knows the answer, or always from a node.',
+  }),
   streamAnswers: flag({
     initial: true,
-    doc: 'Answers calls from the geyser stream where it knows the answer, without a node.',
+    doc: 'Older name of `answers`: false means node.',
   }),
   streamAnswerBytes: integer({
     initial: 64_000_000,
@@ -98,6 +103,11 @@ const setFields = {
   }),
 }
 export type SetSection = Values<typeof setFields>
+
+/** Whether calls of the set may be answered from its stream. */
+export function answersFromStream({ answers, streamAnswers }: SetSection): boolean {
+  return answers === 'stream' && streamAnswers
+}
 
 export const upstreamsSection = named(
   'Sets of upstream nodes.',

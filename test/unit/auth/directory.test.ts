@@ -159,3 +159,54 @@ describe('a grace period when the clock is set', () => {
     expect(opens(token)).toBe(false)
   })
 })
+
+describe('a subscription with a last day', () => {
+  const added = () => {
+    const done = store.add({ label: 'rent', products: ['bundle'], until: '2026-01-02' }, by)
+    if (!done.ok) throw new Error(done.refusal.message)
+    return done.value
+  }
+
+  it('is refused from the end of that day on, and what it opened is closed', () => {
+    const { subscription, token } = added()
+    const { directory, gate, opens } = follow()
+    let closed = 0
+    const states: string[] = []
+    directory.watch(({ state }) => states.push(state))
+    const principal = gate.admit('rpc', { xToken: token }, '127.0.0.1')!
+    gate.lease(principal, 'websocket', '127.0.0.1', () => closed++)
+    pass(48 * hourMs - 1)
+    directory.refresh()
+    expect([opens(token), closed]).toEqual([true, 0])
+    pass(1)
+    // Refused at once, before the next poll.
+    expect(opens(token)).toBe(false)
+    directory.refresh()
+    expect([opens(token), closed, states]).toEqual([false, 1, ['expired']])
+    expect([...directory.subscriptions()].map(({ state }) => state)).toEqual(['expired'])
+    expect(store.find(subscription.id)?.state).toBe('active')
+  })
+
+  it('is refused by a server that starts afterwards, and works again with a later day', () => {
+    const { subscription, token } = added()
+    pass(48 * hourMs)
+    const { directory, opens } = follow()
+    expect(opens(token)).toBe(false)
+    store.set(subscription.id, { until: '2026-01-03' }, by)
+    directory.refresh()
+    expect(opens(token)).toBe(true)
+    store.set(subscription.id, { until: '' }, by)
+    pass(100_000 * hourMs)
+    directory.refresh()
+    expect(opens(token)).toBe(true)
+    expect(store.find(subscription.id)).not.toHaveProperty('until')
+  })
+
+  it('needs a day that exists', () => {
+    for (const until of ['tomorrow', '2026-02-30', '2026-13-01', '2026-1-1', '2026-01-01T00:00Z'])
+      expect(store.add({ label: 'bad', products: ['bundle'], until }, by)).toMatchObject({
+        ok: false,
+        refusal: { code: 'bad-until' },
+      })
+  })
+})
