@@ -1,7 +1,12 @@
 // Replays the hub's log to one stream from a past slot, then switches it to live.
 // Reads no faster than the stream drains (backpressure). At the end of the log the stream joins
 // the live fan-out in the same turn, so that no update is lost or duplicated.
-import type { SolanaUpdate } from '../solana/updates.ts'
+//
+// Of each slot a replay has the content, the block meta, then processed, confirmed and finalized, as
+// yellowstone replays it: the life cycle of a slot (first shred, bank, completed, dead) is only
+// live, and a status below the stream's commitment waits for the content, which comes later.
+import { isCommitment } from '../base/commitment.ts'
+import type { SlotUpdate, SolanaUpdate } from '../solana/updates.ts'
 import type { Replay } from '../stream/hub.ts'
 import type { FilterSet } from './filter-set.ts'
 import { Group, type RunSink } from './group.ts'
@@ -28,6 +33,8 @@ export class Replayer {
   readonly #stream: ReplayingStream
   readonly #matcher = new Matcher()
   readonly #group: Group
+  /** Statuses of slots whose content was not replayed yet. */
+  readonly #early = new Map<number, SlotUpdate[]>()
   #isStopped = false
   #isScheduled = false
   #isPaused = false
@@ -83,14 +90,37 @@ export class Replayer {
       const update = this.#replay.next()
       if (update === null) {
         this.#isStopped = true
+        for (const slot of this.#early.keys()) this.#deliverEarly(slot)
         this.#group.flush()
         this.#stream.caughtUp()
         return
       }
-      this.#matcher.deliver(update)
+      this.#deliver(update)
     }
     this.#group.flush()
     if (this.#stream.backlogBytes < aheadBytes) this.#schedule()
     else this.#pause()
+  }
+
+  #deliver(update: SolanaUpdate): void {
+    if (update.kind !== 'slot') {
+      this.#matcher.deliver(update)
+      return
+    }
+    const { slot, status } = update
+    if (!isCommitment(status)) return
+    if (status < this.#group.filters.commitment) {
+      const early = this.#early.get(slot)
+      if (early === undefined) this.#early.set(slot, [update])
+      else early.push(update)
+      return
+    }
+    this.#deliverEarly(slot)
+    this.#matcher.deliver(update)
+  }
+
+  #deliverEarly(slot: number): void {
+    for (const update of this.#early.get(slot) ?? []) this.#matcher.deliver(update)
+    this.#early.delete(slot)
   }
 }
