@@ -5,6 +5,7 @@ import {
   type ExecutionPipeline,
   startExecution,
 } from '../../src/flows/execution.ts'
+import type { ExecutionSection } from '../../src/flows/execution-source.ts'
 import type { FrameKind } from '../../src/stream/encoded.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
@@ -19,14 +20,33 @@ export interface PlayedPipeline {
   readonly pipeline: ExecutionPipeline
   readonly frames: Frame[]
   readonly meters: Meters
-  /** Resolves when the tape is at its end and all its frames were appended. */
+  /** Resolves when the source is at its end and all its frames were appended. */
   readonly ended: Promise<void>
+}
+
+export interface PlayedTape extends PlayedPipeline {
   /** Lets the source continue after one more pause of the tape. */
   release(): void
 }
 
 export async function playTape(
   tape: Tape,
+  options: Partial<ExecutionDeps> = {},
+): Promise<PlayedTape> {
+  const gate = new Int32Array(new SharedArrayBuffer(4))
+  const section = { source: 'snapshot' as const, tape: tape.bytes(), gate: gate.buffer }
+  const sourceEntry = new URL('./tape-source.mjs', import.meta.url)
+  const played = await playSource(section, { sourceEntry, ...options })
+  const release = () => {
+    Atomics.add(gate, 0, 1)
+    Atomics.notify(gate, 0)
+  }
+  return { ...played, release }
+}
+
+/** The same on a source of the configuration. */
+export async function playSource(
+  section: ExecutionSection,
   options: Partial<ExecutionDeps> = {},
 ): Promise<PlayedPipeline> {
   const frames: Frame[] = []
@@ -35,8 +55,6 @@ export async function playTape(
   const ended = new Promise<void>((resolve) => {
     end = resolve
   })
-  const gate = new Int32Array(new SharedArrayBuffer(4))
-  const section = { source: 'snapshot' as const, tape: tape.bytes(), gate: gate.buffer }
   const pipeline = await startExecution(section, {
     events: {
       append(kind, payload) {
@@ -51,14 +69,9 @@ export async function playTape(
       throw fault
     },
     onEnd: end,
-    sourceEntry: new URL('./tape-source.mjs', import.meta.url),
     ...options,
   })
-  const release = () => {
-    Atomics.add(gate, 0, 1)
-    Atomics.notify(gate, 0)
-  }
-  return { pipeline, frames, meters, ended, release }
+  return { pipeline, frames, meters, ended }
 }
 
 /** Resolves when `holds` does, or rejects after the deadline. */
