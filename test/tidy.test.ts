@@ -1,5 +1,5 @@
 // Checks the tree's own rules: imports, one package one importer, sizes, workers, text.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { importers, mayImport } from './testkit/import-tables.ts'
@@ -131,6 +131,21 @@ describe('the house', () => {
       return [...files, ...rows].map((name) => `${path}: ${name}`)
     })
     expect(wrong).toEqual([])
+  })
+
+  test('names in the tables of the design record only files and tests that exist', () => {
+    const design = readFileSync(join(root, 'docs', 'DESIGN.md'), 'utf8')
+    const rows = design.split('\n').filter((line) => line.startsWith('| '))
+    const paths = everything.map(({ path }) => `/${path}`)
+    const files = rows
+      .flatMap((row) => row.match(/(?<![\w./-])(?:[\w-]+\/)*[\w-]+\.ts\b/g) ?? [])
+      .filter((name) => !paths.some((path) => path.endsWith(`/${name}`)))
+    const tests = rows
+      .flatMap((row) => /\| ([^|]+) \|$/.exec(row)?.[1]?.split(', ') ?? [])
+      .filter((name) => /^(?:unit|stress|integration|e2e|long|cluster)\/[\w./-]+$/.test(name))
+      .filter((name) => !existsSync(join(root, 'test', name)))
+      .filter((name) => !existsSync(join(root, 'test', `${name}.test.ts`)))
+    expect([...files, ...tests]).toEqual([])
   })
 
   test('has no barrels, no catch-all names, no left-over markers', () => {
