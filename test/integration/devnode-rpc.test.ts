@@ -47,11 +47,21 @@ describe('the supply', () => {
   })
 
   it('is told in SOL by GET /v0/total-supply and /v0/circulating-supply', async () => {
-    for (const path of ['total-supply', 'circulating-supply']) {
-      const response = await fetch(`${devnode.url('rpc')}/v0/${path}`)
-      expect(response.status).toBe(200)
-      expect(await response.text()).toMatch(/^\d+(\.\d{0,8}[1-9])?$/)
-    }
+    const supply = async () => (await call('getSupply', '[]')).result.value
+    const texts = () =>
+      Promise.all(
+        ['total', 'circulating'].map(async (kind) => {
+          const response = await fetch(`${devnode.url('rpc')}/v0/${kind}-supply`)
+          expect(response.status).toBe(200)
+          return response.text()
+        }),
+      )
+    let [before, shown, after] = [await supply(), await texts(), await supply()]
+    // A block that becomes final in between changes both.
+    while (before.circulating !== after.circulating)
+      [before, shown, after] = [after, await texts(), await supply()]
+    expect(shown.map(Number)).toEqual([after.total / 1e9, after.circulating / 1e9])
+    for (const text of shown) expect(text).toMatch(/^\d+(\.\d{0,8}[1-9])?$/)
   })
 })
 

@@ -14,9 +14,10 @@ import { isSlice } from '../testkit/slice.ts'
 
 const tipAccount = encodeBase58(new Keypair(new Uint8Array(32).fill(2)).publicKey)
 const out = mkdtempSync(join(tmpdir(), 'sluice-land-'))
+const slotMs = 200
 let node: Devnode
 beforeAll(async () => {
-  node = await startDevnode({ slotMs: 200 })
+  node = await startDevnode({ slotMs })
 })
 afterAll(async () => {
   await node.dispose()
@@ -30,12 +31,26 @@ async function land(...words: string[]) {
   return { ...ran, result: ran.json() as unknown as Result & { path: string } }
 }
 
-async function balance(address: string): Promise<number> {
-  const params = [address, { commitment: 'processed' }]
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getBalance', params })
+async function ask<T>(method: string, params: readonly unknown[]): Promise<T> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
   const headers = { 'content-type': 'application/json' }
   const answer = await fetch(node.url('rpc'), { method: 'POST', headers, body })
-  return ((await answer.json()) as { result: { value: number } }).result.value
+  return ((await answer.json()) as { result: { value: T } }).result.value
+}
+
+function balance(address: string): Promise<number> {
+  return ask('getBalance', [address, { commitment: 'processed' }])
+}
+
+/** The slots in which the node has these transactions, in ascending order. */
+async function slotsOf(signatures: readonly string[]): Promise<number[]> {
+  const statuses = await ask<({ slot: number } | null)[]>('getSignatureStatuses', [signatures])
+  return statuses.map((status) => status!.slot).sort((a, b) => a - b)
+}
+
+interface LandDetail {
+  readonly routes: readonly { readonly label: string }[]
+  readonly sent: readonly { route: number; slot: number; landedSlot: number | null }[]
 }
 
 function figure({ figures }: Result, name: string, of: string) {
@@ -62,6 +77,7 @@ describe('sluice bench land', () => {
       for (const sink of sinks) sink.close()
       expect(code).toBe(0)
       expect(result).toMatchObject({ verb: 'land', partial: null, fit: true })
+      const { routes, sent } = result.detail as unknown as LandDetail
       for (const [index, [name, share]] of Object.entries(shares).entries()) {
         const landed = figure(result, 'landed', name)
         expect(sinks[index]!.received).toBe(80)
@@ -69,7 +85,21 @@ describe('sluice bench land', () => {
         expect(landed.low).toBeLessThan(share)
         expect(landed.high).toBeGreaterThan(share)
         expect(figure(result, 'cost-per-landed', name).value).toBe(1_005_000)
-        expect(figure(result, 'slots-p90', name).value).toBeGreaterThanOrEqual(0)
+        const ownRoute = routes.findIndex(({ label }) => label.includes(name))
+        const own = sent.filter(
+          ({ route, landedSlot }) => route === ownRoute && landedSlot !== null,
+        )
+        const landedSlots = own.map(({ landedSlot }) => landedSlot!).sort((a, b) => a - b)
+        expect(landedSlots).toEqual(await slotsOf(sinks[index]!.signatures))
+        const took = own.map(({ slot, landedSlot }) => Math.max(0, landedSlot! - slot))
+        const p90 = figure(result, 'slots-p90', name).value!
+        expect(took).toContain(p90)
+        expect(took.filter((slots) => slots <= p90).length).toBeGreaterThanOrEqual(
+          0.9 * took.length,
+        )
+        expect(took.filter((slots) => slots < p90).length).toBeLessThanOrEqual(0.9 * took.length)
+        // No transaction is waited for longer than --wait.
+        expect(Math.max(...took)).toBeLessThanOrEqual(8000 / slotMs)
       }
       const ranked = ['good', 'fair', 'poor'].map((name) => figure(result, 'landed', name).value!)
       expect(ranked).toEqual(ranked.toSorted((a, b) => b - a))

@@ -3,10 +3,12 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Random } from '../../src/loadtest/statistics.ts'
+import { encodeBase58 } from '../../src/solana/base58.ts'
 
 export class LandingSink {
   received = 0
-  forwarded = 0
+  /** Signatures of what was forwarded, in base58. */
+  readonly signatures: string[] = []
   readonly #server: Server
 
   private constructor(
@@ -17,13 +19,13 @@ export class LandingSink {
     this.#server = createServer(async (request, reply) => {
       let body = ''
       for await (const chunk of request) body += chunk
-      const { method } = JSON.parse(body) as { method: string }
+      const { method, params } = JSON.parse(body) as { method: string; params: string[] }
       let result: unknown = 'signature'
       if (method === 'getTipAccounts') result = [options.tipAccount]
       else if (method === 'sendTransaction') {
         this.received += 1
         if (random.next() < options.share) {
-          this.forwarded += 1
+          this.signatures.push(signatureOf(params[0]!))
           const headers = { 'content-type': 'application/json' }
           await (await fetch(node, { method: 'POST', headers, body })).text()
         }
@@ -41,6 +43,10 @@ export class LandingSink {
     return sink
   }
 
+  get forwarded(): number {
+    return this.signatures.length
+  }
+
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
@@ -49,4 +55,9 @@ export class LandingSink {
     this.#server.close()
     this.#server.closeAllConnections()
   }
+}
+
+/** The first signature; the byte before it is their number. */
+function signatureOf(transaction: string): string {
+  return encodeBase58(Buffer.from(transaction, 'base64').subarray(1, 65))
 }
