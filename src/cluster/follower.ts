@@ -89,7 +89,6 @@ export class RegistryFollower {
         if (!isFault(error)) throw error
         const isFork = error instanceof Fault && error.kind === 'cluster-fork'
         this.#enter(isFork ? 'forked' : 'away', messageOf(error))
-        return
       }
     }
   }

@@ -1,5 +1,6 @@
 // The connection to PostgreSQL: queue, transactions, notifications, reconnects; and the schema.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { Connection } from '../../src/cluster/postgres/client.ts'
 import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
@@ -26,6 +27,13 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     await Promise.all(opened.map((connection) => connection.stop()))
     postgres.dispose()
   })
+
+  /** The server behind a relay. */
+  async function relay() {
+    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
+    opened.push({ stop: async () => cut.close() })
+    return { cut, url: postgres.url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`) }
+  }
 
   it('returns 64-bit integers as numbers, json parsed and bytea as bytes', async () => {
     const connection = open(postgres.url)
@@ -64,23 +72,90 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
   })
 
   it('notices within seconds that bytes vanish, and reconnects when they no longer do', async () => {
-    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
-    const connection = open(postgres.url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`))
+    const { cut, url } = await relay()
+    const connection = open(url)
     let notified = 0
     connection.listen('news', () => notified++)
     await connection.ready(20_000)
     await postgres.sql('NOTIFY news')
     await until(() => notified >= 2, 'the notification', 20_000)
     cut.swallow(true)
-    await until(() => !connection.isUp(), 'the silence to be noticed', 20_000)
+    // A second of silence, half a second for an answer, three for a session beside it.
+    await until(() => !connection.isUp(), 'the silence to be noticed', 9_000)
     await expect(connection.query('SELECT 1')).rejects.toMatchObject({ kind: 'cluster' })
+    // Nothing frees the connection that is being made meanwhile: its own bound does.
+    await until(() => cut.accepted >= 3, 'a new attempt', 5_000)
     cut.swallow(false)
-    cut.cut()
-    await until(() => connection.isUp(), 'the new connection', 20_000)
+    await until(() => connection.isUp(), 'the new connection', 6_000)
     const before = notified
     await postgres.sql('NOTIFY news')
     await until(() => notified > before, 'the notification on the new connection', 20_000)
-    cut.close()
+  })
+
+  it('gives up a path that goes silent while a connection is set up', async () => {
+    const { cut, url } = await relay()
+    let setUps = 0
+    const connection = open(url, {
+      async onConnect(queries) {
+        if (++setUps === 1) cut.blackHole()
+        await queries.query('SELECT 1')
+      },
+    })
+    // The bound of one statement; the next attempt follows at once.
+    expect(await connection.ready(10_000)).toBe(true)
+    expect(setUps).toBe(2)
+  })
+
+  it('answers a poll within a second of the session becoming half-open', async () => {
+    const { cut, url } = await relay()
+    const connection = open(url)
+    await connection.ready(20_000)
+    await connection.poll('SELECT 1')
+    cut.blackHole()
+    const sentMs = performance.now()
+    const one = () =>
+      connection.poll('SELECT 1').then(
+        () => true,
+        () => false,
+      )
+    await until(one, 'an answer', 20_000)
+    expect(performance.now() - sentMs).toBeLessThan(2_000)
+  })
+
+  it('keeps its session where every answer takes 600 ms', async () => {
+    const { cut, url } = await relay()
+    const connection = open(url)
+    await connection.ready(20_000)
+    const backend = 'SELECT pg_backend_pid() AS pid'
+    const [before] = await connection.poll<{ pid: number }>(backend)
+    cut.delay(600)
+    for (let count = 0; count < 6; count++) expect(await connection.poll(backend)).toEqual([before])
+    // The first late answer opened a session beside this one, which was not needed.
+    expect(cut.accepted).toBe(2)
+  })
+
+  it('keeps its session while PostgreSQL stalls for a second', async () => {
+    const connection = open(postgres.url)
+    await connection.ready(20_000)
+    const backend = 'SELECT pg_backend_pid() AS pid'
+    const [before] = await connection.poll<{ pid: number }>(backend)
+    postgres.pause()
+    const answer = connection.poll(backend)
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    postgres.resume()
+    expect(await answer).toEqual([before])
+    expect(await connection.poll(backend)).toEqual([before])
+  })
+
+  it('takes an error of the system for one that a retry helps against', async () => {
+    const connection = open(postgres.url)
+    await connection.ready(20_000)
+    const broken = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })
+    const query = vi.spyOn(Client.prototype, 'query').mockImplementationOnce(() => {
+      throw broken
+    })
+    await expect(connection.query('SELECT 1')).rejects.toMatchObject({ retryable: true })
+    query.mockRestore()
   })
 
   it('ends a statement at its bound and serves the next', async () => {

@@ -7,6 +7,7 @@ export class TcpCut {
   #isRefusing = false
   #isHeld = false
   #isSwallowing = false
+  #delayMs = 0
   readonly #holes = new WeakSet<Socket>()
   /** Connections that came through. */
   accepted = 0
@@ -34,7 +35,9 @@ export class TcpCut {
         })
         from.on('data', (chunk) => {
           if (from === far) this.bytes += chunk.length
-          if (!this.#isSwallowing && !this.#holes.has(from)) to.write(chunk)
+          if (this.#isSwallowing || this.#holes.has(from)) return
+          if (this.#delayMs === 0 || from === near) to.write(chunk)
+          else setTimeout(() => to.write(chunk), this.#delayMs)
         })
         if (this.#isHeld) from.pause()
       }
@@ -69,6 +72,11 @@ export class TcpCut {
       if (isHeld) socket.pause()
       else socket.resume()
     }
+  }
+
+  /** What the server sends arrives this much later from now on. */
+  delay(ms: number): void {
+    this.#delayMs = ms
   }
 
   /** Bytes vanish while connections stay and new ones are accepted: a half-open network. */

@@ -1,14 +1,19 @@
 // A connection to PostgreSQL that reconnects for ever. The only importer of pg.
 // One queue per connection: one statement or one transaction at a time, so that a transaction never
-// contains another caller's statement. Nothing waits longer than its bound: a statement that has no
-// answer in time ends the connection, because its outcome is unknown.
+// contains another caller's statement. Every statement has a bound, those that set up a session too:
+// without an answer in time the session ends, because the outcome is unknown. What waits in the
+// queue waits for the statements before it as well.
+//
+// A poll is answered at once where the session works. When its answer is late, a second session is
+// opened beside the first, and the first of the two that answers is used: a half-open session is
+// replaced within a second, and a server that stalls ends no session.
 //
 // Of several hosts the one that takes writes is used: after a failover the promoted standby.
 //
-//   query ─► queue ─► client ─► answer          silence: SELECT 1 every second, 500 ms bound
-//                       └─ error, timeout, end ─► reconnect with exponential back-off
+//   query ─► queue ─► session ─► answer         silence: SELECT 1 every second, a poll
+//                        └─ error, timeout, end ─► reconnect with exponential back-off
 import { Socket } from 'node:net'
-import { Client, types } from 'pg'
+import { Client, DatabaseError, types } from 'pg'
 import type { Backoff } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
@@ -33,12 +38,22 @@ export interface ConnectionOptions {
   onConnect?(queries: Queries): Promise<void>
 }
 
+/** A connection of the pg library with its socket. */
+interface Session {
+  readonly client: Client
+  readonly destroy: () => void
+}
+
 const backoff: Backoff = { firstMs: 50, lastMs: 1_000 }
+/** To connect, and then for each statement before the session is used. */
 const connectMs = 3_000
 const statementMsInitial = 5_000
 /** A half-open connection reports nothing by itself: after this long a question is sent. */
 const silenceMs = 1_000
+/** The answer to a poll is late after this, or after twice the time of the slowest recent one. */
 const answerMs = 500
+/** The slowest answer is forgotten by this factor a poll. */
+const decay = 0.9
 /** Statements and transactions that wait for the connection. */
 export const queueMax = 1_000
 /** SQLSTATE classes of a server that cannot answer now: retrying helps. */
@@ -49,12 +64,14 @@ export class Connection implements Queries {
   readonly #hosts: Hosts
   readonly #throttle = new LogThrottle()
   readonly #channels = new Map<string, Set<() => void>>()
-  #client: Client | null = null
-  #destroy: () => void = () => {}
+  #session: Session | null = null
+  /** Sessions that are being set up. */
+  readonly #opening = new Set<Session>()
   #tail: Promise<unknown> = Promise.resolve()
   #waiting = 0
   #failures = 0
   #answeredMs: number
+  #slowestMs = 0
   #problem = 'not connected yet'
   #timer: NodeJS.Timeout | null = null
   #isStopped = false
@@ -73,7 +90,7 @@ export class Connection implements Queries {
   }
 
   isUp(): boolean {
-    return this.#client !== null
+    return this.#session !== null
   }
 
   /** Milliseconds since PostgreSQL last answered here. */
@@ -102,12 +119,26 @@ export class Connection implements Queries {
   }
 
   query<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.#enqueue((client) => this.#ask<Row>(client, text, values))
+    return this.#enqueue((session) => this.#ask<Row>(session, text, values))
   }
 
-  /** A statement that is answered at once, or the connection is half-open and ends. */
+  /** A short read: when its answer is late, the session is perhaps half-open and is replaced. */
   poll<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.#enqueue((client) => this.#ask<Row>(client, text, values, answerMs))
+    return this.#enqueue(async (session) => {
+      const sentMs = this.#options.clock.monotonicMs()
+      const answered = new AbortController()
+      const lateMs = Math.min(connectMs, Math.max(answerMs, 2 * this.#slowestMs))
+      const timer = afterStall(() => void this.#replace(session, answered.signal), lateMs)
+      try {
+        const rows = await this.#ask<Row>(session, text, values)
+        const tookMs = this.#options.clock.monotonicMs() - sentMs
+        this.#slowestMs = Math.max(tookMs, this.#slowestMs * decay)
+        return rows
+      } finally {
+        clearTimeout(timer)
+        answered.abort()
+      }
+    })
   }
 
   /**
@@ -115,16 +146,16 @@ export class Connection implements Queries {
    * was sent leaves the outcome unknown.
    */
   transaction<T>(work: (queries: Queries) => Promise<T>): Promise<T> {
-    return this.#enqueue(async (client) => {
-      await this.#ask(client, 'BEGIN', [])
+    return this.#enqueue(async (session) => {
+      await this.#ask(session, 'BEGIN', [])
       let result: T
       try {
-        result = await work({ query: (text, values = []) => this.#ask(client, text, values) })
+        result = await work({ query: (text, values = []) => this.#ask(session, text, values) })
       } catch (error) {
-        if (this.#client === client) await this.#ask(client, 'ROLLBACK', []).catch(() => {})
+        if (this.#session === session) await this.#ask(session, 'ROLLBACK', []).catch(() => {})
         throw error
       }
-      await this.#ask(client, 'COMMIT', [])
+      await this.#ask(session, 'COMMIT', [])
       return result
     })
   }
@@ -141,75 +172,124 @@ export class Connection implements Queries {
   async stop(): Promise<void> {
     this.#isStopped = true
     if (this.#timer !== null) clearTimeout(this.#timer)
-    const client = this.#client
-    this.#client = null
+    for (const session of this.#opening) session.destroy()
+    const session = this.#session
+    this.#session = null
     this.#problem = 'stopped'
+    if (session === null) return
     // An answer that never comes must not keep the process from stopping.
-    const hurry = setTimeout(() => this.#destroy(), answerMs)
-    await client?.end().catch(() => {})
+    const hurry = setTimeout(() => session.destroy(), answerMs)
+    await session.client.end().catch(() => {})
     clearTimeout(hurry)
-    this.#destroy()
+    session.destroy()
   }
 
   async #connect(): Promise<void> {
     this.#timer = null
-    const { name, statementMs = statementMsInitial } = this.#options
-    const socket = new Socket()
-    this.#destroy = () => socket.destroy()
     try {
-      const client = new Client({
-        connectionString: this.#hosts.url,
-        application_name: `sluice ${name}`.slice(0, 63),
-        connectionTimeoutMillis: connectMs,
-        statement_timeout: statementMs,
-        idle_in_transaction_session_timeout: statementMs,
-        keepAlive: true,
-        stream: () => socket,
-        types: { getTypeParser: parserOf },
-      })
-      client.on('error', (error) => this.#drop(client, messageOf(error)))
-      client.on('end', () => this.#drop(client, 'the connection ended'))
-      client.on('notification', ({ channel }) => this.#notify(channel))
-      await client.connect()
-      await client.query('SET search_path = sluice')
-      const { rows } = await client.query('SHOW transaction_read_only')
-      if (rows[0].transaction_read_only === 'on') throw new Error('the server is a standby')
-      const { onConnect } = this.#options
-      await onConnect?.({ query: (text, given = []) => this.#ask(client, text, given) })
-      for (const channel of this.#channels.keys()) await client.query(`LISTEN ${channel}`)
-      if (this.#isStopped) return void client.end().catch(() => {})
-      this.#up(client)
+      this.#up(await this.#open())
     } catch (error) {
-      socket.destroy()
       this.#hosts.next()
       this.#retry(messageOf(error))
     }
   }
 
-  #up(client: Client): void {
+  /** A session that is set up; rejects when a step of that fails or has no answer in time. */
+  async #open(needless?: AbortSignal): Promise<Session> {
+    const socket = new Socket()
+    const client = this.#newClient(socket)
+    const session: Session = { client, destroy: () => socket.destroy() }
+    client.on('error', (error) => this.#drop(session, messageOf(error)))
+    client.on('end', () => this.#drop(session, 'the connection ended'))
+    client.on('notification', ({ channel }) => this.#notify(channel))
+    this.#opening.add(session)
+    needless?.addEventListener('abort', session.destroy)
+    try {
+      await client.connect()
+      await this.#ask(session, 'SET search_path = sluice', [], connectMs)
+      const [server] = await this.#ask<{ transaction_read_only: string }>(
+        session,
+        'SHOW transaction_read_only',
+        [],
+        connectMs,
+      )
+      if (server!.transaction_read_only === 'on') throw new Error('the server is a standby')
+      const { onConnect } = this.#options
+      await onConnect?.({ query: (text, given = []) => this.#ask(session, text, given) })
+      for (const channel of this.#channels.keys())
+        await this.#ask(session, `LISTEN ${channel}`, [], connectMs)
+      if (this.#isStopped) throw new Error('stopped')
+      return session
+    } catch (error) {
+      session.destroy()
+      throw error
+    } finally {
+      needless?.removeEventListener('abort', session.destroy)
+      this.#opening.delete(session)
+    }
+  }
+
+  #newClient(socket: Socket): Client {
+    const { name, statementMs = statementMsInitial } = this.#options
+    return new Client({
+      connectionString: this.#hosts.url,
+      application_name: `sluice ${name}`.slice(0, 63),
+      connectionTimeoutMillis: connectMs,
+      statement_timeout: statementMs,
+      idle_in_transaction_session_timeout: statementMs,
+      keepAlive: true,
+      stream: () => socket,
+      types: { getTypeParser: parserOf },
+    })
+  }
+
+  /**
+   * Opens a session beside one that has not answered a poll. It is used when it is ready before
+   * that answer; when it cannot be opened either, the host is given up.
+   */
+  async #replace(silent: Session, answered: AbortSignal): Promise<void> {
+    const isOver = () => answered.aborted || this.#session !== silent
+    if (isOver()) return
+    try {
+      const spare = await this.#open(answered)
+      if (isOver()) return spare.destroy()
+      this.#session = null
+      silent.destroy()
+      this.#up(spare)
+    } catch (error) {
+      // A server that refuses another session is not silent.
+      const cause = error instanceof Fault ? error.cause : error
+      if (isOver() || cause instanceof DatabaseError) return
+      this.#hosts.next()
+      this.#drop(silent, messageOf(error))
+    }
+  }
+
+  #up(session: Session): void {
     if (this.#failures > 0)
       this.#options.log.info('PostgreSQL is connected again', { connection: this.#options.name })
-    this.#client = client
+    this.#session = session
     this.#failures = 0
     this.#problem = ''
     this.#answered()
-    this.#timer = setTimeout(() => this.#check(client), silenceMs)
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#check(session), silenceMs)
     for (const waiter of [...this.#upWaiters]) waiter()
     for (const channel of this.#channels.keys()) this.#notify(channel)
   }
 
-  /** Asks something after a second of silence; `#ask` ends the connection without an answer. */
-  #check(client: Client): void {
-    if (this.#client !== client) return
-    this.#timer = setTimeout(() => this.#check(client), silenceMs)
+  /** Asks something after a second of silence. */
+  #check(session: Session): void {
+    if (this.#session !== session) return
+    this.#timer = setTimeout(() => this.#check(session), silenceMs)
     if (this.ageMs() < silenceMs || this.#waiting > 0) return
-    this.#enqueue((current) => this.#ask(current, 'SELECT 1', [], answerMs)).catch(() => {})
+    this.poll('SELECT 1').catch(() => {})
   }
 
-  #drop(client: Client, problem: string): void {
-    if (this.#client !== client) return
-    this.#client = null
-    this.#destroy()
+  #drop(session: Session, problem: string): void {
+    if (this.#session !== session) return
+    this.#session = null
+    session.destroy()
     this.#retry(problem)
   }
 
@@ -225,37 +305,34 @@ export class Connection implements Queries {
     this.#timer = setTimeout(() => void this.#connect(), waitMs)
   }
 
-  #enqueue<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    if (this.#client === null) return Promise.reject(this.#unavailable(this.#problem))
+  #enqueue<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    if (this.#session === null) return Promise.reject(this.#unavailable(this.#problem))
     if (this.#waiting >= queueMax) return Promise.reject(this.#unavailable('its queue is full'))
     this.#waiting++
     const done = this.#tail.then(async () => {
       this.#waiting--
-      if (this.#client === null) throw this.#unavailable(this.#problem)
-      return await work(this.#client)
+      if (this.#session === null) throw this.#unavailable(this.#problem)
+      return await work(this.#session)
     })
     this.#tail = done.catch(() => {})
     return done
   }
 
   async #ask<Row>(
-    client: Client,
+    session: Session,
     text: string,
     values: readonly unknown[],
     boundMs = (this.#options.statementMs ?? statementMsInitial) + answerMs,
   ): Promise<Row[]> {
     let isAnswered = false
-    // After the bound one more turn of the event loop: when this process stalled, the answer is
-    // already in the socket and PostgreSQL was not silent.
-    const timer = setTimeout(
-      () =>
-        setImmediate(() => {
-          if (!isAnswered) this.#drop(client, 'no answer in time')
-        }),
-      boundMs,
-    )
+    const timer = afterStall(() => {
+      if (isAnswered) return
+      this.#drop(session, 'no answer in time')
+      // It may not be the one in use yet.
+      session.destroy()
+    }, boundMs)
     try {
-      const { rows } = await client.query({ text, values: [...values] })
+      const { rows } = await session.client.query({ text, values: [...values] })
       this.#answered()
       return rows as Row[]
     } catch (error) {
@@ -275,9 +352,8 @@ export class Connection implements Queries {
   }
 
   #faultOf(error: unknown): Fault {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    const isState = /^[0-9A-Z]{5}$/.test(code)
-    if (isState && !retryableStates.test(code))
+    // What the system reports has codes as well: EPIPE looks like an SQLSTATE.
+    if (error instanceof DatabaseError && !retryableStates.test(error.code ?? ''))
       return new Fault('database', messageOf(error), { cause: error })
     return this.#unavailable(messageOf(error), error)
   }
@@ -286,6 +362,14 @@ export class Connection implements Queries {
     const message = `PostgreSQL is unavailable: ${reason}`
     return new Fault('cluster', message, { cause, retryable: true })
   }
+}
+
+/**
+ * Calls `late` after that long and one more turn of the event loop: when this process stalled, the
+ * answer is already in the socket and PostgreSQL was not silent.
+ */
+function afterStall(late: () => void, ms: number): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(late), ms)
 }
 
 const int8 = 20
