@@ -7,6 +7,7 @@ import { chooseVerb, familyOf } from './choose-verb.ts'
 import { helpOf, overview } from './help.ts'
 import { type Form, printRefusal, printReport } from './output.ts'
 import { packageVersion } from './package-version.ts'
+import { secretsInDoubt } from './subscription.ts'
 import { EXIT, exitOf, flagOf, hasSwitch, type ParsedArgs, type Verb } from './verb.ts'
 import { verbGroups, verbs } from './verbs.ts'
 
@@ -43,7 +44,11 @@ async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number
   if (!loaded.ok) return printProblems(loaded.problems, form)
   try {
     const outcome = await verb.run({ ...callOf(args, loaded), request })
-    if (!outcome.ok) return failWith(outcome.refusal, form)
+    if (!outcome.ok) {
+      const report = secretsInDoubt(outcome.refusal)
+      if (report !== null) printReport(report, form)
+      return failWith(outcome.refusal, form)
+    }
     printReport(outcome.value, form)
     return outcome.value.exit ?? EXIT.done
   } catch (error) {

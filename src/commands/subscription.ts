@@ -1,6 +1,6 @@
 // `sluice subscription ...`: provisions customers.
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
-import { accept, type Outcome } from '../base/errors.ts'
+import { accept, type Outcome, type Refusal } from '../base/errors.ts'
 import {
   asOf,
   type CredentialState,
@@ -9,6 +9,7 @@ import {
   type SetRequest,
   type Subscription,
 } from '../subscriptions/subscription.ts'
+import { outcomeUnknown } from '../subscriptions/verbs.ts'
 import { recordOf, tableOf } from './output.ts'
 import { byOf, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import { type Call, type FlagSpec, flagOf, listOf, misuse, type Report, type Verb } from './verb.ts'
@@ -112,11 +113,24 @@ export function subscriptionText(stored: Subscription, state?: CredentialState):
   return recordOf(pairs)
 }
 
+interface Secrets {
+  readonly token?: string
+  readonly indexer?: IndexerCredentials | null
+}
+
+/** The secrets of a change that may have been stored or not; null where it has none. */
+export function secretsInDoubt({ code, data }: Pick<Refusal, 'code' | 'data'>): Report | null {
+  if (code !== outcomeUnknown) return null
+  // Reason for the cast: the data of such a refusal is the result of a change.
+  const { token, indexer } = data as Secrets
+  if (token === undefined && !indexer) return null
+  const secrets = { ...(token === undefined ? {} : { token }), ...(indexer ? { indexer } : {}) }
+  const text = `Valid only if the change took effect.\n${secretsText(secrets)}`
+  return { json: { outcome: 'unknown', ...secrets }, text }
+}
+
 /** Secrets as shell variables, as the first start of the server prints them. */
-export function secretsText(secrets: {
-  token?: string
-  indexer?: IndexerCredentials | null
-}): string {
+export function secretsText(secrets: Secrets): string {
   const lines = ['Shown once; it cannot be shown again:']
   if (secrets.token !== undefined) lines.push(`TOKEN=${secrets.token}`)
   if (secrets.indexer)

@@ -42,6 +42,12 @@ export type Change<T> = {
   | { readonly ref: string; readonly step: Step }
 )
 
+/**
+ * Code of the refusal of a change that may be stored or not. Its `data` is the change's result, so
+ * that no secret is lost that may be valid.
+ */
+export const outcomeUnknown = 'outcome-unknown'
+
 /** LMDB answers at once, PostgreSQL later. */
 export type Mode = 'now' | 'later'
 export type Answer<M extends Mode, T> = M extends 'now' ? Outcome<T> : Promise<Outcome<T>>

@@ -1,6 +1,6 @@
 // The shared registry: the same outcomes as the embedded one, one chain for all operators, and no
 // way back to an older state.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { Fault, type Outcome } from '../../src/base/errors.ts'
 import { SharedUsage } from '../../src/cluster/usage.ts'
@@ -8,12 +8,14 @@ import { openStore } from '../../src/subscriptions/store.ts'
 import type { Subscription } from '../../src/subscriptions/subscription.ts'
 import type { Verbs } from '../../src/subscriptions/verbs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { sluice } from '../testkit/server.ts'
 import { isSlice } from '../testkit/slice.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
 import { isFull } from './full.ts'
 import { by, type Gateway, known, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
+import { waitForAbsent, waitForNobody } from './standby.ts'
 
 const waitMs = 30_000
 
@@ -117,6 +119,49 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       const labels = store.list().map(({ label }) => label)
       expect(new Set(labels).size).toBe(labels.length)
     }
+  })
+
+  it('waits for the outcome of a commit whose answer was lost', async () => {
+    const { all, url } = await openCluster(1)
+    const { verbs } = all[0].shared
+    await verbs.add({ label: 'slow', products: ['bundle'] }, by)
+    onTestFinished(() => waitForNobody(postgres))
+    await waitForAbsent(postgres)
+    const rotating = verbs.rotate('slow', { graceMs: 0 }, by)
+    // The connection that asks for the outcome waits for the commit, which nobody else can see.
+    const waits = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`
+    await until(async () => (await sqlOn(url, waits)).length > 0, 'the question', waitMs)
+    await waitForNobody(postgres)
+    const rotated = await rotating
+    if (!rotated.ok) throw new Error(rotated.refusal.message)
+    expect(all[0].store.find('slow')?.tokenLast4).toBe(rotated.value.token.slice(-4))
+  })
+
+  it('shows the new token when nobody can know whether it is valid', async () => {
+    const { all, url } = await openCluster(1)
+    await all[0].shared.verbs.add({ label: 'doubt', products: ['bundle'] }, by)
+    const data = newFolder()
+    process.env.SLUICE_CLUSTER__URL = url
+    onTestFinished(() => {
+      delete process.env.SLUICE_CLUSTER__URL
+    })
+    const command = (...args: string[]) => sluice(data, ...args, '--json')
+    onTestFinished(() => waitForNobody(postgres))
+    await waitForAbsent(postgres)
+    const rotated = await command('token', 'rotate', 'doubt', '--yes')
+    await waitForNobody(postgres)
+    expect(rotated.code).toBe(1)
+    expect(JSON.parse(rotated.stderr)).toMatchObject({ error: { code: 'outcome-unknown' } })
+    expect(rotated.stderr).toContain('sluice subscription show')
+    const { outcome, token } = JSON.parse(rotated.stdout) as { outcome: string; token: string }
+    expect(outcome).toBe('unknown')
+    expect(rotated.stderr).not.toContain(token)
+    // The commit that waited for a standby is made: the token is the one that was shown.
+    const last4 = async () => {
+      const { stdout } = await command('subscription', 'show', 'doubt')
+      return (JSON.parse(stdout) as { subscription: Subscription }).subscription.tokenLast4
+    }
+    await until(async () => (await last4()) === token.slice(-4), 'the new token', waitMs)
   })
 
   it('lets a gateway go on from its copy when the connection ends while it joins', async () => {

@@ -46,6 +46,19 @@ export async function waitForStandby(primary: Postgres): Promise<void> {
   await until(isSynchronous, 'the standby to be synchronous', waitMs)
 }
 
+/** From now on a commit of the primary waits for a standby that does not come. */
+export async function waitForAbsent(primary: Postgres): Promise<void> {
+  await primary.sql(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
+  await primary.sql('SELECT pg_reload_conf()')
+  const isSet = async () => {
+    const [row] = await primary.sql<{ names: string }>(
+      `SELECT current_setting('synchronous_standby_names') AS names`,
+    )
+    return row?.names === 'absent'
+  }
+  await until(isSet, 'commits to wait', waitMs)
+}
+
 /** A server without a standby would wait for one for ever. */
 export async function waitForNobody(primary: Postgres): Promise<void> {
   await primary.sql(`ALTER SYSTEM SET synchronous_standby_names = ''`)

@@ -13,7 +13,7 @@ import {
   planChange,
 } from '../../subscriptions/planned-change.ts'
 import type { Registered } from '../../subscriptions/subscription.ts'
-import { type Change, Verbs } from '../../subscriptions/verbs.ts'
+import { type Change, outcomeUnknown, Verbs } from '../../subscriptions/verbs.ts'
 import type { RegistryEntry, RegistryNews, RegistryWriter } from '../ports.ts'
 import type { Connection, Queries } from './client.ts'
 import {
@@ -37,7 +37,7 @@ export interface Replica {
 const behind = new Fault('cluster', 'the database is behind and is being healed', {
   retryable: true,
 })
-/** After a lost answer to COMMIT: how long to wait for the connection to ask what happened. */
+/** After a lost answer to COMMIT: how long to wait for a connection to ask what happened. */
 const outcomeMs = 5_000
 /** Entries of a read that is answered at once where the connection works. */
 const fewEntries = 50
@@ -108,22 +108,14 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
     } catch (error) {
       if (error instanceof RefusedChange) return error.refused
       if (!(error instanceof Fault)) throw error
-      const refused = await this.#refusalOf(error, attempt.planned)
-      if (refused !== null) return refused
+      const { planned } = attempt
+      const isStored = planned === undefined ? false : await this.#isStored(planned)
+      if (isStored === null) return inDoubt(error, change, planned!)
+      if (!isStored) return unchanged(error)
     }
     assert(attempt.planned !== undefined, 'a stored change was planned')
     await this.#onChanged()
     return accept(change.finish(attempt.planned.record.subscription))
-  }
-
-  /** Why a failed transaction changed nothing; null when it did: only its answer was lost. */
-  async #refusalOf(fault: Fault, planned: PlannedChange | undefined) {
-    const reason = messageOf(fault)
-    if (fault.kind === 'cluster-fork') return refuse('rejected', fault.kind, reason)
-    const isStored = planned === undefined ? false : await this.#isStored(planned)
-    if (isStored === true) return null
-    const outcome = isStored === false ? 'was not changed' : 'may have been changed or not'
-    return refuse('unavailable', fault.kind, `the registry ${outcome}: ${reason}`)
   }
 
   /** Plans the change on the newest state and writes it. Runs inside a transaction. */
@@ -160,13 +152,26 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
     if (entry?.hash !== mine.hash) throw forked(mine.seq)
   }
 
-  /** Whether a planned change is in the database; null when that cannot be found out. */
+  /**
+   * Whether a planned change is in the database; null when that cannot be found out in time. Its
+   * COMMIT may still wait, for a standby, long after its connection ended: it holds the lock of the
+   * head until it is decided, and whoever reads under that lock reads the outcome.
+   */
   async #isStored({ entry }: PlannedChange): Promise<boolean | null> {
     if (!(await this.#writing.ready(outcomeMs))) return null
-    const found = await this.#writing
-      .query(`SELECT 1 FROM audit WHERE seq = $1 AND entry->>'hash' = $2`, [entry.seq, entry.hash])
-      .catch(() => null)
-    return found === null ? null : found.length > 0
+    try {
+      return await this.#writing.transaction(async (queries) => {
+        await lockedHead(queries)
+        const found = await queries.query(
+          `SELECT 1 FROM audit WHERE seq = $1 AND entry->>'hash' = $2`,
+          [entry.seq, entry.hash],
+        )
+        return found.length > 0
+      })
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return null
+    }
   }
 
   // Healing and seeding.
@@ -215,6 +220,21 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
     if (head === undefined) throw notSeeded()
     return head
   }
+}
+
+function unchanged(fault: Fault) {
+  const reason = messageOf(fault)
+  if (fault.kind === 'cluster-fork') return refuse('rejected', fault.kind, reason)
+  return refuse('unavailable', fault.kind, `the registry was not changed: ${reason}`)
+}
+
+/** The secrets of the change are valid if it is stored: the refusal contains its result. */
+function inDoubt<T>(fault: Fault, change: Change<T>, { record }: PlannedChange) {
+  const { subscription } = record
+  const message =
+    `the registry may have been changed or not: ${messageOf(fault)}; ` +
+    `once PostgreSQL commits again, sluice subscription show ${subscription.id} shows which`
+  return refuse('unavailable', outcomeUnknown, message, { data: change.finish(subscription) })
 }
 
 /** Rolls the transaction back and carries the refusal out of it. */
