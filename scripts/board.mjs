@@ -502,24 +502,6 @@ const rows = {
       '{{instance}}': `increase(${gauge('sluice_cluster_lease_terms_total')}[$__rate_interval])`,
     }),
     lines(
-      'Transactions known to others',
-      'Digests of sent transactions: published here, learned, sent elsewhere first, not published.',
-      'short',
-      {
-        published: rate('sluice_cluster_digests_published_total'),
-        learned: rate('sluice_cluster_digests_learned_total'),
-        late: rate('sluice_cluster_digests_late_total'),
-        dropped: rate('sluice_cluster_digests_dropped_total'),
-      },
-    ),
-    lines(
-      'Age of learned digests',
-      'Time from the publication of a batch to its read by another gateway.',
-      's',
-      percentiles('sluice_cluster_digest_age_seconds'),
-      higher(0.02, 0.1),
-    ),
-    lines(
       'Connections to PostgreSQL',
       '1 while it is open.',
       'short',

@@ -79,14 +79,6 @@ export const topology: ComponentTable<Components, Context> = {
     isEnabled: ({ config }) => config.cluster.url !== '' && config.shredstream.enabled,
     start: cluster.leaseDestinations,
   }),
-  sentDigests: row({
-    kind: 'state',
-    does: 'digests of sent transactions, exchanged with the other gateways within 20 ms',
-    reads: ['cluster'],
-    owns: [{ kind: 'queue', name: 'digests to publish', bound: cluster.digestsBound }],
-    isEnabled: ({ config }) => config.cluster.url !== '' && config.tpu.enabled,
-    start: cluster.exchangeDigests,
-  }),
   indexLease: row({
     kind: 'state',
     does: 'lease of the index writer: one gateway writes to a shared ClickHouse server',
@@ -266,15 +258,7 @@ export const topology: ComponentTable<Components, Context> = {
   tpu: row({
     kind: 'endpoint',
     does: 'transaction submission, gated by a tip',
-    reads: [
-      'upstreams',
-      'chains',
-      'verifyPool',
-      'sentDigests',
-      'addressBudget',
-      'quota',
-      'certificates',
-    ],
+    reads: ['upstreams', 'chains', 'verifyPool', 'addressBudget', 'quota', 'certificates'],
     isEnabled: ({ config }) => config.tpu.enabled,
     start: products.openTpu,
   }),

@@ -5,7 +5,6 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { systemClock } from '../../src/base/clock.ts'
 import { accept } from '../../src/base/errors.ts'
-import { embeddedDigests } from '../../src/cluster/sent-digests.ts'
 import { TpuHandler } from '../../src/products/tpu/handle.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
 import { TipLog } from '../../src/products/tpu/submission.ts'
@@ -105,7 +104,6 @@ function newHandler(verifier: VerifyPool): TpuHandler {
     forwarder: { has: () => false, take: () => accept(null) },
     meters: declareTpuMeters(new Meters()),
     tips: new TipLog(),
-    elsewhere: embeddedDigests,
     clock: systemClock,
   })
 }

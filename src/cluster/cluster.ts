@@ -20,6 +20,9 @@ export interface ClusterDeps {
   readonly log: Log
 }
 
+/** Of one statement of the leases: those of destinations are over after that. */
+const leasingMs = 2_000
+
 export class Cluster {
   /** Name of this gateway for people. */
   readonly gateway: string
@@ -31,8 +34,7 @@ export class Cluster {
   readonly writing: Connection
   readonly #config: ClusterSection
   readonly #deps: ClusterDeps
-  readonly #connections: Connection[] = []
-  #exchanging: Connection | null = null
+  readonly #connections = new Map<string, Connection>()
   readonly #info = new Map<string, () => string | number | boolean>()
   #heartbeat: GatewayHeartbeat | null = null
 
@@ -45,16 +47,25 @@ export class Cluster {
     this.writing = this.connect('writing')
   }
 
-  /** Short statements many times a second: shares, digests, leases. */
+  /** Shares of budgets, many times a second: waits for rows that other gateways have locked. */
   get exchanging(): Connection {
-    this.#exchanging ??= this.connect('exchanging')
-    return this.#exchanging
+    return this.#connections.get('exchanging') ?? this.connect('exchanging')
+  }
+
+  /** Leases, and nothing that another gateway may delay: they end when they are not renewed. */
+  get leasing(): Connection {
+    return this.#connections.get('leasing') ?? this.connect('leasing', leasingMs)
   }
 
   /** Adds this gateway to the table of gateways while it runs. A command does not. */
   announce(): void {
     const who = { session: this.session, name: this.gateway }
     this.#heartbeat = new GatewayHeartbeat(this.writing, who, () => this.#infoNow())
+  }
+
+  /** The connections that were opened, by name. */
+  get connections(): ReadonlyMap<string, Connection> {
+    return this.#connections
   }
 
   /** A connection of its own; stopped with the cluster. */
@@ -68,7 +79,7 @@ export class Cluster {
       onConnect: prepareSchema,
       ...(statementMs !== undefined && { statementMs }),
     }).start()
-    this.#connections.push(connection)
+    this.#connections.set(name, connection)
     return connection
   }
 
@@ -99,7 +110,8 @@ export class Cluster {
 
   async stop(): Promise<void> {
     await this.#heartbeat?.stop()
-    await Promise.all(this.#connections.map((connection) => connection.stop()))
+    const all = [...this.#connections.values()]
+    await Promise.all(all.map((connection) => connection.stop()))
   }
 
   #infoNow(): GatewayInfo {

@@ -1,6 +1,6 @@
 // Keeps this gateway's fair share of the leases of one kind, each by exactly one gateway.
-// Renews all in one statement twice a second; who cannot renew stops at its own
-// deadline, before the server gives its leases to others.
+// Renews all in one statement twice a second. A lease that is not renewed ends here at its deadline,
+// before the server gives it to another gateway, also when nothing ticks in between.
 //
 //   members ─► live gateways, own rank ─► fair share ─► hold ─► held, deadline
 //   over the fair share: stop using a fifth of the excess, then give it back, once a second
@@ -62,11 +62,11 @@ export class LeaseKeeper {
 
   /** Term of a held lease; null while it is not held. */
   termOf(name: string): number | null {
-    return this.#held.get(`${this.#deps.kind}/${name}`) ?? null
+    return this.#isOver() ? null : (this.#held.get(`${this.#deps.kind}/${name}`) ?? null)
   }
 
   get size(): number {
-    return this.#held.size
+    return this.#isOver() ? 0 : this.#held.size
   }
 
   /** Leases taken since the start. */
@@ -93,7 +93,7 @@ export class LeaseKeeper {
   }
 
   tick(): Promise<void> {
-    if (this.#deps.clock.monotonicMs() >= this.#untilMs) this.#use(new Map())
+    if (this.#isOver()) this.#use(new Map())
     this.#ticking ??= this.#renew().finally(() => {
       this.#ticking = null
     })
@@ -107,6 +107,8 @@ export class LeaseKeeper {
       await leases.hold([this.#member], ttlMs, 1)
       const fair = fairShare(names.length, await leases.rankOf(`${kind}-member/`, this.#member))
       const held = await leases.hold(names, ttlMs, fair)
+      // Between its deadline and this renewal nothing was held, even where the term is the same.
+      if (this.#isOver()) this.#use(new Map())
       // The first deadline counts: one statement renewed all.
       const untilMs = Math.min(Number.POSITIVE_INFINITY, ...held.map((lease) => lease.untilMs))
       this.#untilMs = untilMs
@@ -152,6 +154,10 @@ export class LeaseKeeper {
         this.#terms++
         this.#user?.onChanged(name.slice(length))
       }
+  }
+
+  #isOver(): boolean {
+    return this.#deps.clock.monotonicMs() >= this.#untilMs
   }
 
   get #member(): string {

@@ -3,7 +3,6 @@
 import type { Meters } from '../telemetry/meters.ts'
 import type { Cluster } from './cluster.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
-import type { SentDigests } from './sent-digests.ts'
 import type { SharedEvents } from './shared-events.ts'
 import type { SharedRegistry } from './shared-registry.ts'
 import type { Shares } from './shares.ts'
@@ -15,20 +14,17 @@ export interface ClusterParts {
   readonly shares: Shares | null
   readonly destinationLeases: LeaseKeeper | null
   readonly sharedEvents: SharedEvents | null
-  readonly sentDigests: SentDigests | null
   readonly indexLease: LeaseKeeper | null
 }
 
-type DigestStats = ReturnType<SentDigests['stats']>
 type Series = readonly (readonly [Record<never, never>, number])[]
 
-const connections = ['reading', 'writing', 'exchanging'] as const
+const connections = ['reading', 'writing', 'exchanging', 'leasing', 'events'] as const
 
 export function declareClusterMeters(meters: Meters, parts: ClusterParts): void {
   declareConnectionMeters(meters, parts)
   declareShareMeters(meters, parts)
   declareEventLogMeters(meters, parts)
-  declareDigestMeters(meters, parts)
 }
 
 function read<T>(part: T | null, value: (part: T) => number): () => Series {
@@ -42,9 +38,10 @@ function declareConnectionMeters(meters: Meters, { cluster, sharedRegistry }: Cl
     '1 while the connection to PostgreSQL is open',
     { connection: connections },
     () =>
-      cluster === null
-        ? []
-        : connections.map((name) => [{ connection: name }, Number(cluster[name].isUp())] as const),
+      connections.flatMap((name) => {
+        const connection = cluster?.connections.get(name)
+        return connection ? [[{ connection: name }, Number(connection.isUp())] as const] : []
+      }),
   )
   meters.gaugesRead(
     'sluice_cluster_registry_age_seconds',
@@ -141,44 +138,4 @@ function declareEventLogMeters(meters: Meters, { sharedEvents }: ClusterParts): 
     'Time of one append to the shared event log',
   )
   sharedEvents?.onAppended((took) => seconds.observe(took))
-}
-
-function declareDigestMeters(meters: Meters, { sentDigests }: ClusterParts): void {
-  const count = (name: string, help: string, value: (stats: DigestStats) => number) =>
-    meters.counterRead(
-      name,
-      help,
-      {},
-      read(sentDigests, (one) => value(one.stats())),
-    )
-  count(
-    'sluice_cluster_digests_published_total',
-    'Digests of sent transactions that were published to the other gateways',
-    ({ published }) => published,
-  )
-  count(
-    'sluice_cluster_digests_learned_total',
-    'Digests of transactions that other gateways sent',
-    ({ learned }) => learned,
-  )
-  count(
-    'sluice_cluster_digests_late_total',
-    'Transactions sent here that another gateway had sent first: they are not resent',
-    ({ late }) => late,
-  )
-  count(
-    'sluice_cluster_digests_dropped_total',
-    'Digests that were not published: PostgreSQL did not answer, or too many waited',
-    ({ dropped }) => dropped,
-  )
-  count(
-    'sluice_cluster_digests_failed_total',
-    'Exchanges of digests that failed',
-    ({ failures }) => failures,
-  )
-  const seconds = meters.histogram(
-    'sluice_cluster_digest_age_seconds',
-    'Time from the publication of a batch of digests to its read here, by the clock of PostgreSQL',
-  )
-  sentDigests?.onRead((age) => seconds.observe(age))
 }

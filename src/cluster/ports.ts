@@ -71,32 +71,3 @@ export interface Leases {
   hold(names: readonly string[], ttlMs: number, max: number): Promise<readonly Lease[]>
   giveBack(name: string): Promise<void>
 }
-
-/** Digests that other gateways published under one number. */
-export interface DigestBatch {
-  readonly number: number
-  /** Milliseconds since it was published. */
-  readonly ageMs: number
-  readonly digests: readonly Uint8Array[]
-}
-
-/** Digests of the transactions that gateways sent; the first gateway to publish one has it. */
-export interface Digests {
-  /** Publishes those of this gateway; returns the ones that another gateway published first. */
-  send(digests: readonly Uint8Array[]): Promise<readonly Uint8Array[]>
-  /** At most `max` batches after that number, in order. */
-  after(number: number, max: number): Promise<readonly DigestBatch[]>
-  /** Calls `onNotify` when there may be a new batch; a notification may be lost. */
-  listen(onNotify: () => void): () => void
-}
-
-/** What the TPU Sender knows of transactions that other gateways sent. No request waits for it. */
-export interface SentElsewhere {
-  /**
-   * Publishes a digest soon. Resolves with true when another gateway published it first, with false
-   * when none did or PostgreSQL does not answer. Never rejects.
-   */
-  publish(digest: string): Promise<boolean>
-  /** Calls `learn` with each digest that another gateway published. */
-  onLearned(learn: (digest: string) => void): void
-}

@@ -2,10 +2,8 @@
 import { Cluster } from '../cluster/cluster.ts'
 import { LeaseKeeper } from '../cluster/lease-keeper.ts'
 import { queueMax } from '../cluster/postgres/client.ts'
-import { PostgresDigests } from '../cluster/postgres/digests.ts'
 import { PostgresEventLog } from '../cluster/postgres/event-log.ts'
 import { PostgresLedger } from '../cluster/postgres/ledger.ts'
-import { outboxMax, SentDigests } from '../cluster/sent-digests.ts'
 import { SharedEvents } from '../cluster/shared-events.ts'
 import { SharedRegistry } from '../cluster/shared-registry.ts'
 import { Shares } from '../cluster/shares.ts'
@@ -17,7 +15,6 @@ import type { Context } from './context.ts'
 export const queueBound = `${queueMax} statements`
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
-export const digestsBound = `${outboxMax} digests`
 /** Short pauses of the process must not move the index writer, which starts a process. */
 const indexTtlMs = 5_000
 /** A start waits this long for the shared event log, then serves without it. */
@@ -37,20 +34,8 @@ export function leaseDestinations(
   { cluster }: { readonly cluster: Cluster | null },
 ): LeaseKeeper {
   // Reason for the assertion: this component is enabled together with the cluster.
-  const leases = cluster!.leasesOn(cluster!.exchanging)
+  const leases = cluster!.leasesOn(cluster!.leasing)
   return new LeaseKeeper({ leases, clock, kind: 'shred', session: cluster!.session })
-}
-
-/** A transaction that another gateway sent is a duplicate here, too. */
-export function exchangeDigests(
-  _: Context,
-  { cluster }: { readonly cluster: Cluster | null },
-): SentDigests {
-  // Reason for the assertion: this component is enabled together with the cluster.
-  const { exchanging, session } = cluster!
-  const sent = new SentDigests(new PostgresDigests(exchanging, session))
-  sent.start()
-  return sent
 }
 
 /** Slots and events of a shared ClickHouse server are written by exactly one gateway. */
@@ -59,8 +44,8 @@ export function leaseIndex(
   { cluster }: { readonly cluster: Cluster | null },
 ): LeaseKeeper {
   // Reason for the assertion: this component is enabled together with the cluster.
-  const { exchanging, session } = cluster!
-  const leases = cluster!.leasesOn(exchanging)
+  const { leasing, session } = cluster!
+  const leases = cluster!.leasesOn(leasing)
   return new LeaseKeeper({ leases, clock, kind: 'index', session, ttlMs: indexTtlMs })
 }
 

@@ -5,7 +5,6 @@ import type { Gate } from '../auth/gate.ts'
 import type { Running } from '../base/running.ts'
 import type { Cluster } from '../cluster/cluster.ts'
 import type { LeaseKeeper } from '../cluster/lease-keeper.ts'
-import type { SentDigests } from '../cluster/sent-digests.ts'
 import type { SharedEvents } from '../cluster/shared-events.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { Shares } from '../cluster/shares.ts'
@@ -34,7 +33,6 @@ export interface Components {
   sharedRegistry: SharedRegistry | null
   shares: Shares | null
   destinationLeases: LeaseKeeper | null
-  sentDigests: SentDigests | null
   indexLease: LeaseKeeper | null
   directory: Directory
   gate: Gate

@@ -4,7 +4,6 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Commitment } from '../base/commitment.ts'
 import { messageOf } from '../base/errors.ts'
-import { embeddedDigests } from '../cluster/sent-digests.ts'
 import { tpuUpstreamsOf } from '../config/config.ts'
 import { isHub } from '../config/roles.ts'
 import { declareGrpcMeters } from '../geyser/meters.ts'
@@ -152,15 +151,7 @@ export async function openShredstream(
 /** No token here: the tip decides. */
 export async function openTpu(
   context: Context,
-  read: Read<
-    | 'upstreams'
-    | 'chains'
-    | 'verifyPool'
-    | 'sentDigests'
-    | 'addressBudget'
-    | 'quota'
-    | 'certificates'
-  >,
+  read: Read<'upstreams' | 'chains' | 'verifyPool' | 'addressBudget' | 'quota' | 'certificates'>,
 ) {
   const { config, data, clock, meters, version } = context
   const { upstreams, chains, verifyPool, addressBudget, quota, certificates } = read
@@ -178,7 +169,6 @@ export async function openTpu(
       chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.confirmed) ?? null,
     verifier: verifyPool,
     meters: declareTpuMeters(meters),
-    elsewhere: read.sentDigests ?? embeddedDigests,
     addressBudget,
     addressRefused: quota.quotaMeters.addressRefused.tpu,
     tipAccountsPath: join(data, 'tip-accounts.json'),

@@ -6,10 +6,13 @@ import { Cluster } from '../../src/cluster/cluster.ts'
 import { clusterSection } from '../../src/cluster/config.ts'
 import { Connection } from '../../src/cluster/postgres/client.ts'
 import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
+import { PostgresLedger } from '../../src/cluster/postgres/ledger.ts'
 import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { leaseDestinations } from '../../src/topology/cluster.ts'
+import type { Context } from '../../src/topology/context.ts'
 import { until } from '../testkit/until.ts'
-import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 describe.skipIf(!hasPostgres())('leases', () => {
   let postgres: Postgres
@@ -79,6 +82,76 @@ describe.skipIf(!hasPostgres())('leases', () => {
     expect(await b.hold(['back'], 60_000, 1)).toEqual([])
     await a.giveBack('back')
     expect(await b.hold(['back'], 60_000, 1)).toHaveLength(1)
+  })
+
+  it('are renewed while an exchange of budgets waits for a lock of another gateway', async () => {
+    const url = await postgres.database()
+    const section = { ...initialOf(clusterSection.fields), url, gateway: 'busy' }
+    const cluster = new Cluster(section, { clock: systemClock, log: silentLog })
+    // Reason for the cast: of the context it reads the clock only.
+    const keeper = leaseDestinations({ clock: systemClock } as Context, { cluster })
+    const ledger = new PostgresLedger(cluster.exchanging, cluster.session)
+    for (const connection of cluster.connections.values()) await connection.ready(20_000)
+    let deadlineMs = 0
+    const user = {
+      wanted: () => ['sub'],
+      onChanged: () => {},
+      onDeadline(leftMs: number) {
+        deadlineMs = performance.now() + leftMs
+      },
+    }
+    keeper.start(user)
+    await until(() => keeper.isHeld('sub'), 'the lease', 20_000)
+    const spent = { id: 'sub', perSecond: 1, burst: 1, spent: 0, left: 0, wanted: 0 }
+    await ledger.settle(1, [spent])
+    const locking = sqlOn(
+      url,
+      `WITH locked AS (SELECT 1 FROM budgets WHERE id = 'sub' FOR UPDATE)
+       SELECT pg_sleep(3) FROM locked`,
+    )
+    const sleeps = `SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'`
+    await until(async () => (await sqlOn(url, sleeps)).length > 0, 'the lock', 20_000)
+    const settling = ledger.settle(2, [spent])
+    const isLost: boolean[] = []
+    const watching = setInterval(() => isLost.push(performance.now() > deadlineMs), 5)
+    await locking
+    clearInterval(watching)
+    await settling
+    expect(isLost).not.toContain(true)
+    expect(keeper.taken).toBe(1)
+    await keeper.stop()
+    await cluster.stop()
+  })
+
+  it('leave no rows of gateways and subscriptions that are gone', async () => {
+    const url = await postgres.database()
+    const connection = new Connection({
+      url,
+      name: 'clean',
+      clock: systemClock,
+      log: silentLog,
+      onConnect: prepareSchema,
+    }).start()
+    connections.push(connection)
+    await connection.ready(20_000)
+    const open = () =>
+      new PostgresLeases(connection, { holder: 'here', info: '', clock: systemClock })
+    const before = open()
+    const terms = await before.hold(['shred/live', ...namesOf(100, 'shred-member')], 60_000, 200)
+    for (const name of namesOf(50, 'shred-member')) await before.giveBack(name)
+    await sqlOn(
+      url,
+      `UPDATE leases SET term = term - 7200000, until = until - interval '2 hours'
+       WHERE name <> 'shred/live'`,
+    )
+    const next = open()
+    await next.hold(['shred/live'], 60_000, 1)
+    const names = 'SELECT name FROM leases'
+    await until(async () => (await sqlOn(url, names)).length === 1, 'the old rows to go', 20_000)
+    expect(await sqlOn(url, names)).toEqual([{ name: 'shred/live' }])
+    // A name that comes back has a higher term than it ever had.
+    const [again] = await next.hold(['shred-member/1'], 60_000, 1)
+    expect(again!.term).toBeGreaterThan(Math.max(...terms.map(({ term }) => term)) - 7_200_000)
   })
 
   it('are not shared by two gateways with the same name', async () => {

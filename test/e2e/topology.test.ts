@@ -22,7 +22,6 @@ const unused: ReadonlySet<string> = new Set([
   'shares',
   'gateways',
   'destinationLeases',
-  'sentDigests',
   'indexLease',
 ])
 const rows = Object.entries(topology).filter(([name]) => !unused.has(name))

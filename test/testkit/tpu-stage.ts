@@ -2,8 +2,6 @@
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { accept, type Outcome } from '../../src/base/errors.ts'
-import type { SentElsewhere } from '../../src/cluster/ports.ts'
-import { embeddedDigests } from '../../src/cluster/sent-digests.ts'
 import type { LocalChain } from '../../src/devnode/chain.ts'
 import type { TpuSection } from '../../src/products/tpu/config.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
@@ -39,7 +37,6 @@ interface StageOptions {
   readonly limits?: AddressLimits
   readonly clock?: Clock
   readonly trustedProxies?: readonly string[]
-  readonly elsewhere?: SentElsewhere
 }
 
 /** Submits to a chain in this process. */
@@ -90,7 +87,6 @@ export class TpuStage {
     options: StageOptions = {},
   ): Promise<void> {
     const { limits = budgetDefaults, clock = systemClock, trustedProxies = [] } = options
-    const { elsewhere = embeddedDigests } = options
     await this.chain.start()
     const { chain, hub } = this.chain
     const { ledger } = chain
@@ -104,7 +100,6 @@ export class TpuStage {
           senders === undefined ? ledger.isBlockhashValid(hash, 0) : null,
         verifier: this.#verifier,
         meters: this.meters,
-        elsewhere,
         addressBudget: new AddressBudget(limits, clock),
         addressRefused: { inc: () => void this.addressRefused++ },
         tipAccountsPath: join(this.chain.folder, 'tip-accounts.json'),

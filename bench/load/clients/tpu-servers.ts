@@ -2,7 +2,6 @@
 // constant of the same size. Thread: a process of its own.
 import { systemClock } from '../../../src/base/clock.ts'
 import { accept } from '../../../src/base/errors.ts'
-import { embeddedDigests } from '../../../src/cluster/sent-digests.ts'
 import { declareTpuMeters } from '../../../src/products/tpu/meters.ts'
 import { startTpu } from '../../../src/products/tpu/server.ts'
 import { AddressBudget } from '../../../src/quota/address-budget.ts'
@@ -52,7 +51,6 @@ async function startOurs(): Promise<number> {
       meters: declareTpuMeters(new Meters()),
       // Charged as in the product, and never used up.
       addressBudget: new AddressBudget(unlimited, systemClock),
-      elsewhere: embeddedDigests,
       addressRefused: { inc() {} },
       tipAccountsPath: '',
       version: {},

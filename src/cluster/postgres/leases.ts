@@ -45,12 +45,22 @@ END $$;`
 
 /** The holder stops this long before the server would give the lease to another. */
 const marginMs = 100
+/** Rows of gateways and subscriptions that are gone are removed this often. */
+const removeMs = 3_600_000
+/** A term is the time at which it began, or a little more: the next holder of the name has more. */
+const removeSql = `
+DELETE FROM leases WHERE name = ANY(ARRAY(
+  SELECT l.name FROM leases l
+  WHERE l.until < clock_timestamp() - interval '1 hour'
+    AND l.term < extract(epoch FROM clock_timestamp() - interval '1 hour') * 1000
+  FOR UPDATE SKIP LOCKED))`
 
 export class PostgresLeases implements Leases {
   readonly #connection: Connection
   readonly #holder: string
   readonly #info: string
   readonly #clock: Clock
+  #removedMs = Number.NEGATIVE_INFINITY
 
   /** `info` is shown to others with the lease: an address, or the gateway's name. */
   constructor(
@@ -65,11 +75,17 @@ export class PostgresLeases implements Leases {
 
   async hold(names: readonly string[], ttlMs: number, max: number): Promise<readonly Lease[]> {
     if (names.length === 0) return []
-    const untilMs = this.#clock.monotonicMs() + ttlMs - marginMs
+    const nowMs = this.#clock.monotonicMs()
+    const untilMs = nowMs + ttlMs - marginMs
     const rows = await this.#connection.query<{ name: string; term: number }>(
       'SELECT name, term FROM hold_leases($1, $2, $3, $4, $5)',
       [names, this.#holder, this.#info, ttlMs, max],
     )
+    if (nowMs - this.#removedMs > removeMs) {
+      this.#removedMs = nowMs
+      // Not awaited: it follows in the queue. Without an answer the next hour does it.
+      this.#connection.query(removeSql).catch(() => {})
+    }
     return rows.map(({ name, term }) => ({ name, term, untilMs }))
   }
 

@@ -4,7 +4,6 @@
 // and a database of a later format is refused.
 import { Fault } from '../../base/errors.ts'
 import type { Queries } from './client.ts'
-import { digestsSql } from './digests.ts'
 import { eventLogSql } from './event-log.ts'
 import { gatewaysSql } from './gateways.ts'
 import { leasesSql } from './leases.ts'
@@ -27,7 +26,6 @@ const parts: readonly string[] = [
   usageSql,
   ledgerSql,
   eventLogSql,
-  digestsSql,
 ]
 
 const metaSql = `

@@ -31,11 +31,6 @@ export class Duplicates {
     this.#until.set(digest, nowMs + duplicateMs)
   }
 
-  /** Another gateway verified and sent it; one that is known keeps its expiry. */
-  learn(digest: string, nowMs: number): void {
-    if (!this.has(digest, nowMs)) this.remember(digest, nowMs)
-  }
-
   get size(): number {
     return this.#until.size
   }

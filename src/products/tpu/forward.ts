@@ -40,8 +40,6 @@ export interface ForwardDeps {
   readonly meters: TpuMeters
   readonly tips: TipLog
   readonly clock: Clock
-  /** Called once for each submission, when the first upstream has accepted it. */
-  onReached?(submission: Submission): void
 }
 
 export class Forwarder {
@@ -140,7 +138,7 @@ export class Forwarder {
         const outcome = await sender.send(submission.bytes)
         if (outcome.ok) {
           meters.sends.ok.inc()
-          this.#reached(submission)
+          submission.isReached = true
           resolve(outcome)
         } else meters.sends[outcome.refusal.kind === 'rejected' ? 'refused' : 'unavailable'].inc()
         return outcome
@@ -150,12 +148,6 @@ export class Forwarder {
         resolve(this.#judge(submission, outcomes))
       })
     })
-  }
-
-  #reached(submission: Submission): void {
-    if (submission.isReached) return
-    submission.isReached = true
-    this.#deps.onReached?.(submission)
   }
 
   /** Outcome of an attempt that no upstream accepted. */

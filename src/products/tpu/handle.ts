@@ -9,7 +9,6 @@
 import { addressKey } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
-import type { SentElsewhere } from '../../cluster/ports.ts'
 import { Rates } from '../../quota/rates.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import { keyOf } from '../../solana/keys.ts'
@@ -38,7 +37,6 @@ export interface TpuHandlerDeps {
   readonly forwarder: Pick<Forwarder, 'take' | 'has'>
   readonly meters: TpuMeters
   readonly tips: TipLog
-  readonly elsewhere: SentElsewhere
   readonly clock: Clock
 }
 
@@ -65,7 +63,6 @@ export class TpuHandler {
 
   constructor(deps: TpuHandlerDeps) {
     this.#deps = deps
-    deps.elsewhere.onLearned((digest) => this.#duplicates.learn(digest, deps.clock.monotonicMs()))
   }
 
   /** Returns the base58 signature. Reads `bytes` only during the call. Never throws or rejects. */
@@ -146,7 +143,7 @@ export class TpuHandler {
     if (!verdict.ok) return this.#refuse(busy.refusal)
     if (!verdict.value) return this.#refuse(badSignature.refusal)
     const signature = encodeBase58(submission.signature)
-    // Verification takes a while: another gateway may have sent it meanwhile.
+    // Verification takes a while: another copy of it may have been sent meanwhile.
     const isKnown = this.#duplicates.has(submission.digest, clock.monotonicMs())
     if (isKnown || forwarder.has(submission.signature)) {
       meters.duplicates.inc()

@@ -9,7 +9,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
 import type { Running } from '../../base/running.ts'
-import type { SentElsewhere } from '../../cluster/ports.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { SolanaUpdate } from '../../solana/updates.ts'
 import type { Hub } from '../../stream/hub.ts'
@@ -25,7 +24,7 @@ import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { tpuMethods } from './methods.ts'
 import { type Arrival, endpointError, headFor, preflightHead, tpuRoutes } from './routes.ts'
-import { type Submission, TipLog, type TipRow } from './submission.ts'
+import { TipLog, type TipRow } from './submission.ts'
 import { keptTipAccounts, TipAccounts } from './tip-accounts.ts'
 
 export interface TpuDeps {
@@ -36,8 +35,6 @@ export interface TpuDeps {
   readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
   readonly verifier: TpuHandlerDeps['verifier']
   readonly meters: TpuMeters
-  /** What the other gateways sent. */
-  readonly elsewhere: SentElsewhere
   readonly addressBudget: Pick<AddressBudget, 'admit'>
   /** Requests refused because their address is over its budget. */
   readonly addressRefused: CounterChild
@@ -59,8 +56,7 @@ export interface RunningTpu extends Running {
   /** For the operator: totals and the last outcomes, newest first. */
   report(count: number): TipReport
   /**
-   * Calls the listener with every outcome of a transaction that no other gateway sent first;
-   * returns a function that removes it.
+   * Calls the listener with every outcome of a transaction; returns a function that removes it.
    */
   listen(listener: (row: TipRow) => void): () => void
 }
@@ -83,8 +79,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   const accounts = new TipAccounts(firstAccounts(section, deps.tipAccountsPath))
   const tips = new TipLog()
   const { wait, whenDown } = section
-  const onReached = (submission: Submission) => publish(submission, deps.elsewhere)
-  const forwarder = new Forwarder({ ...deps, tips, wait, whenDown, onReached })
+  const forwarder = new Forwarder({ ...deps, tips, wait, whenDown })
   const handler = new TpuHandler({ ...deps, accounts, forwarder, tips })
   const isUp = () => forwarder.isUp
   const cost = new AddressCost({ ...deps, headFor })
@@ -131,14 +126,6 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
       await forwarder.stop()
     },
   }
-}
-
-/** The gateway that sent it first resends it, and adds its row to the table `tips`. */
-function publish(submission: Submission, elsewhere: SentElsewhere): void {
-  submission.sentElsewhere = elsewhere.publish(submission.digest)
-  void submission.sentElsewhere.then((isElsewhere) => {
-    if (isElsewhere) submission.triesMax = submission.tries
-  })
 }
 
 function firstAccounts(section: TpuSection, path: string): readonly string[] {

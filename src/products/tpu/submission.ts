@@ -25,10 +25,8 @@ export interface Submission extends Accepted {
   /** Whether its blockhash was seen valid: that of a durable nonce is not, and never expires. */
   hasLiveBlockhash: boolean
   tries: number
-  /** Unlimited unless its sender said how often; lowered to `tries` when another gateway sent it first: that one resends it. */
-  triesMax: number
-  /** Whether another gateway sent it first; null until an upstream accepted it. */
-  sentElsewhere: Promise<boolean> | null
+  /** Unlimited unless its sender said how often. */
+  readonly triesMax: number
   /** True once an upstream accepted it. */
   isReached: boolean
   isSending: boolean
@@ -42,7 +40,6 @@ export function submissionOf(accepted: Accepted & Pick<Submission, 'triesMax'>):
     slot: null,
     hasLiveBlockhash: false,
     tries: 0,
-    sentElsewhere: null,
     isReached: false,
     isSending: false,
     isOver: false,
@@ -81,18 +78,9 @@ export class TipLog {
     }
     this.#rows[this.#next] = row
     this.#next = (this.#next + 1) % rowsMax
-    if (submission.sentElsewhere === null) this.#notify(row)
-    else
-      void submission.sentElsewhere.then((isElsewhere) => {
-        if (!isElsewhere) this.#notify(row)
-      })
-  }
-
-  #notify(row: TipRow): void {
     for (const listener of this.#listeners) listener(row)
   }
 
-  /** Not called for a transaction that another gateway sent first: that one has its row. */
   listen(listener: (row: TipRow) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

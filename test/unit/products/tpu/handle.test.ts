@@ -2,7 +2,6 @@
 import type { KeyPairSigner } from '@solana/kit'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { accept } from '../../../../src/base/errors.ts'
-import { embeddedDigests } from '../../../../src/cluster/sent-digests.ts'
 import { Forwarder } from '../../../../src/products/tpu/forward.ts'
 import { TpuHandler } from '../../../../src/products/tpu/handle.ts'
 import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
@@ -47,7 +46,6 @@ function stage() {
     forwarder,
     meters,
     tips,
-    elsewhere: embeddedDigests,
     clock,
   })
   const submit = async (bytes: Uint8Array, address = '10.0.0.1') => {
