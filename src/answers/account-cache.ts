@@ -71,6 +71,11 @@ export class AccountCache {
   constructor(hub: SolanaHub, deps: AccountCacheDeps) {
     this.#deps = deps
     this.#dataBytesMax = Math.min(accountBytesMax, deps.bytesMax * shareMax)
+    hub.onRestart(() => {
+      this.#highestSlot = 0
+      this.#finalizedSlot = 0
+      this.#forget()
+    })
     hub.listen(
       (commitment, update) => {
         if (commitment === Commitment.finalized && update.kind === 'blockMeta')

@@ -10,7 +10,7 @@ import { type BlockMetaUpdate, blockhashBlocks, type Head } from '../solana/upda
 const blocksMax = 512
 
 export class ChainHeads {
-  readonly #heads: [Head | null, Head | null, Head | null] = [null, null, null]
+  #heads: [Head | null, Head | null, Head | null] = [null, null, null]
   /** Confirmed blocks by their hash, the oldest first. */
   readonly #confirmed = new Map<string, Head>()
   /** Blocks above the confirmed one by their hash. */
@@ -21,6 +21,7 @@ export class ChainHeads {
   onMove: () => void = () => {}
 
   constructor(hub: SolanaHub) {
+    hub.onRestart(() => this.#restart())
     hub.listen(
       (commitment, update) => {
         if (update.kind === 'blockMeta') this.#add(update, commitment)
@@ -41,6 +42,14 @@ export class ChainHeads {
     const block = this.#confirmed.get(blockhash) ?? this.#line.get(blockhash)
     if (block === undefined) return null
     return block.slot <= head.slot && head.blockHeight - block.blockHeight <= blockhashBlocks
+  }
+
+  #restart(): void {
+    this.#heads = [null, null, null]
+    this.#confirmed.clear()
+    this.#line.clear()
+    this.#forkedUntil = 0
+    this.onMove()
   }
 
   #add(meta: BlockMetaUpdate, commitment: Commitment): void {

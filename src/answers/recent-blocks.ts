@@ -23,6 +23,11 @@ export class RecentBlocks {
   constructor(hub: SolanaHub, { bytesMax }: { readonly bytesMax: number }) {
     this.#bytesMax = bytesMax
     if (bytesMax === 0) return
+    hub.onRestart(() => {
+      this.#blocks.length = 0
+      this.#bytes = 0
+      this.#begin(0)
+    })
     hub.listen(
       (commitment, update) => {
         if (commitment === Commitment.confirmed) this.#confirm(update)

@@ -15,6 +15,10 @@ export class StreamFees {
   #newestSlot: number | null = null
 
   constructor(hub: SolanaHub) {
+    hub.onRestart(() => {
+      this.#begin(0)
+      this.#forget()
+    })
     hub.listen(
       (commitment, update) => {
         if (this.#isAsked && commitment === Commitment.confirmed) this.#confirm(update)

@@ -8,6 +8,7 @@ import { accept, messageOf } from '../base/errors.ts'
 import { type Endpoint, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
 import { problemOfRegistry } from '../subscriptions/seen-head.ts'
 import type { OperatorAnswer } from '../transport/operator-socket.ts'
+import type { NodeReport } from '../upstream/node-pool/node-report.ts'
 import { askServer } from './ask-server.ts'
 import { bad, type Check, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
@@ -39,6 +40,7 @@ export const doctorVerb: Verb = {
       ),
       await checkRegistry(call),
       checkServer(answer),
+      ...checkNodes(answer),
     ]
     const rows = checks.map((check) => [check.state, check.name, check.found, check.next])
     const failed = checks.filter((check) => check.state === 'fail').length
@@ -121,6 +123,29 @@ function checkServer(answer: OperatorAnswer): Check {
   if (answer.ok) return good('server', 'running')
   if (answer.reason === 'no-server') return good('server', 'stopped')
   return bad('server', 'warn', answer.message, 'retry; if this persists, see its log')
+}
+
+/** Nodes that the running server keeps out for what they report. */
+export function checkNodes(answer: OperatorAnswer): Check[] {
+  if (!answer.ok) return []
+  const { upstreams = [] } = answer.value as { upstreams?: readonly Partial<NodeReport>[] }
+  return upstreams.flatMap(({ name, state, genesis, slot }) => {
+    if (state === 'foreign')
+      return bad(
+        `node ${name}`,
+        'fail',
+        `is on another chain: genesis hash ${genesis}`,
+        'correct its address, or set the genesis hash of its set in upstreams.<set>.genesis',
+      )
+    if (state !== 'ahead') return []
+    const found = `reports slot ${slot}, far above what its set can have reached`
+    return bad(
+      `node ${name}`,
+      'fail',
+      found,
+      'check its address; a third node decides who is right',
+    )
+  })
 }
 
 async function checkRegistry(call: Call): Promise<Check> {

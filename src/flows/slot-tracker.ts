@@ -37,6 +37,8 @@ export interface SlotCounts {
   incompleteBlocks: number
   /** Blocks that a node replayed with another blockhash after a reconnect. */
   rewrittenBlocks: number
+  /** How often the chain began anew. */
+  restarts: number
 }
 
 export class SlotTracker {
@@ -45,8 +47,12 @@ export class SlotTracker {
     gapSlots: 0,
     incompleteBlocks: 0,
     rewrittenBlocks: 0,
+    restarts: 0,
   }
+  /** Updates of slots above the limit, which were dropped. */
+  droppedAbove = 0
   readonly #hub: SolanaHub
+  readonly #slotLimit: () => number
   readonly #slots = new Map<number, TrackedSlot>()
   /** Number of the current connection; each reconnect increments it. */
   #connection = 0
@@ -56,8 +62,10 @@ export class SlotTracker {
   /** The requested resume slot that was not replayed, until the new connection's first slot. */
   #gapFrom: number | null = null
 
-  constructor(hub: SolanaHub) {
+  /** `slotLimit` is the highest slot that a node can have reached; those above are dropped. */
+  constructor(hub: SolanaHub, slotLimit: () => number = () => Number.POSITIVE_INFINITY) {
     this.#hub = hub
+    this.#slotLimit = slotLimit
   }
 
   get newestSlot(): number | null {
@@ -86,6 +94,17 @@ export class SlotTracker {
       tracked.isLost = true
       this.#giveUp(tracked)
     }
+  }
+
+  /** Nothing that was published says anything about what follows. */
+  beginAnew(): void {
+    this.counts.restarts++
+    this.#slots.clear()
+    this.#floor = 0
+    this.#newest = null
+    this.#newestComplete = null
+    this.#gapFrom = null
+    this.#hub.restart()
   }
 
   item(update: SlotItem): void {
@@ -130,7 +149,7 @@ export class SlotTracker {
     else this.#publish(tracked, update)
   }
 
-  /** Null for a slot below the floor: everything of it was published. */
+  /** Null for a slot below the floor, of which everything was published, or above the limit. */
   #track(slot: number): TrackedSlot | null {
     if (slot < this.#floor) {
       this.counts.duplicates++
@@ -138,6 +157,10 @@ export class SlotTracker {
     }
     const found = this.#slots.get(slot)
     if (found !== undefined) return found
+    if (slot > this.#slotLimit()) {
+      this.droppedAbove++
+      return null
+    }
     const tracked = new TrackedSlot(slot, this.#connection)
     this.#slots.set(slot, tracked)
     if (this.#newest === null || slot > this.#newest) this.#newest = slot

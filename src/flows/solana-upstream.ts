@@ -19,8 +19,9 @@ export class SolanaUpstream implements GeyserSink {
   readonly #log: Log
   #unreadable = 0
 
-  constructor(hub: SolanaHub, deps: { readonly log: Log }) {
-    this.#tracker = new SlotTracker(hub)
+  /** `slotLimit` is the highest slot that a node can have reached; infinite by default. */
+  constructor(hub: SolanaHub, deps: { readonly log: Log; slotLimit?(): number }) {
+    this.#tracker = new SlotTracker(hub, deps.slotLimit)
     this.#log = deps.log
   }
 
@@ -39,8 +40,16 @@ export class SolanaUpstream implements GeyserSink {
     this.#log.warn('slots lost: no node could replay them', { resumeSlot, fromSlot })
   }
 
-  batch(received: GeyserBatch): void {
+  beginAnew(): void {
+    this.#log.warn('the chain begins anew: no node follows what was published', {
+      slot: this.#tracker.newestSlot,
+    })
+    this.#tracker.beginAnew()
+  }
+
+  batch(received: GeyserBatch): boolean {
     const batch = new ReceivedBatch(received)
+    const { droppedAbove } = this.#tracker
     for (let position = 0; position < batch.length; position++) {
       const update = batch.update(position)
       if (update === 'other') continue
@@ -49,6 +58,7 @@ export class SolanaUpstream implements GeyserSink {
       else if (update.kind === 'blockMeta') this.#tracker.meta(update)
       else this.#tracker.item(update)
     }
+    return this.#tracker.droppedAbove === droppedAbove
   }
 
   counts(): UpstreamCounts {

@@ -16,11 +16,12 @@ interface KnownBlock extends StreamHead {
 export class Heads implements SolanaHeads {
   readonly #bySlot = new Map<number, KnownBlock>()
   readonly #byHash = new Map<string, KnownBlock>()
-  readonly #newest: [KnownBlock | null, KnownBlock | null, KnownBlock | null] = [null, null, null]
+  #newest: [KnownBlock | null, KnownBlock | null, KnownBlock | null] = [null, null, null]
   readonly #stopListening: () => void
 
   constructor(hub: SolanaHub) {
-    this.#stopListening = hub.listen(
+    const stopWatching = hub.onRestart(() => this.#restart())
+    const stopListening = hub.listen(
       (commitment, update) => {
         // Every update is published as processed; the other commitments are duplicates.
         if (commitment !== Commitment.processed) return
@@ -30,6 +31,10 @@ export class Heads implements SolanaHeads {
       },
       () => false,
     )
+    this.#stopListening = () => {
+      stopListening()
+      stopWatching()
+    }
   }
 
   at(commitment: Commitment): StreamHead | null {
@@ -46,6 +51,12 @@ export class Heads implements SolanaHeads {
 
   stop(): void {
     this.#stopListening()
+  }
+
+  #restart(): void {
+    this.#bySlot.clear()
+    this.#byHash.clear()
+    this.#newest = [null, null, null]
   }
 
   #add(meta: BlockMetaUpdate): void {

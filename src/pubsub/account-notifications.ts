@@ -82,6 +82,11 @@ export class AccountNotifications {
     writes.set(key, update)
   }
 
+  restart(): void {
+    for (const slots of this.#slots) slots.clear()
+    this.#mints.clear()
+  }
+
   /** Notifies the writes of a slot that has reached the commitment. */
   takeSlot(commitment: Commitment, { slot, status, createdAtMs }: SlotUpdate): void {
     const slots = this.#slots[commitment]

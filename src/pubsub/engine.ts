@@ -54,7 +54,8 @@ export class PubsubEngine {
     const rootAtStart = () => chain.slot(Commitment.finalized)
     this.#slots = new SlotNotifications({ ...shared, rootAtStart })
     const throttle = new LogThrottle()
-    this.#unlisten = chain.hub.listen(
+    const unwatch = chain.hub.onRestart(() => this.#restart())
+    const unlisten = chain.hub.listen(
       (commitment, update) => {
         try {
           this.#take(commitment, update)
@@ -66,6 +67,10 @@ export class PubsubEngine {
       },
       (commitment) => index.at(commitment).wantsItems,
     )
+    this.#unlisten = () => {
+      unlisten()
+      unwatch()
+    }
   }
 
   /** No notification reaches the connection before the answer made from this has been sent. */
@@ -85,6 +90,13 @@ export class PubsubEngine {
 
   stop(): void {
     this.#unlisten()
+  }
+
+  /** The subscriptions stay: their next notifications are of the chain that begins. */
+  #restart(): void {
+    this.#accounts.restart()
+    this.#signatures.restart()
+    this.#slots.restart()
   }
 
   #take(commitment: Commitment, update: SolanaUpdate): void {

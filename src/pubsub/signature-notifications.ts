@@ -112,6 +112,10 @@ export class SignatureNotifications {
     }
   }
 
+  restart(): void {
+    this.#seen.clear()
+  }
+
   /** The transactions of a slot that was abandoned never landed. */
   takeSlot({ slot, status }: SlotUpdate): void {
     const seen = this.#seen.get(slot)

@@ -45,6 +45,11 @@ export class SlotNotifications {
     if (type !== null) this.#send('slotsUpdates', stageText(update, type), update)
   }
 
+  restart(): void {
+    this.#slot = -1
+    this.#root = null
+  }
+
   /** The block of a slot is complete: `frozen`. */
   takeBlock(update: BlockUpdate): void {
     if (this.#index.slotsUpdates.size === 0) return

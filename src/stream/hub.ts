@@ -59,6 +59,7 @@ export class Hub<U extends HubUpdate> {
   readonly #bytesOf: (update: U) => number
   #listeners: readonly HubListener<U>[] = []
   #interests: readonly HubInterest[] = []
+  #restartListeners: readonly (() => void)[] = []
   readonly #contents = new Map<number, SlotContent<U>>()
   #first: Era<U> | null = null
   #last: Era<U> | null = null
@@ -120,6 +121,31 @@ export class Hub<U extends HubUpdate> {
     if (content === undefined) return
     this.#release(content)
     this.#contents.delete(slot)
+  }
+
+  /** The chain begins anew: everything kept is dropped, and replays are lost. */
+  restart(): void {
+    for (let era = this.#first; era !== null; ) {
+      const { next } = era
+      era.isDropped = true
+      era.next = null
+      era = next
+    }
+    this.#first = null
+    this.#last = null
+    this.#eras = 0
+    this.#bytes = 0
+    this.#contents.clear()
+    this.#unfinalizedBytes = 0
+    for (const listener of this.#restartListeners) listener()
+  }
+
+  /** Calls the listener when the chain begins anew: whatever it knows is of another chain. */
+  onRestart(listener: () => void): () => void {
+    this.#restartListeners = [...this.#restartListeners, listener]
+    return () => {
+      this.#restartListeners = this.#restartListeners.filter((one) => one !== listener)
+    }
   }
 
   /**

@@ -45,6 +45,8 @@ export interface GeyserReport {
   readonly node: string | null
   readonly slot: number | null
   readonly gapSlots: number
+  /** How often the chain began anew. */
+  readonly restarts: number
 }
 
 export interface SetChainsDeps {
@@ -79,7 +81,7 @@ export class SetChains {
     if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
     const { bounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
     const hub = openSolanaHub(bounds)
-    const sink = new SolanaUpstream(hub, { log })
+    const sink = new SolanaUpstream(hub, { log, slotLimit: () => set.slotLimit() })
     const ingest = new IngestWorker({ clock, log, onDown })
     const feed = new GeyserFeed(set, { ingest, sink, warmSlots: warmSlots?.[name], clock, log })
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
@@ -123,13 +125,11 @@ export class SetChains {
   }
 
   report(): GeyserReport[] {
-    return [...this.#chains].map(([set, { feed, sink }]) => ({
-      set,
-      isUp: feed.isUp(),
-      node: feed.node,
-      slot: sink.newestSlot(),
-      gapSlots: sink.counts().gapSlots,
-    }))
+    return [...this.#chains].map(([set, { feed, sink }]) => {
+      const { gapSlots, restarts } = sink.counts()
+      const slot = sink.newestSlot()
+      return { set, isUp: feed.isUp(), node: feed.node, slot, gapSlots, restarts }
+    })
   }
 
   async stop(): Promise<void> {

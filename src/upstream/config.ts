@@ -53,6 +53,12 @@ export type NodeSection = Values<typeof nodeFields>
 
 const setFields = {
   nodes: many('The nodes of the set.', group('One node.', nodeFields)),
+  genesis: text({
+    initial: '',
+    doc: 'Genesis hash of its chain: nodes with another one are never used. Empty: that of its nodes.',
+    check: (value) =>
+      /^([1-9A-HJ-NP-Za-km-z]{32,44})?$/.test(value) ? undefined : 'must be base58',
+  }),
   lagSlots: integer({
     initial: 50,
     min: 1,

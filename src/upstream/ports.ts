@@ -94,8 +94,13 @@ export interface GeyserSink {
   resumeFrom(): number | null
   /** A connection is open. `fromSlot` is its first slot; null for no replay. */
   opened(fromSlot: number | null): void
-  /** SubscribeUpdates in the order of arrival. The bytes are not changed or reused afterwards. */
-  batch(batch: GeyserBatch): void
+  /**
+   * SubscribeUpdates in the order of arrival. The bytes are not changed or reused afterwards.
+   * Returns false when a slot was dropped because it is above what the set can have reached.
+   */
+  batch(batch: GeyserBatch): boolean
+  /** What was published is of a chain that no node is on any more: the next slot is the first. */
+  beginAnew(): void
   /** The newest slot of any message; null before the first. */
   newestSlot(): number | null
 }

@@ -70,6 +70,20 @@ describe('answers from the stream', () => {
     expect((await call('getBlockHeight', confirmed, other)).json.result).toBe(121)
   })
 
+  it('are given again to a customer whom a node has shown a slot that none is near', async () => {
+    const { chain, node, call } = await start()
+    chain.grow(100, 110)
+    const slot = 4_000_000_000
+    node.scripts.getBalance = result(`{"context":{"slot":${slot}},"value":1}`)
+    node.scripts.getTransaction = result(`{"slot":${slot},"transaction":{},"blockTime":1}`)
+    for (const method of ['getBalance', 'getTransaction']) {
+      expect((await call(method, [key, confirmed[0]])).source).toBe('node')
+      // The node has reported it itself: until its next probe it is believed.
+      const isAnswered = async () => (await call('getSlot', confirmed)).source === 'stream'
+      await until(isAnswered, 'an answer from the stream')
+    }
+  })
+
   it('learn the version in a context from the nodes', async () => {
     const { chain, node, call } = await start()
     chain.grow(100, 110)

@@ -95,6 +95,53 @@ describe('probes', () => {
     await becomes('up')
   })
 
+  it('keep a node of another chain out, and name it', async () => {
+    const [first, second] = await start([
+      { fake: (fake) => Object.assign(fake, { genesis: 'ours' }) },
+      { fake: (fake) => Object.assign(fake, { genesis: 'theirs', slot: 4_000_000_000 }) },
+    ])
+    expect(states()).toEqual(['up', 'foreign'])
+    expect(set.slot()).toBe(1000)
+    expect(upstreams.report()[1]).toMatchObject({ state: 'foreign', genesis: 'theirs' })
+    expect(lines.some((line) => line.includes('main/2') && line.includes('genesis'))).toBe(true)
+    await first!.kill()
+    await becomes('down', 'foreign')
+    expect(set.pick('getThing')).toBeNull()
+    await first!.listen()
+    second!.genesis = 'ours'
+    second!.slot = 1_000
+    await second!.kill()
+    await second!.listen()
+    await becomes('up', 'up')
+  })
+
+  it('follow the only node of a set to the chain that it began', async () => {
+    const [first] = await start([{ fake: (fake) => Object.assign(fake, { genesis: 'first' }) }])
+    await first!.kill()
+    Object.assign(first!, { genesis: 'second', slot: 3 })
+    await becomes('down')
+    await first!.listen()
+    await becomes('up')
+    expect(set.restarts).toBe(1)
+    expect(set.slot()).toBe(3)
+  })
+
+  it('never use a chain that is not the configured one', async () => {
+    const genesis = '1'.repeat(32)
+    await start([{ fake: (fake) => Object.assign(fake, { genesis: 'another' }) }, {}], { genesis })
+    expect(states()).toEqual(['foreign', 'up'])
+  })
+
+  it('do not follow one node of two that is far above the other', async () => {
+    const [, second] = await start([{}, {}], { lagSlots: 20 })
+    second!.slot = 4_000_000_000
+    await becomes('up', 'ahead')
+    expect(set.slot()).toBe(1000)
+    expect(set.pick('getThing')).toBe(nodes[0])
+    second!.slot = 1_001
+    await becomes('up', 'up')
+  })
+
   it('detect a node that hangs, and its recovery', async () => {
     const [first] = await start([{}, {}])
     first!.behaviour = 'hang'

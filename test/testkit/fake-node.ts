@@ -17,6 +17,8 @@ export class FakeNode {
   /** Slots between processed and finalized. */
   finality = 32
   shredSlot: number | null = null
+  /** Its genesis hash; null for a node that does not report it. */
+  genesis: string | null = null
   isHealthy = true
   behaviour: Behaviour = 'answer'
   status = 200
@@ -123,11 +125,17 @@ export class FakeNode {
     }
     if (method === 'getMaxShredInsertSlot' && this.shredSlot !== null)
       return { result: this.shredSlot }
+    if (method === 'getGenesisHash' && this.genesis !== null) return { result: this.genesis }
     return { error: { code: -32601, message: 'Method not found' } }
   }
 }
 
-const probeMethods: ReadonlySet<string> = new Set(['getHealth', 'getSlot', 'getMaxShredInsertSlot'])
+const probeMethods: ReadonlySet<string> = new Set([
+  'getHealth',
+  'getSlot',
+  'getMaxShredInsertSlot',
+  'getGenesisHash',
+])
 
 function isList(parsed: Call | readonly Call[]): parsed is readonly Call[] {
   return Array.isArray(parsed)

@@ -1,5 +1,8 @@
-// A server in front of three others, each on a chain of its own: real processes, real wires, and
-// customers who read and send without pause.
+// A server in front of three others, each with a chain of its own that has the genesis hash of the
+// others': real processes, real wires, and customers who read and send without pause.
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Pool } from 'undici'
 import { configFields } from '../../src/config/config.ts'
 import { askOperator } from '../../src/transport/operator-socket.ts'
@@ -187,7 +190,10 @@ export class Fleet {
 
 async function startNode(slotMs: number): Promise<FleetNode> {
   const flags = [...quiet, '--chain.traffic=0', `--chain.slotMs=${slotMs}`]
-  const server = await startServer({ flags })
+  const data = mkdtempSync(join(tmpdir(), 'sluice-fleet-'))
+  mkdirSync(join(data, 'chain'))
+  writeFileSync(join(data, 'chain', 'seed'), '07'.repeat(32))
+  const server = await startServer({ data, flags })
   const { token } = await provision(server.data, 'front', ...unlimited)
   const wire = new SlowWire(server.doors.rpc?.port ?? 0, sendPattern)
   await wire.up()

@@ -175,7 +175,8 @@ export async function startIngest(section: IngestSection, deps: IngestDeps): Pro
 function listenTo(hub: Hub<SolanaUpdate>, source: SlotSource, outbox: Outbox): () => void {
   // Updates that the hub received before the listener was added count as waiting from now on.
   source.onUpdate()
-  return hub.listen(
+  const unwatch = hub.onRestart(() => source.restart())
+  const unlisten = hub.listen(
     (commitment) => {
       // A slot's content is published as confirmed with its status, or after it.
       if (commitment !== Commitment.confirmed) return
@@ -184,6 +185,10 @@ function listenTo(hub: Hub<SolanaUpdate>, source: SlotSource, outbox: Outbox): (
     },
     () => false,
   )
+  return () => {
+    unlisten()
+    unwatch()
+  }
 }
 
 function isWithin(role: IngestRole): boolean {

@@ -80,8 +80,9 @@ export class IndexWriter {
   /** The running write; never rejects. */
   #writing: Promise<void> | null = null
   #cutting: Promise<unknown> | null = null
-  /** The rows of an earlier chain were deleted; the index has none but ours since. */
-  #hasCut = false
+  /** The last slot of an earlier chain that a cut was asked for, and one that was cut. */
+  #askedTo: number | null = null
+  #cutTo: number | null = null
   /** The mark of the slots when the sink was opened: it goes back only by a cut. */
   #openedAt = 0
   /** Slots that the index had when they came again: their rows are not written twice. */
@@ -117,7 +118,7 @@ export class IndexWriter {
     // Deliveries that wait for a cut continue in their order.
     while (this.#cutting !== null) await this.#cutting
     const cuts = delivery.parcels.flatMap((parcel) => (parcel.feed === 'slots' && parcel.cut) || [])
-    if (cuts.length > 0 && !this.#hasCut) {
+    if (cuts.some(({ to }) => to !== this.#cutTo)) {
       this.#cutting = this.#cut(sink, cuts)
       await this.#cutting
       this.#cutting = null
@@ -150,6 +151,9 @@ export class IndexWriter {
   /** Deletes the rows of a chain that restarted, from the first block that is another one now. */
   #cut(sink: RowSink, cuts: readonly Cut[]): Promise<unknown> {
     return this.#untilDone(async () => {
+      // What waits to be written is of the earlier chain, too.
+      if (cuts[0]!.to !== this.#askedTo) await this.#drain(sink)
+      this.#askedTo = cuts[0]!.to
       for (const { from, to, blockhash } of cuts) {
         const known = await sink.blockhash(from)
         if (known === blockhash) this.#indexed.add(from)
@@ -157,7 +161,8 @@ export class IndexWriter {
         // Earlier rows belong to the previous chain, or to other tables: they are written first.
         await this.#drain(sink)
         await sink.cut(from, to)
-        this.#hasCut = true
+        this.#cutTo = to
+        for (const slot of this.#indexed) if (slot >= from) this.#indexed.delete(slot)
         return
       }
     })
@@ -173,7 +178,7 @@ export class IndexWriter {
   }
 
   #marksOf({ marks }: Delivery): Marks {
-    if (marks.slots === undefined || this.#hasCut) return marks
+    if (marks.slots === undefined || this.#cutTo !== null) return marks
     return { ...marks, slots: Math.max(marks.slots, this.#openedAt) }
   }
 

@@ -5,12 +5,16 @@
 //   pick ──► get: first slot, newest slot ──► Subscribe from_slot ──► messages ──► sink
 //     ▲                                                                   │
 //     └── back-off ◄── ended, silent 3 s, no updates for 10 s, lagging ◄──┘
+//
+// Where no node follows what was published, as after a reset of the chain or a node that lied about
+// its slots, the stream begins anew: streams of customers end, and nothing known before counts.
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { batchColumn, batchColumns, type GeyserBatch } from '../../solana/geyser-batch.ts'
 import { updateField } from '../../solana/geyser-parts.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { slotMsMin } from '../node-pool/set-head.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { GeyserSink } from '../ports.ts'
 import type { GeyserEnd } from './geyser-client.ts'
@@ -35,6 +39,8 @@ const stalledMs = 10_000
 const stalledAloneMs = 30_000
 /** How long a node may lag the best node of the set before a failover. */
 const laggingMs = 3_000
+/** How long a set may take to catch up with what was published before the stream begins anew. */
+const catchUpMs = 30_000
 /** How long readers are kept waiting for a reconnect before the set counts as down. */
 const graceMs = 5_000
 const outOfRange = 11
@@ -46,6 +52,8 @@ export interface FeedSet {
   readonly name: string
   readonly nodes: readonly UpstreamNode[]
   readonly section: { readonly lagSlots: number }
+  /** How often its chain began anew. */
+  readonly restarts: number
   slot(): number | null
 }
 
@@ -74,6 +82,10 @@ export class GeyserFeed {
   #openMs: number
   #updateMs: number
   #inSyncMs: number
+  /** The newest published slot, and since when. */
+  #newest: { readonly slot: number | null; readonly sinceMs: number }
+  /** Of the chain that is published. */
+  #restarts: number
   #isUp = true
   #isStopped = false
   #version = ''
@@ -86,6 +98,8 @@ export class GeyserFeed {
     this.#openMs = deps.clock.monotonicMs()
     this.#updateMs = this.#openMs
     this.#inSyncMs = this.#openMs
+    this.#newest = { slot: null, sinceMs: this.#openMs }
+    this.#restarts = set.restarts
     // After socket reads of the same turn: event-loop stalls must not count as upstream silence.
     this.#timer = setInterval(() => setImmediate(() => this.#watch()), watchEveryMs).unref()
     void this.#run()
@@ -154,6 +168,7 @@ export class GeyserFeed {
     if (end !== null) return end
     if (version!.ok) this.#version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
+    if (this.#isAbandoned(node, newest)) this.#beginAnew()
     const wanted = sink.resumeFrom()
     const published = sink.newestSlot()
     if (newest !== null && published !== null && published - newest > this.#set.section.lagSlots)
@@ -166,6 +181,25 @@ export class GeyserFeed {
     }
     if (this.#rotation.isWithoutReplay(node)) from = null
     return this.#read(client, node, from)
+  }
+
+  /** Whether no node of the set is on the chain that was published, or soon will be. */
+  #isAbandoned(node: UpstreamNode, newest: number | null): boolean {
+    const published = this.#deps.sink.newestSlot()
+    if (published === null) return false
+    if (this.#set.restarts !== this.#restarts) return true
+    const unknown = this.#rotation.hasOther(node) ? published : 0
+    const behind = published - Math.max(newest ?? published, this.#set.slot() ?? unknown)
+    if (behind <= this.#set.section.lagSlots) return false
+    const waitedMs = this.#deps.clock.monotonicMs() - this.#newest.sinceMs
+    return waitedMs >= catchUpMs || behind > catchUpMs / slotMsMin
+  }
+
+  #beginAnew(): void {
+    this.#restarts = this.#set.restarts
+    this.#deps.sink.beginAnew()
+    // Streams of customers end, and begin again with the next connection.
+    this.#setUp(false)
   }
 
   #read(client: GeyserConnection, node: UpstreamNode, from: number | null): Promise<GeyserEnd> {
@@ -187,7 +221,7 @@ export class GeyserFeed {
           const pings = countPings(batch)
           for (let sent = 0; sent < pings; sent++) stream.send(pong)
           if (messages > pings) this.#updateMs = clock.monotonicMs()
-          sink.batch(batch)
+          if (!sink.batch(batch)) this.#leave?.(tooFar)
         },
         ended: (end) => {
           if (!hasStarted && from !== null && end.kind === 'status' && noReplay.has(end.code))
@@ -222,11 +256,15 @@ export class GeyserFeed {
     const newest = sink.newestSlot()
     if (node === null || newest === null) return
     node.observeSlot(newest, Commitment.processed)
+    if (newest !== this.#newest.slot) this.#newest = { slot: newest, sinceMs: nowMs }
     const best = this.#set.slot() ?? newest
-    if (best - newest <= this.#set.section.lagSlots) this.#inSyncMs = nowMs
+    const { lagSlots } = this.#set.section
+    if (best - newest <= lagSlots) this.#inSyncMs = nowMs
     const isAlone = !this.#rotation.hasOther(node)
     const quietMs = nowMs - this.#updateMs
-    if (quietMs >= (isAlone ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
+    const isStuck = newest - best > lagSlots && nowMs - this.#newest.sinceMs >= laggingMs
+    if (this.#set.restarts !== this.#restarts || isStuck) this.#leave?.(otherChain)
+    else if (quietMs >= (isAlone ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
     else if (nowMs - this.#inSyncMs >= laggingMs && !isAlone) this.#leave?.(lagging)
   }
 
@@ -256,6 +294,8 @@ const stalled: GeyserEnd = { ...none, details: 'no updates' }
 const noWorker: GeyserEnd = { ...none, details: 'no worker' }
 const noAddress: GeyserEnd = { ...none, details: 'invalid address' }
 const lagging: GeyserEnd = { ...none, details: 'it lags too far behind the set' }
+const tooFar: GeyserEnd = { ...none, details: 'its slot is above what the set can have reached' }
+const otherChain: GeyserEnd = { ...none, details: 'it does not follow what was published' }
 const cannotReplay: GeyserEnd = { ...none, details: 'its replay does not reach back far enough' }
 
 const pong = pingRequest(1)

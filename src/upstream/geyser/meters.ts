@@ -16,6 +16,7 @@ export interface SinkCounts {
   readonly gapSlots: number
   readonly incompleteBlocks: number
   readonly rewrittenBlocks: number
+  readonly restarts: number
   readonly unreadable: number
   readonly droppedSlots: number
 }
@@ -54,6 +55,11 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
     'dropped_slots',
     'Slots dropped before they were finalized: too much waited for that',
     'droppedSlots',
+  )
+  counter(
+    'restarts',
+    'Times the stream began anew because no node follows what was published',
+    'restarts',
   )
   counter('unreadable', 'Messages discarded as malformed', 'unreadable')
   meters.gaugesRead(

@@ -16,8 +16,16 @@ interface Retry {
   hasNoReplay: boolean
 }
 
-/** A node whose JSON-RPC is down may still stream: it is the last choice. */
-const order: Readonly<Record<NodeState, number>> = { up: 0, probing: 1, lagging: 2, down: 3 }
+/**
+ * A node whose JSON-RPC is down may still stream: it is the last choice. One on another chain, or
+ * far above what the set can have reached, never is.
+ */
+const order: Readonly<Partial<Record<NodeState, number>>> = {
+  up: 0,
+  probing: 1,
+  lagging: 2,
+  down: 3,
+}
 
 export class NodeRotation {
   readonly #nodes: readonly UpstreamNode[]
@@ -31,12 +39,14 @@ export class NodeRotation {
       this.#retries.set(node, { atMs: 0, failures: 0, hasNoReplay: false })
   }
 
-  /** The best node that is not backing off; null when all are. */
+  /** The best node that is not backing off; null when there is none. */
   pick(): UpstreamNode | null {
     const nowMs = this.#clock.monotonicMs()
-    const ready = this.#nodes.filter((node) => this.#of(node).atMs <= nowMs)
+    const ready = this.#nodes.filter(
+      (node) => this.#of(node).atMs <= nowMs && order[node.state] !== undefined,
+    )
     const rank = (node: UpstreamNode) =>
-      order[node.state] * 2 + (node.weight > 0 ? 0 : 1) + this.#of(node).failures * 0.1
+      order[node.state]! * 2 + (node.weight > 0 ? 0 : 1) + this.#of(node).failures * 0.1
     return ready.sort((a, b) => rank(a) - rank(b) || b.weight - a.weight)[0] ?? null
   }
 

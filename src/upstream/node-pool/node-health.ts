@@ -6,6 +6,9 @@
 //      │  └──probe overdue─────┘ └────────────────┐
 //      └──probe answered, back-off over── down ◄──┴─ refused, silent, failures in a row
 //
+// Instead of up it is `foreign` while its genesis hash is another one than the set's, and `ahead`
+// while its slot is far above what the set believes.
+//
 // Down because of probes or a refused connection: the next answered probe brings it back. Down
 // because of failed calls while probes succeed: after a back-off the breaker is half-open, and a
 // few trial calls or probes decide.
@@ -13,7 +16,7 @@ import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { HttpFault } from '../http-client/http-request.ts'
 
-export type NodeState = 'probing' | 'up' | 'lagging' | 'down'
+export type NodeState = 'probing' | 'up' | 'lagging' | 'ahead' | 'foreign' | 'down'
 
 /** Failures of the node; `status` is a 5xx of it or of a proxy before it. */
 export type NodeFault = 'unreached' | 'broken' | 'timeout' | 'status'
@@ -41,7 +44,8 @@ export class NodeHealth {
   #isProbed = false
   #isOverdue = false
   #isBehind = false
-  #isLagging = false
+  #distance: 'near' | 'lagging' | 'ahead' = 'near'
+  #isForeign = false
   #breaker: 'closed' | 'open' | 'half-open' = 'closed'
   #openedBy: 'probes' | 'calls' = 'probes'
   #openUntilMs = 0
@@ -135,9 +139,20 @@ export class NodeHealth {
     this.#settle()
   }
 
-  /** Leaves above the limit, returns at half of it: a node at the edge does not flap. */
+  /**
+   * Leaves above the limit, returns at half of it: a node at the edge does not flap. A negative lag
+   * is how far the node is ahead.
+   */
   setLag(lagSlots: number, limit: number): void {
-    this.#isLagging = lagSlots > (this.#isLagging ? Math.floor(limit / 2) : limit)
+    const isNear = this.#distance === 'near'
+    const isFar = Math.abs(lagSlots) > (isNear ? limit : Math.floor(limit / 2))
+    this.#distance = isFar ? (lagSlots > 0 ? 'lagging' : 'ahead') : 'near'
+    this.#settle()
+  }
+
+  /** Its genesis hash is another one than the set's. */
+  setForeign(isForeign: boolean): void {
+    this.#isForeign = isForeign
     this.#settle()
   }
 
@@ -163,7 +178,10 @@ export class NodeHealth {
 
   #stateNow(): NodeState {
     if (this.#breaker === 'open') return 'down'
+    // Before the doubts: neither chain nor slot of it is used for anything.
+    if (this.#isForeign) return 'foreign'
+    if (this.#distance === 'ahead') return 'ahead'
     if (!this.#isProbed || this.#isOverdue || this.#breaker === 'half-open') return 'probing'
-    return this.#isBehind || this.#isLagging ? 'lagging' : 'up'
+    return this.#isBehind || this.#distance === 'lagging' ? 'lagging' : 'up'
   }
 }

@@ -14,19 +14,24 @@ export const overdueMs = 600
 /** Silence after a probe that makes a node down. */
 export const silentMs = 1_500
 const probeMsMax = 3_000
+/** Also asked at the start, after a failed probe and when the node's slot went back. */
+const genesisEveryMs = 10_000
 /** JSON-RPC: method not found. */
 const notFound = -32601
 
-/** Their ids are 1 to 4. */
+/** Their ids are 1 to 5. */
 const questions = [
   ['getHealth', '[]'],
   ['getSlot', '[{"commitment":"processed"}]'],
   ['getSlot', '[{"commitment":"finalized"}]'],
   ['getMaxShredInsertSlot', '[]'],
+  ['getGenesisHash', '[]'],
 ].map(([method = '', paramsText = ''], index) => {
   const id = index + 1
   return { id, method, body: bodyOf({ method, paramsText }, String(id)) }
 })
+
+const genesisId = 5
 
 interface Reply {
   readonly id?: unknown
@@ -41,6 +46,7 @@ export class NodeProbe {
   #questions: typeof questions
   #isBatch = true
   #sentMs = Number.NEGATIVE_INFINITY
+  #genesisMs = Number.NEGATIVE_INFINITY
   #isAsking = false
   #isSilent = false
   /** HTTP status or socket error of the last response, for the log. */
@@ -53,6 +59,7 @@ export class NodeProbe {
     this.#questions = questions.filter(({ method }) => node.serves(method))
     // A node that only takes sends cannot be probed: its calls show its health.
     if (this.#questions.length === 0) node.health.probeAnswered({ isBehind: false })
+    node.wasProbed = this.#questions.length === 0 || node.http === null
   }
 
   /** Sends a probe when it is due, or checks how long the last one is unanswered. */
@@ -70,6 +77,7 @@ export class NodeProbe {
     this.#sentMs = this.#clock.monotonicMs()
     const result = await this.#ask()
     this.#isAsking = false
+    this.#node.wasProbed = true
     this.#judge(result)
     this.#onAnswer()
   }
@@ -86,7 +94,10 @@ export class NodeProbe {
 
   /** In one batch, or one by one to a node that supports none. */
   async #ask(): Promise<ProbeResult> {
-    const bodies = this.#questions.map(({ body }) => body)
+    const isDue = this.#sentMs - this.#genesisMs >= genesisEveryMs
+    const bodies = this.#questions
+      .filter(({ id }) => id !== genesisId || isDue)
+      .map(({ body }) => body)
     const replies: Reply[] = []
     for (const body of this.#isBatch ? [`[${bodies.join(',')}]`] : bodies) {
       const result = await this.#exchange(body)
@@ -131,6 +142,7 @@ export class NodeProbe {
     const { health } = this.#node
     if (typeof result === 'string' && result !== 'limited') {
       this.#node.probeFailed(result, this.#code)
+      this.#genesisMs = Number.NEGATIVE_INFINITY
       return
     }
     // Rate-limited: it is alive, and there is nothing new.
@@ -140,12 +152,20 @@ export class NodeProbe {
     }
     const replies = new Map(result.map((reply) => [reply.id, reply]))
     this.#forget(replies)
+    this.#readGenesis(replies.get(genesisId)?.result)
     const slotOf = (id: number) => numberOf(replies.get(id)?.result)
-    this.#node.probedSlots(slotOf(2), slotOf(3), slotOf(4))
+    const isBack = !this.#node.probedSlots(slotOf(2), slotOf(3), slotOf(4))
+    if (isBack) this.#genesisMs = Number.NEGATIVE_INFINITY
     // Before it may return: one that lags far must not be up for a moment.
     this.#onAnswer()
     const { error } = replies.get(1) ?? {}
     health.probeAnswered({ isBehind: error !== undefined && error.code !== notFound })
+  }
+
+  #readGenesis(result: unknown): void {
+    if (typeof result !== 'string') return
+    this.#genesisMs = this.#sentMs
+    this.#node.observeGenesis(result)
   }
 
   /** Methods that the node does not have are not probed again. */

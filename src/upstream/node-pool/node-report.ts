@@ -24,6 +24,7 @@ function reportOf(node: UpstreamNode, share: number) {
     slot: node.slot(),
     finalizedSlot: node.slot(Commitment.finalized),
     lagSlots: node.lagSlots,
+    genesis: node.genesis,
     p50Ms: rounded(node.latency.percentile(0.5, nowMs)),
     p99Ms: rounded(node.latency.percentile(0.99, nowMs)),
     requests: ok + limited + aborted + left + errors,

@@ -80,6 +80,10 @@ export class UpstreamNode {
   lagSlots: number | null = null
   /** The last slot whose shreds it received; null when it does not report that. */
   shredSlot: number | null = null
+  /** Its genesis hash, as it last reported it; null before, or when it does not report it. */
+  genesis: string | null = null
+  /** Its first probe has ended, or it is never probed. */
+  wasProbed = false
   /** When it last responded to a call or a probe, monotonic; 0 before. */
   respondedMs = 0
   /** What failed last, for the log. */
@@ -87,7 +91,7 @@ export class UpstreamNode {
   readonly #methods: MethodList
   readonly #deps: NodeDeps
   readonly #waiting = new Map<HttpRequest, CallOptions>()
-  readonly #slots: [number | null, number | null, number | null] = [null, null, null]
+  #slots: [number | null, number | null, number | null] = [null, null, null]
   readonly #throttle = new LogThrottle()
   #lowProbes = 0
   #averageMs = 0
@@ -113,6 +117,10 @@ export class UpstreamNode {
 
   get state(): NodeState {
     return this.health.state
+  }
+
+  get isReachable(): boolean {
+    return this.state !== 'down'
   }
 
   /** Calls that wait for a response. */
@@ -177,9 +185,10 @@ export class UpstreamNode {
 
   /**
    * The slots of a probe. It may be older than what a stream showed since: a slot goes back only
-   * when two probes report it, as after a restart from a snapshot.
+   * when two probes report it, as after a restart from a snapshot. Returns false for a slot that
+   * went back.
    */
-  probedSlots(processed: number | null, finalized: number | null, shred: number | null): void {
+  probedSlots(processed: number | null, finalized: number | null, shred: number | null): boolean {
     const slots = this.#slots
     const isLower = processed !== null && processed < (slots[Commitment.processed] ?? 0)
     this.#lowProbes = isLower ? this.#lowProbes + 1 : 0
@@ -190,11 +199,22 @@ export class UpstreamNode {
       slots[Commitment.confirmed] = slots[Commitment.processed]
     }
     this.shredSlot = shred
+    return !isLower
   }
 
+  /** Its slots on another chain are not compared with those on this one. */
+  observeGenesis(hash: string): void {
+    if (this.genesis !== null && this.genesis !== hash) {
+      this.#slots = [null, null, null]
+      this.#lowProbes = 0
+    }
+    this.genesis = hash
+  }
+
+  /** Slots behind the head of its set, negative for a node that is ahead; null when unknown. */
   setLag(lagSlots: number | null, limit: number): void {
-    this.lagSlots = lagSlots
     this.health.setLag(lagSlots ?? 0, limit)
+    this.lagSlots = lagSlots !== null && this.state !== 'ahead' ? Math.max(0, lagSlots) : lagSlots
   }
 
   /** Latency of a probe. */
@@ -256,12 +276,18 @@ export class UpstreamNode {
 
   #changed(state: NodeState, before: NodeState): void {
     const fields = { node: this.name, state, before }
+    const reason = state === 'down' ? this.failureReason : reasons[state]
     if (this.#throttle.allows(state, this.nowMs()))
-      if (state === 'down')
-        this.#deps.log.warn('node left the rotation', { ...fields, reason: this.failureReason })
+      if (reason !== undefined) this.#deps.log.warn('node left the rotation', { ...fields, reason })
       else this.#deps.log.info('node state changed', fields)
     this.#deps.onChange(this)
   }
+}
+
+/** Of states that an operator has to look at. */
+const reasons: Partial<Record<NodeState, string>> = {
+  foreign: 'its genesis hash is another one than that of its set',
+  ahead: 'its slot is far above what its set can have reached',
 }
 
 function outcomeOf(status: number): CallOutcome {

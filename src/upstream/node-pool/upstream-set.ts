@@ -6,6 +6,8 @@ import { Commitment } from '../../base/commitment.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { SetSection } from '../config.ts'
 import { NodeProbe } from './node-probe.ts'
+import { SetGenesis } from './set-genesis.ts'
+import { SetHead } from './set-head.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
 /** The second sample wins only with clearly less load: noise must not undo the weights. */
@@ -36,18 +38,24 @@ export class UpstreamSet {
   readonly section: SetSection
   readonly nodes: readonly UpstreamNode[]
   readonly probes: readonly NodeProbe[]
+  readonly #log: Log
   readonly #random: () => number
+  readonly #genesis: SetGenesis<UpstreamNode>
+  readonly #head: SetHead
 
   constructor(name: string, section: SetSection, deps: SetDeps) {
     this.name = name
     this.section = section
+    this.#log = deps.log
     this.#random = deps.random ?? Math.random
+    this.#genesis = new SetGenesis(section.genesis)
+    this.#head = new SetHead(deps.clock, section.nodes.length === 1)
     const onChange = (node: UpstreamNode) => this.#changed(node)
     const { clock, log } = deps
     this.nodes = section.nodes.map(
       (node, index) => new UpstreamNode(name, index + 1, node, { clock, log, onChange }),
     )
-    this.probes = this.nodes.map((node) => new NodeProbe(node, clock, () => this.compareLag()))
+    this.probes = this.nodes.map((node) => new NodeProbe(node, clock, () => this.compare()))
   }
 
   /** The node for the next call; null when none is good. */
@@ -88,24 +96,53 @@ export class UpstreamSet {
     return this.nodes.some((node) => node.has('rpc') && node.serves(method))
   }
 
-  /** The best slot of the reachable nodes; null when none reported one. */
+  /** The best slot of the nodes that are believed; null when none reported one. */
   slot(commitment: Commitment = Commitment.processed): number | null {
     const isSure = ({ state }: UpstreamNode) => state === 'up' || state === 'lagging'
-    return this.#best(commitment, isSure) ?? this.#best(commitment, ({ state }) => state !== 'down')
+    return (
+      this.#best(commitment, isSure) ?? this.#best(commitment, ({ state }) => state === 'probing')
+    )
   }
 
-  /** Compares every node with the best one, and with the shreds that it received itself. */
-  compareLag(): void {
-    const best = this.slot()
+  /** The highest slot that the set can have reached; infinite where nothing is known about it. */
+  slotLimit(): number {
+    return this.#head.limit() + this.section.lagSlots
+  }
+
+  /** How often the chain of the set began anew: its nodes have another genesis hash. */
+  get restarts(): number {
+    return this.#genesis.restarts
+  }
+
+  /** Compares chain and slot of every node with the set's, and with the shreds it received. */
+  compare(): void {
+    const { restarts } = this
+    this.#genesis.update(this.nodes)
+    if (this.restarts !== restarts) {
+      this.#head.reset()
+      this.#log.warn('the chain of the set began anew', { set: this.name })
+    }
+    for (const node of this.nodes) node.health.setForeign(this.#genesis.isForeign(node))
+    const head = this.#head.of(this.#countedSlots())
     for (const node of this.nodes) {
       const slot = node.slot()
-      const ahead = Math.max(best ?? 0, node.shredSlot ?? 0)
-      node.setLag(slot === null ? null : Math.max(0, ahead - slot), this.section.lagSlots)
+      const ahead = Math.max(head ?? 0, node.shredSlot ?? 0)
+      node.setLag(slot === null ? null : ahead - slot, this.section.lagSlots)
     }
   }
 
   stop(): void {
     for (const node of this.nodes) node.stop()
+  }
+
+  /** Slots of the nodes that are reachable for sure; of doubtful ones where there is no other. */
+  #countedSlots(): number[] {
+    const isSure = ({ state }: UpstreamNode) =>
+      state === 'up' || state === 'lagging' || state === 'ahead'
+    const slotsOf = (counts: (node: UpstreamNode) => boolean) =>
+      this.nodes.filter(counts).flatMap((node) => node.slot() ?? [])
+    const sure = slotsOf(isSure)
+    return sure.length > 0 ? sure : slotsOf(({ state }) => state === 'probing')
   }
 
   #best(commitment: Commitment, counts: (node: UpstreamNode) => boolean): number | null {
@@ -142,11 +179,15 @@ export class UpstreamSet {
   /** Calls that wait at a node that left fail over, where another node can take them. */
   #changed(node: UpstreamNode): void {
     // When the best node leaves, the next one no longer lags, and takes over at once.
-    if (node.state === 'down' || node.state === 'probing') this.compareLag()
+    if (node.state === 'down' || node.state === 'probing') this.compare()
     const isDoubtful = node.state === 'probing'
-    if (node.state === 'down' || (isDoubtful && this.nodes.some(({ state }) => state === 'up')))
+    if (isOut(node) || (isDoubtful && this.nodes.some(({ state }) => state === 'up')))
       node.abandonCalls()
   }
+}
+
+function isOut({ state }: UpstreamNode): boolean {
+  return state === 'down' || state === 'foreign' || state === 'ahead'
 }
 
 /** Failover order: only nodes of the best tier that has any are picked from. */

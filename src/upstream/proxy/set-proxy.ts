@@ -101,7 +101,8 @@ export class SetProxy implements ReadDeps {
     this.tally.answers.count(policy.reads, streamed === null ? 'node' : 'stream')
     if (streamed !== null) return streamed
     const options = readOptions(call)
-    const key = `${method} ${call.paramsText}`
+    // What was read on another chain is not read again.
+    const key = `${this.set.restarts} ${method} ${call.paramsText}`
     const lasts = isLasting(policy, call, options, this.set.slot(Commitment.finalized))
     const cached = lasts ? this.#cached(key) : null
     if (cached !== null) return cached
@@ -122,9 +123,10 @@ export class SetProxy implements ReadDeps {
     if (found === null) return null
     const { answer, commitment, slot } = found
     const height = heightIn(call.method, answer)
-    const seen = this.#slots.get(customer, commitment)
+    const seen = this.#seen(customer, commitment)
     if (slot < seen) return null
-    if (policy.reads === 'accounts' && slot < this.#sent.get(customer, commitment)) return null
+    const sent = this.#sent.get(customer, commitment)
+    if (policy.reads === 'accounts' && slot < this.#believed(sent, commitment)) return null
     if (height !== null && height < this.#heights.get(customer, commitment)) return null
     if (slot > seen) this.#slots.raise(customer, commitment, slot)
     if (height !== null) this.#heights.raise(customer, commitment, height)
@@ -136,7 +138,17 @@ export class SetProxy implements ReadDeps {
 
   /** The customer is shown no older slot than it has seen. */
   #minSlot({ policy, options, customer }: Pick<CustomerRead, 'policy' | 'options' | 'customer'>) {
-    return policy.tellsSlot ? this.#slots.get(customer, options.commitment) : 0
+    return policy.tellsSlot ? this.#seen(customer, options.commitment) : 0
+  }
+
+  #seen(customer: string, commitment: Commitment): number {
+    return this.#believed(this.#slots.get(customer, commitment), commitment)
+  }
+
+  /** 0 for a slot that no node of the set is near: a node lied, or the chain began anew. */
+  #believed(slot: number, commitment: Commitment): number {
+    const best = this.set.slot(commitment) ?? slot
+    return slot - best > this.set.section.lagSlots ? 0 : slot
   }
 
   #cached(key: string): Answer | null {

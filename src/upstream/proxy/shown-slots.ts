@@ -14,6 +14,9 @@ const ABSOLUTE = /"absoluteSlot":(\d{1,15})/
 /** As it is in statuses and lists of signatures. */
 const STATUS = /"confirmationStatus":"(\w+)".*?"slot":(\d{1,15})/g
 const SLOT = /"slot":(\d{1,15})/g
+const SLOT_MEMBER = '"slot":'
+/** Brackets, and strings as a whole, so that no bracket inside of one counts. */
+const TOKENS = /"slot":\d{1,15}|"(?:[^"\\]|\\.)*"|[{}[\]]/g
 
 /** Called with each slot whose state the answer shows, besides the one in `slotIn`. */
 export function eachShown(
@@ -30,10 +33,11 @@ export function eachShown(
         for (let at = reached ?? -1; at >= 0; at--) shown(Number(slot), at as Commitment)
       }
       break
-    case 'getTransaction':
-      // Its own is the highest: the others are in votes, which are on slots before.
-      for (const [, slot] of textOf(answer).matchAll(SLOT)) shown(Number(slot), commitment)
+    case 'getTransaction': {
+      const slot = ownSlot(textOf(answer))
+      if (slot !== null) shown(slot, commitment)
       break
+    }
     case 'getRecentPrioritizationFees': {
       // Of confirmed blocks, whatever the call asks for; the newest is the last.
       const slot = [...textOf(answer).matchAll(SLOT)].at(-1)?.[1]
@@ -65,6 +69,21 @@ export function heightIn(method: string, answer: Answer): number | null {
 /** The node's version in the context of an answer, where it is written as agave does. */
 export function apiVersionIn(answer: Answer): string | null {
   return VERSION.exec(openingOf(answer))?.[1] ?? null
+}
+
+/**
+ * The member `slot` of the object itself. Others are part of what the sender of the transaction
+ * wrote: an instruction of the vote program may carry any number.
+ */
+function ownSlot(text: string): number | null {
+  let depth = 0
+  for (const [token] of text.matchAll(TOKENS)) {
+    if (token === '{' || token === '[') depth++
+    else if (token === '}' || token === ']') depth--
+    else if (depth === 1 && token.startsWith(SLOT_MEMBER))
+      return Number(token.slice(SLOT_MEMBER.length))
+  }
+  return null
 }
 
 function openingOf(answer: Answer): string {

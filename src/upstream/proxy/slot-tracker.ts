@@ -4,7 +4,7 @@
 // and the stream does not answer before it reached it.
 import type { Commitment } from '../../base/commitment.ts'
 
-/** Customers tracked; the least recently used is evicted first (LRU). */
+/** Customers tracked; the one whose slots were raised least recently is evicted first. */
 const CUSTOMERS_MAX = 100_000
 
 export class SlotTracker {
@@ -24,7 +24,7 @@ export class SlotTracker {
   raise(customer: string, commitment: Commitment, slot: number): void {
     const slots = this.#slots.get(customer) ?? [0, 0, 0]
     if (slot > slots[commitment]) slots[commitment] = slot
-    // A map keeps the order of insertion, so that its first key is the least recently used.
+    // A map keeps the order of insertion, so that its first key is the least recently raised.
     this.#slots.delete(customer)
     this.#slots.set(customer, slots)
     if (this.#slots.size <= this.#customersMax) return

@@ -27,6 +27,24 @@ function drain(hub: Hub<Said>, commitment: Commitment, from: number): string[] |
 }
 
 describe('the hub', () => {
+  it('keeps nothing when the chain begins anew, and says so', () => {
+    const { hub, heard } = open()
+    hub.content({ slot: 500, text: 'a' })
+    const replay = hub.replay(0, 500)!
+    let restarts = 0
+    const stop = hub.onRestart(() => restarts++)
+    hub.restart()
+    expect([replay.isLost, hub.oldestSlot, hub.keptBytes, restarts]).toEqual([true, null, 0, 1])
+    hub.content({ slot: 3, text: 'b' })
+    hub.status({ slot: 500, text: 'C' }, 1)
+    hub.status({ slot: 3, text: 'C' }, 1)
+    expect(heard[1]).toEqual(['500C', '3b', '3C'])
+    expect(drain(hub, 0, 3)).toEqual(['3b', '500C', '3C'])
+    stop()
+    hub.restart()
+    expect(restarts).toBe(1)
+  })
+
   it('publishes content at once as processed, and a whole slot at each later commitment', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })

@@ -81,6 +81,13 @@ export class SlotSource implements Source {
     this.#waitingSinceMs ??= this.#deps.clock.monotonicMs()
   }
 
+  /** The chain begins anew: as in another run, the index may have its slots of the old one. */
+  restart(): void {
+    this.#indexedTo = Math.max(this.#lastSlot ?? 0, this.#indexedTo ?? 0)
+    this.#lastSlot = null
+    this.#times.clear()
+  }
+
   next(): Parcel | null {
     for (;;) {
       const parcel = this.#nextParcel()

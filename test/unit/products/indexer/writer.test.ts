@@ -129,6 +129,20 @@ describe('the index writer', () => {
     expect(await sink.marks()).toMatchObject({ slots: 10 })
   })
 
+  test('cuts at every restart of the chain, also rows that are not written yet', async () => {
+    const { sink, writer } = await stage(20)
+    const taken = [
+      writer.take(blocks([1, 2, 3, 4], 'a')),
+      writer.take(blocks([1], 'b', 4)),
+      writer.take(blocks([2, 3], 'b', 4)),
+      writer.take(blocks([1], 'c', 3)),
+      writer.take(blocks([2], 'c', 3)),
+    ]
+    for (const one of taken) expect(await one).toEqual({ isWritten: true })
+    expect(sink.rows('blocks').map(({ blockhash }) => blockhash)).toEqual(['c1', 'c2'])
+    expect(await sink.marks()).toMatchObject({ slots: 2 })
+  })
+
   test('deletes nothing when replayed slots have the same blocks', async () => {
     const { sink, writer } = await stage()
     await writer.take(blocks([8, 9, 10], 'old'))

@@ -138,13 +138,13 @@ describe('lag', () => {
     const { set, nodes } = setOf([{}, {}], { lagSlots: 10 })
     nodes[0]!.probedSlots(100, null, null)
     nodes[1]!.probedSlots(111, null, null)
-    set.compareLag()
+    set.compare()
     expect(nodes.map(({ lagSlots, state }) => [lagSlots, state])).toEqual([
       [11, 'lagging'],
       [0, 'up'],
     ])
     nodes[0]!.probedSlots(106, null, null)
-    set.compareLag()
+    set.compare()
     expect(nodes[0]!.state).toBe('up')
   })
 
@@ -152,12 +152,12 @@ describe('lag', () => {
     const { set, nodes } = setOf([{}, {}], { lagSlots: 10 })
     nodes[0]!.probedSlots(100, null, null)
     nodes[1]!.probedSlots(200, null, null)
-    set.compareLag()
+    set.compare()
     expect(nodes[0]!.state).toBe('lagging')
     nodes[1]!.health.probeOverdue()
     expect(nodes[0]!.state).toBe('up')
     nodes[1]!.health.probeAnswered({ isBehind: false })
-    set.compareLag()
+    set.compare()
     expect(nodes[0]!.state).toBe('lagging')
     nodes[1]!.health.callFailed('unreached')
     expect(nodes[0]!.state).toBe('up')
@@ -182,10 +182,10 @@ describe('lag', () => {
   test('is also what a node has received but not replayed', () => {
     const { set, nodes } = setOf([{}], { lagSlots: 10 })
     nodes[0]!.probedSlots(100, 68, 111)
-    set.compareLag()
+    set.compare()
     expect(nodes[0]!.state).toBe('lagging')
     nodes[0]!.probedSlots(108, 76, 112)
-    set.compareLag()
+    set.compare()
     expect(nodes[0]!.state).toBe('up')
   })
 })

@@ -170,6 +170,19 @@ describe('SlotSource', () => {
     expect(marksOf(late)).toEqual([14])
   })
 
+  test('goes on with a chain that begins anew, as in another run', () => {
+    const { hub, source, publish } = stage()
+    hub.onRestart(() => source.restart())
+    publish(solanaAt(100), 5)
+    expect(marksOf(all(source))).toEqual([100, 101, 102, 103])
+    hub.restart()
+    publish(solanaAt(101, { seed: 9 }), 5)
+    const slots = all(source)
+    expect(marksOf(slots)).toEqual([101, 102, 103, 104])
+    const cuts = slots.map((parcel) => parcel.feed === 'slots' && parcel.cut)
+    expect(cuts).toMatchObject([{ from: 101, to: 103 }, { from: 102 }, { from: 103 }, null])
+  })
+
   test('counts the slots lost between two runs', () => {
     const { lost, source, publish } = stage({ mark: 500 })
     publish(solanaAt(503), 3)

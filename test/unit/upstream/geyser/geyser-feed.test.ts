@@ -1,0 +1,156 @@
+// The stream of a set whose nodes fail and lie: scripted connections, a clock of the test's own.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Commitment } from '../../../../src/base/commitment.ts'
+import { SolanaUpstream } from '../../../../src/flows/solana-upstream.ts'
+import { Heads } from '../../../../src/geyser/heads.ts'
+import { openSolanaHub } from '../../../../src/geyser/hub.ts'
+import { silentLog } from '../../../../src/telemetry/log.ts'
+import { GeyserFeed } from '../../../../src/upstream/geyser/geyser-feed.ts'
+import { UpstreamSet } from '../../../../src/upstream/node-pool/upstream-set.ts'
+import { FakeClock } from '../../../testkit/fake-senders.ts'
+import { ScriptedGeyser, scriptedIngest } from '../../../testkit/scripted-geyser.ts'
+import { setSection } from '../../../testkit/upstream-sections.ts'
+
+const far = 4_000_000_000
+const stepMs = 50
+const closes: (() => void)[] = []
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => {
+  for (const close of closes.splice(0)) close()
+  vi.useRealTimers()
+})
+
+/** A set of nodes that are up, and its stream. */
+async function stage(count: number, change: (node: ScriptedGeyser) => void = () => {}) {
+  const clock = new FakeClock()
+  const geysers = Array.from({ length: count }, () => new ScriptedGeyser())
+  const addresses = geysers.map((_, index) => `http://127.0.0.1:${index + 1}`)
+  const sections = addresses.map((grpc) => ({ grpc }))
+  const set = new UpstreamSet('main', setSection(sections), { clock, log: silentLog })
+  const hub = openSolanaHub()
+  const heads = new Heads(hub)
+  const sink = new SolanaUpstream(hub, { log: silentLog, slotLimit: () => set.slotLimit() })
+  const named = Object.fromEntries(addresses.map((name, index) => [name, geysers[index]!]))
+  for (const geyser of geysers) change(geyser)
+  for (const node of set.nodes) node.wasProbed = true
+  /** Probes every node, as often as a slot passes. */
+  const probe = (genesis = 'genesis') => {
+    for (const [index, node] of set.nodes.entries()) {
+      const geyser = geysers[index]!
+      if (geyser.isDown) node.probeFailed('unreached', '')
+      else {
+        node.observeGenesis(genesis)
+        node.probedSlots(geyser.slot, null, null)
+        set.compare()
+        node.health.probeAnswered({ isBehind: false })
+      }
+      set.compare()
+    }
+  }
+  probe()
+  const feed = new GeyserFeed(set, { ingest: scriptedIngest(named), sink, clock, log: silentLog })
+  closes.push(() => {
+    feed.stop()
+    set.stop()
+  })
+  const pass = async (ms: number, genesis?: string) => {
+    for (let passed = 0; passed < ms; passed += stepMs) {
+      clock.ms += stepMs
+      if (clock.ms % 400 === 0) probe(genesis)
+      await vi.advanceTimersByTimeAsync(stepMs)
+    }
+  }
+  await pass(300)
+  const slot = () => heads.at(Commitment.processed)?.slot ?? null
+  return { set, geysers, feed, sink, slot, pass, probe, clock }
+}
+
+const from = (first: number, count: number) => Array.from({ length: count }, (_, at) => first + at)
+
+describe('a node with a far slot', () => {
+  it('is left before anything of it is published, and the other node goes on', async () => {
+    const { set, geysers, slot, pass } = await stage(2)
+    const [liar, honest] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    expect(liar.isFollowed).toBe(true)
+    liar.send(from(1_001, 5))
+    honest.slot = 1_005
+    liar.send([far, far + 1])
+    expect(slot()).toBe(1_005)
+    await pass(1_000)
+    expect(set.nodes.map(({ state }) => state)).toEqual(['ahead', 'up'])
+    expect(set.pick('getSlot')).toBe(set.nodes[1])
+    expect(honest.isFollowed).toBe(true)
+    honest.send(from(1_006, 3))
+    expect(slot()).toBe(1_008)
+  })
+
+  it('leaves a stream that begins anew when its set has no other, dies and is honest again', async () => {
+    const { geysers, sink, feed, slot, pass } = await stage(1)
+    const [node] = geysers as [ScriptedGeyser]
+    node.send([...from(1_001, 5), far])
+    expect(slot()).toBe(far)
+    const changes: boolean[] = []
+    feed.watch(() => changes.push(feed.isUp()))
+    node.die()
+    await pass(2_000)
+    node.isDown = false
+    node.slot = 1_010
+    await pass(4_000)
+    expect(node.isFollowed).toBe(true)
+    expect(slot()).toBeNull()
+    node.send(from(1_011, 3))
+    expect(slot()).toBe(1_013)
+    expect(sink.counts().restarts).toBe(1)
+    // Streams of customers end: what they know is of the slots before.
+    expect(changes).toEqual([false, true])
+  })
+})
+
+describe('a chain that began anew', () => {
+  it('is followed when the only node of a set has another genesis hash', async () => {
+    const { geysers, sink, slot, pass } = await stage(1)
+    const [node] = geysers as [ScriptedGeyser]
+    node.send(from(1_001, 10))
+    node.die()
+    await pass(1_000)
+    node.isDown = false
+    node.slot = 5
+    await pass(3_000, 'another')
+    expect(node.isFollowed).toBe(true)
+    node.send(from(6, 3))
+    expect(slot()).toBe(8)
+    expect(sink.counts().restarts).toBe(1)
+  })
+
+  it('is followed without another genesis hash, too, once its nodes had time to catch up', async () => {
+    const { geysers, sink, slot, pass } = await stage(1)
+    const [node] = geysers as [ScriptedGeyser]
+    node.send(from(1_001, 10))
+    node.die()
+    node.isDown = false
+    node.slot = 5
+    await pass(20_000)
+    expect(slot()).toBe(1_010)
+    await pass(15_000)
+    node.send(from(6, 3))
+    expect(slot()).toBe(8)
+    expect(sink.counts().restarts).toBe(1)
+  })
+
+  it('is not assumed while a node only catches up after a restart', async () => {
+    const { geysers, sink, slot, pass } = await stage(1)
+    const [node] = geysers as [ScriptedGeyser]
+    node.send(from(1_001, 10))
+    node.die()
+    node.isDown = false
+    node.slot = 500
+    await pass(5_000)
+    node.slot = 1_009
+    await pass(5_000)
+    expect(node.isFollowed).toBe(true)
+    node.send(from(1_009, 5))
+    expect(slot()).toBe(1_013)
+    expect(sink.counts().restarts).toBe(0)
+  })
+})
