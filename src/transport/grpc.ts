@@ -7,12 +7,16 @@
 //                             |
 //                             +-- unary   -> answer(bytes) -> bytes or refusal
 //                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
+
+import type { ServerHttp2Stream } from 'node:http2'
 import {
   type Metadata,
   Server,
   type ServerDuplexStream,
   ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
   type ServerInterceptor,
+  type ServerListener,
   type ServerUnaryCall,
   type sendUnaryData,
   type UntypedServiceImplementation,
@@ -34,6 +38,7 @@ import {
   DirectStream,
   type GrpcStream,
   innermostCall,
+  type LibraryCall,
   PlainStream,
   RefusedStreams,
   type StreamEvents,
@@ -109,7 +114,7 @@ export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Prom
     'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs,
     'grpc.max_connection_idle_ms': options.connectionIdleMs,
     'grpc.enable_channelz': 0,
-    interceptors: [guard(options, callers, connections)],
+    interceptors: [guard({ options, callers, connections })],
   })
   for (const method of options.methods) addMethod(server, method, options, callers)
   const binding = await bindGrpc(server, options, options.certificates)
@@ -128,68 +133,116 @@ export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Prom
   }
 }
 
+/** What the calls of an endpoint share. */
+interface Guard<C> {
+  readonly options: GrpcEndpointOptions<C>
+  readonly callers: WeakMap<Metadata, Admitted<C>>
+  readonly connections: GrpcConnections
+  readonly limits: ReadonlyMap<string, RequestLimits>
+  readonly refused: RefusedStreams
+}
+
 /** Admits in the first callback of a call, so that a refusal consists of trailers only. */
-function guard<C>(
-  options: GrpcEndpointOptions<C>,
-  callers: WeakMap<Metadata, Admitted<C>>,
-  connections: GrpcConnections,
-): ServerInterceptor {
+function guard<C>(shared: Omit<Guard<C>, 'limits' | 'refused'>): ServerInterceptor {
+  const { options } = shared
   const limits = new Map(options.methods.map((method) => [method.path, limitsOf(method, options)]))
-  const refused = new RefusedStreams()
+  const all: Guard<C> = { ...shared, limits, refused: new RefusedStreams() }
   return (method, call) => {
-    let leave: (() => void) | undefined
-    let deadline: NodeJS.Timeout | undefined
-    const peerAddress = call.getConnectionInfo().remoteAddress ?? ''
-    return new ServerInterceptingCall(call, {
-      start: (next) =>
-        next({
-          onReceiveMetadata(metadata, proceed) {
-            const inner = innermostCall(call)
-            const stream = inner?.stream ?? null
-            const xToken = headerOf(metadata, 'x-token')
-            const admission = options.admit({
-              path: method.path,
-              address: options.clientAddress(
-                withoutMapping(peerAddress),
-                headerOf(metadata, 'x-forwarded-for') ?? '',
-              ),
-              xToken,
-              authorization: headerOf(metadata, 'authorization'),
-              isRepeated: connections.hasRepeated(stream) || xToken?.includes(',') === true,
-            })
-            if (!admission.ok) {
-              call.sendStatus(errorOf(admission.status))
-              refused.add(stream, refusalGraceMs)
-              return
-            }
-            leave = admission.leave
-            const encoding = connections.encodingOf(stream)
-            callers.set(metadata, { caller: admission.caller, encoding })
-            const end = (status: GrpcStatus) => {
-              call.sendStatus(errorOf(status))
-              closeLater(stream, refusalGraceMs)
-            }
-            if (inner !== null) {
-              const its = limits.get(method.path)!
-              limitRequests(inner.stream, its, end)
-              const refused = () => closeLater(stream, refusalGraceMs)
-              handleCompression(inner, { ...its, encoding, refused })
-            }
-            if (!method.requestStream)
-              deadline = setTimeout(end, requestDeadlineMs, lateRequest).unref()
-            proceed(metadata)
-          },
-          onReceiveHalfClose(proceed) {
-            clearTimeout(deadline)
-            proceed()
-          },
-          onCancel() {
-            clearTimeout(deadline)
-            leave?.()
-            leave = undefined
-          },
-        }),
-    })
+    const guarded = new GuardedCall(all, method, call)
+    const listener: ServerListener = {
+      onReceiveMetadata: (metadata, proceed) => {
+        if (guarded.admit(metadata)) proceed(metadata)
+      },
+      onReceiveHalfClose: (proceed) => {
+        guarded.requestEnded()
+        proceed()
+      },
+      onCancel: () => guarded.ended(),
+    }
+    return new ServerInterceptingCall(call, { start: (next) => next(listener) })
+  }
+}
+
+/** One call, from its headers to its end. */
+class GuardedCall<C> {
+  readonly #guard: Guard<C>
+  readonly #method: { readonly path: string; readonly requestStream: boolean }
+  readonly #call: ServerInterceptingCallInterface
+  readonly #peerAddress: string
+  /** Releases what the admission took; null before it and after the end. */
+  #leave: (() => void) | null = null
+  #deadline: NodeJS.Timeout | undefined
+
+  constructor(
+    all: Guard<C>,
+    method: { readonly path: string; readonly requestStream: boolean },
+    call: ServerInterceptingCallInterface,
+  ) {
+    this.#guard = all
+    this.#method = method
+    this.#call = call
+    this.#peerAddress = call.getConnectionInfo().remoteAddress ?? ''
+  }
+
+  /** False when the call was refused, and its status is sent. */
+  admit(metadata: Metadata): boolean {
+    const { options, callers, connections, refused } = this.#guard
+    const inner = innermostCall(this.#call)
+    const stream = inner?.stream ?? null
+    const admission = options.admit(this.#peer(metadata, stream))
+    if (!admission.ok) {
+      this.#call.sendStatus(errorOf(admission.status))
+      refused.add(stream, refusalGraceMs)
+      return false
+    }
+    this.#leave = admission.leave
+    const encoding = connections.encodingOf(stream)
+    callers.set(metadata, { caller: admission.caller, encoding })
+    if (inner !== null) this.#limit(inner, encoding)
+    if (!this.#method.requestStream)
+      this.#deadline = setTimeout(
+        () => this.#refuse(stream, lateRequest),
+        requestDeadlineMs,
+      ).unref()
+    return true
+  }
+
+  /** The client has sent its last message. */
+  requestEnded(): void {
+    clearTimeout(this.#deadline)
+  }
+
+  ended(): void {
+    clearTimeout(this.#deadline)
+    this.#leave?.()
+    this.#leave = null
+  }
+
+  #peer(metadata: Metadata, stream: ServerHttp2Stream | null): GrpcPeer {
+    const { options, connections } = this.#guard
+    const xToken = headerOf(metadata, 'x-token')
+    const forwarded = headerOf(metadata, 'x-forwarded-for') ?? ''
+    return {
+      path: this.#method.path,
+      address: options.clientAddress(withoutMapping(this.#peerAddress), forwarded),
+      xToken,
+      authorization: headerOf(metadata, 'authorization'),
+      isRepeated: connections.hasRepeated(stream) || xToken?.includes(',') === true,
+    }
+  }
+
+  #limit(inner: LibraryCall, encoding: GrpcEncoding | null): void {
+    const limits = this.#guard.limits.get(this.#method.path)!
+    const { stream } = inner
+    limitRequests(stream, limits, (status) => this.#refuse(stream, status))
+    const refused = () => closeLater(stream, refusalGraceMs)
+    handleCompression(inner, { ...limits, encoding, refused })
+  }
+
+  /** Ends an admitted call. */
+  #refuse(stream: ServerHttp2Stream | null, status: GrpcStatus): void {
+    this.#call.sendStatus(errorOf(status))
+    closeLater(stream, refusalGraceMs)
   }
 }
 
