@@ -36,11 +36,12 @@ const rssBytes = () => process.memoryUsage().rss
 const refusedMeter = 'sluice_address_refused_total{door="grpc"}'
 
 describe('bytes of a caller without a token', () => {
-  for (const [name, path, headers, status] of [
-    ['Health/Watch', watch, {}, 8],
-    ['Health/Check', check, {}, 8],
-    ['a wrong token', subscribe, { 'x-token': 'wrong' }, 7],
-    ['an unknown method', '/geyser.Geyser/Nothing', {}, 12],
+  for (const [name, path, headers, statuses] of [
+    ['Health/Watch', watch, {}, [8]],
+    ['Health/Check', check, {}, [8]],
+    // Within the budget of the address, then over it.
+    ['a wrong token', subscribe, { 'x-token': 'wrong' }, [7, 8]],
+    ['an unknown method', '/geyser.Geyser/Nothing', {}, [12]],
   ] as const)
     it(`are not kept: 256 unfinished messages of 4 MiB on each of 4 connections, ${name}`, async () => {
       stage = await GrpcStage.open()
@@ -66,7 +67,7 @@ describe('bytes of a caller without a token', () => {
       )
       // Streams and frames on their way cost something; the messages alone would be 4 GiB.
       expect((most - before) / mebibytes).toBeLessThan(200)
-      expect(streams.filter((stream) => stream.status !== status)).toHaveLength(0)
+      expect([...new Set(streams.map(({ status }) => status))].sort()).toEqual(statuses)
       expect((await rawCall(stage.target, { ':path': check })).trailers['grpc-status']).toBe('0')
     })
 

@@ -45,15 +45,22 @@ export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | n
 }
 
 function admitHealth(address: string, deps: AdmissionDeps): Admission<null> {
-  const { addressBudget, healthCalls, quotaMeters } = deps
-  const retryAfterMs = addressBudget.admit(address, callCost)
-  if (retryAfterMs === 0 && healthCalls.enter(address))
+  const { healthCalls, quotaMeters } = deps
+  const overBudget = chargeAddress(address, deps)
+  if (overBudget !== null) return { ok: false, status: overBudget }
+  if (healthCalls.enter(address))
     return { ok: true, caller: null, leave: () => healthCalls.leave(address) }
   quotaMeters.addressRefused.grpc.inc()
-  if (retryAfterMs === 0) return { ok: false, status: tooManyHealthCalls }
+  return { ok: false, status: tooManyHealthCalls }
+}
+
+/** Charges a call without a valid token; null when the budget of its address allows it. */
+function chargeAddress(address: string, deps: AdmissionDeps): GrpcStatus | null {
+  const retryAfterMs = deps.addressBudget.admit(address, callCost)
+  if (retryAfterMs === 0) return null
+  deps.quotaMeters.addressRefused.grpc.inc()
   const message = 'this address has used up its budget'
-  const { refusal } = refuse('exhausted', 'address-budget', message, { retryAfterMs })
-  return { ok: false, status: statusOf(refusal) }
+  return statusOf(refuse('exhausted', 'address-budget', message, { retryAfterMs }).refusal)
 }
 
 /** Charges a request on an open stream; null when the budget allows it. */
@@ -77,9 +84,7 @@ function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<
   const principal = deps.gate.admit('grpc', credentials, peer.address)
   if (principal === null) {
     if (deps.gate.isExpired()) return { ok: false, status: statusOf(registryExpired) }
-    // The status is the same over the budget, too: a retry with this token cannot succeed.
-    deps.addressBudget.admit(peer.address, callCost)
-    return { ok: false, status: noToken }
+    return { ok: false, status: chargeAddress(peer.address, deps) ?? noToken }
   }
   const budget = deps.quota.budgetOf(principal.subscription)
   const kind = streamMethods.includes(method) ? 'streams' : 'calls'

@@ -35,16 +35,17 @@ function stage(token: string) {
 }
 
 describe('a gRPC call with a wrong token', () => {
-  it('is charged to the budget of its address', () => {
+  it('is charged to the budget of its address, and refused by it', () => {
     const call = stage('right')
+    const refusal = { ok: false, status: { details: 'this address has used up its budget' } }
     expect(call(health, '192.0.2.1').ok).toBe(true)
-    for (let count = 0; count < 10; count++)
+    for (let count = 0; count < 3; count++)
       expect(call(subscribe, '192.0.2.1', 'wrong')).toEqual({ ok: false, status: noToken })
-    expect(call(health, '192.0.2.1')).toMatchObject({
-      ok: false,
-      status: { details: 'this address has used up its budget' },
-    })
+    for (let count = 0; count < 10; count++)
+      expect(call(subscribe, '192.0.2.1', 'wrong')).toMatchObject(refusal)
+    expect(call(health, '192.0.2.1')).toMatchObject(refusal)
     expect(call(health, '192.0.2.2').ok).toBe(true)
+    expect(call(subscribe, '192.0.2.2', 'wrong')).toEqual({ ok: false, status: noToken })
   })
 
   it('costs nothing to customers who call from the same address', () => {
