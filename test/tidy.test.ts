@@ -36,7 +36,7 @@ const entryPoints: readonly string[] = [
   'src/analysis/webassembly.d.ts',
 ]
 
-describe('the house', () => {
+describe('the tree', () => {
   test('imports only from the modules that its table allows', () => {
     const wrong = product.flatMap((file) =>
       file.imports
@@ -228,9 +228,9 @@ function takes({ text }: SourceFile, path: string, name: string): boolean {
 }
 
 function allows(from: string, to: string): boolean {
-  const source = roomOf(from)
+  const source = moduleOf(from)
   const target = to.replace(/^src\//, '').replace(/\.ts$/, '')
-  if (roomOf(to) === source) return true
+  if (moduleOf(to) === source) return true
   const table = mayImport[source.split('/')[0] ?? ''] ?? []
   return table.some((pattern) => matches(pattern, target))
 }
@@ -242,7 +242,7 @@ function matches(pattern: string, target: string): boolean {
 }
 
 /** `products/rpc` for a product, else the folder's name below src, `workers`, `topology`, `main`. */
-function roomOf(path: string): string {
+function moduleOf(path: string): string {
   const parts = path.replace(/\.ts$/, '').split('/')
   if (parts[0] === 'workers') return 'workers'
   if (parts[1] === 'products') return `products/${parts[2]}`

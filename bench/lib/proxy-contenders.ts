@@ -7,7 +7,7 @@ import type { Bench, Contender, Measurement } from './bench.ts'
 import { httpLoad, jsonPost, verifyLoad } from './http-load.ts'
 import { type Nginx, nginxMissing, startNginx } from './nginx.ts'
 
-export const ours = 'rpc door: token, budget, parsing, routing'
+export const ours = 'rpc endpoint: token, budget, parsing, routing'
 export const node = 'node:http + undici: token, budget'
 export const nginx = 'nginx proxy_pass, kept connections'
 export const direct = 'direct, no proxy'

@@ -7,7 +7,7 @@ const ownRows = 'its questions need the rows that it wrote itself'
 const beside = 'it compares ways to build one server, side by side'
 
 /** Benches that take `--target` and `--token`. */
-const accepting: ReadonlySet<string> = new Set(['rpc-door', 'rpc-methods'])
+const accepting: ReadonlySet<string> = new Set(['rpc-endpoint', 'rpc-methods'])
 
 const reasons: Readonly<Record<string, string>> = {
   'cluster-cost': ownCpu,
@@ -37,7 +37,7 @@ const reasons: Readonly<Record<string, string>> = {
   'proxy-latency': beside,
   pubsub: ownFeed,
   'pubsub-latency': 'its transactions are of accounts that only its own chain has',
-  'rpc-door-cpu': ownCpu,
+  'rpc-endpoint-cpu': ownCpu,
   'shred-fan-out': ownCpu,
   'shred-latency': ownFeed,
   'shred-loss': ownFeed,

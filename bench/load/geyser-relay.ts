@@ -28,7 +28,7 @@ const shapes: readonly Shape[] = [
   { length: 2000, streams: 50, rate: 500, goal: 6 },
 ]
 const names: Readonly<Record<Kind, string>> = {
-  ours: 'node to hub to door',
+  ours: 'node to hub to endpoint',
   plain: 'grpc-js, protobufjs',
 }
 /** accounts { "a": {} }: everything. */

@@ -13,7 +13,7 @@ type Kind = 'ours' | 'plain' | 'http2' | 'c'
 
 const shapes = [400, 2000].flatMap((length) => [1, 10, 50].map((streams) => ({ length, streams })))
 const names: Readonly<Record<Kind, string>> = {
-  ours: 'grpc door',
+  ours: 'grpc endpoint',
   plain: 'grpc-js call.write',
   http2: 'node:http2, 32 joined',
   c: 'C, 16 kB writes',

@@ -13,7 +13,7 @@ import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
 import { clickhouseStage, duckdbStage, missingClickhouse, type Shared } from '../lib/index-stage.ts'
 import { processorSeconds } from '../lib/processor-time.ts'
-import type { DoorPlace, OpenDoor } from './clients/index-door.ts'
+import type { EndpointPlace, OpenEndpoint } from './clients/index-endpoint.ts'
 
 const rows = 300_000
 const columns = 'slot, idx, signature, fee_payer, success, fee, compute_units'
@@ -31,7 +31,7 @@ type FormatName = keyof typeof formats
 const rowsPerText = 2_048
 
 const engineName = 'to_json in DuckDB, no client'
-const nameOf = (engine: DoorPlace['engine'], format: FormatName) =>
+const nameOf = (engine: EndpointPlace['engine'], format: FormatName) =>
   `${format}, our endpoint on ${engine}`
 
 export const bench: Bench = {
@@ -97,21 +97,21 @@ function limit(): Contender {
   }
 }
 
-function through(engine: DoorPlace['engine'], shared: Shared, format: FormatName): Contender {
-  let door: BenchProcess | undefined
-  let opened: OpenDoor | undefined
+function through(engine: EndpointPlace['engine'], shared: Shared, format: FormatName): Contender {
+  let endpoint: BenchProcess | undefined
+  let opened: OpenEndpoint | undefined
   return {
     name: nameOf(engine, format),
     async prepare() {
       const { place } = await shared.take()
-      door = startProcess(new URL('./clients/index-door.js', import.meta.url))
-      const where: DoorPlace = { engine, place }
-      opened = await door.call<OpenDoor>('open', where)
+      endpoint = startProcess(new URL('./clients/index-endpoint.js', import.meta.url))
+      const where: EndpointPlace = { engine, place }
+      opened = await endpoint.call<OpenEndpoint>('open', where)
     },
     run: ({ seconds }) =>
       repeat(
         seconds,
-        () => processorSeconds(door!.pid),
+        () => processorSeconds(endpoint!.pid),
         async (first) => {
           const askedMs = performance.now()
           const answer = await request(opened!.url, {
@@ -133,7 +133,7 @@ function through(engine: DoorPlace['engine'], shared: Shared, format: FormatName
         },
       ),
     async close() {
-      await door?.stop()
+      await endpoint?.stop()
       await shared.release()
     },
   }

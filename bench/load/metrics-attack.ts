@@ -6,7 +6,7 @@ import { startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { startWholeServer } from '../lib/whole-server.ts'
 import type { Attacked } from './clients/attackers.ts'
-import type { Doors, Waited } from './clients/bystander.ts'
+import type { Endpoints, Waited } from './clients/bystander.ts'
 
 /** What the generator makes by default, and the most that it can. */
 const loads = [515, 10_000] as const
@@ -60,7 +60,7 @@ async function measure(tps: number, isAttacked: boolean, seconds: number): Promi
       websocket: doors.websocket!.port,
       token,
     }
-    const call = (asked: Doors) => customer.call<Waited>('wait', asked)
+    const call = (asked: Endpoints) => customer.call<Waited>('wait', asked)
     await call({ ...ports, seconds: warmUpSeconds })
     if (isAttacked) await strangers.call('start', doors.metrics!.port)
     const { all, p99, answers, wrong } = await call({ ...ports, seconds })

@@ -39,7 +39,7 @@ const reads: Readonly<Record<string, { readonly params: Params; readonly expecte
 const names = [...Object.keys(reads), 'sendTransaction']
 
 const title = (method: string, kind: Kind) =>
-  kind === 'ours' ? `${method}, rpc door` : `${method}, node:http`
+  kind === 'ours' ? `${method}, rpc endpoint` : `${method}, node:http`
 
 const servers: Record<Kind, Server> = { ours: server('ours'), node: server('node') }
 const contenders = names.flatMap((method) => [contender(method, 'node'), contender(method, 'ours')])

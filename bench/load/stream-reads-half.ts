@@ -3,7 +3,7 @@
 // Thread: main of the bench process; servers and client are processes of their own.
 import type { Bench } from '../lib/bench.ts'
 import { verifyLoad } from '../lib/http-load.ts'
-import { bare, serverContender } from './rpc-door.ts'
+import { bare, serverContender } from './rpc-endpoint.ts'
 import { streamContenders } from './stream-reads.ts'
 
 export const bench: Bench = {

@@ -5,7 +5,7 @@ import { encodeBase58 } from '../../src/solana/base58.ts'
 import { hotAccount } from '../../test/testkit/stream-chain.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { verifyLoad } from '../lib/http-load.ts'
-import { bare, serverContender } from './rpc-door.ts'
+import { bare, serverContender } from './rpc-endpoint.ts'
 
 const commitment = { commitment: 'confirmed' }
 const key = encodeBase58(hotAccount)

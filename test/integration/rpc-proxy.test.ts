@@ -1,4 +1,4 @@
-// The rpc door in front of scripted nodes: what passes, what is asked again, what never is.
+// The rpc endpoint in front of scripted nodes: what passes, what is asked again, what never is.
 import { afterEach, describe, expect, it } from 'vitest'
 import { ProxyStage } from '../testkit/proxy-stage.ts'
 import { drop, error, result, type Script, silence, status } from '../testkit/scripted-node.ts'

@@ -1,4 +1,4 @@
-// The rpc door in front of one node (argv[2] is its address) in a process of its own, as the
+// The rpc endpoint in front of one node (argv[2] is its address) in a process of its own, as the
 // compiled code does it. Sends `{ port, token }` when it is open.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -5,7 +5,7 @@ import { WebSocket } from 'ws'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { LatencyHistogram } from '../../lib/histogram.ts'
 
-export interface Doors {
+export interface Endpoints {
   readonly rpc: number
   readonly tpu: number
   readonly websocket: number
@@ -25,7 +25,7 @@ const getSlot = '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
 
 serveBench({ wait })
 
-async function wait(doors: Doors): Promise<Waited> {
+async function wait(doors: Endpoints): Promise<Waited> {
   const { token, seconds } = doors
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const at = (port: number) => ({ host: '127.0.0.1', port, agent })

@@ -5,7 +5,7 @@ import { Heads } from '../../../src/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
 import { accountUpdate } from '../../../src/solana/update-build.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
-import { openGrpcEndpoint } from './grpc-door.ts'
+import { openGrpcEndpoint } from './grpc-endpoint.ts'
 
 /** What the process has done so far. */
 export interface Spent {
@@ -23,7 +23,7 @@ serveBench({ open, spent })
 
 async function open(): Promise<{ port: number; token: string }> {
   const hub = openSolanaHub({ replaySlots: 1, replayBytesMax: 1 })
-  const door = await openGrpcEndpoint({
+  const endpoint = await openGrpcEndpoint({
     hub,
     heads: new Heads(hub),
     isUp: () => true,
@@ -32,8 +32,8 @@ async function open(): Promise<{ port: number; token: string }> {
   })
   let slot = 20_000
   const flood = () => {
-    if (door.streams() === 0) return void setTimeout(flood, 5)
-    if (door.meters.backlog.bytes() < waitingBytesMax) {
+    if (endpoint.streams() === 0) return void setTimeout(flood, 5)
+    if (endpoint.meters.backlog.bytes() < waitingBytesMax) {
       const moment = { slot: slot++, createdAtMs: Date.now() }
       for (let index = 0; index < roundUpdates; index++)
         publishUpdate(hub, accountUpdate(moment, contents[(slot + index) % contents.length]!))
@@ -43,7 +43,7 @@ async function open(): Promise<{ port: number; token: string }> {
     setImmediate(flood)
   }
   flood()
-  return { port: door.port, token: door.token }
+  return { port: endpoint.port, token: endpoint.token }
 }
 
 function spent(): Spent {

@@ -10,7 +10,7 @@ import {
 import { loadCodec } from '../../../src/geyser/codec.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { openSetChains } from './bench-chains.ts'
-import { openGrpcEndpoint } from './grpc-door.ts'
+import { openGrpcEndpoint } from './grpc-endpoint.ts'
 
 export interface OpenedRelay {
   readonly port: number

@@ -7,7 +7,7 @@ import { Heads } from '../../../src/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
 import { accountUpdate } from '../../../src/solana/update-build.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
-import { openGrpcEndpoint } from './grpc-door.ts'
+import { openGrpcEndpoint } from './grpc-endpoint.ts'
 import { createdAtMs, firstSlot, framesOf, messageOf } from './grpc-message.ts'
 
 export interface Opened {

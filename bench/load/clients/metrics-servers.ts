@@ -29,7 +29,7 @@ const unsentBytesMax = 512 * 1024
 const clock: Clock = systemClock
 
 interface Sender {
-  readonly door: HttpEndpoint<null>
+  readonly endpoint: HttpEndpoint<null>
   send(payload: Buffer): void
 }
 
@@ -40,7 +40,7 @@ serveBench({ open, send, fill, usage, close })
 
 async function open(kind: SenderKind): Promise<number> {
   sender = kind === 'stream' ? await openStream() : await openBare()
-  return sender.door.address.port
+  return sender.endpoint.address.port
 }
 
 /** Without a limit: all clients of a bench come from one address. */
@@ -69,15 +69,15 @@ async function openStream(): Promise<Sender> {
   const gate = { lease: () => () => {} }
   const limits = new Limits({ budget, refused: { inc() {} }, clock, head: jsonHead })
   const route = socketRoute('/v1/ws', { stream, sockets, gate, clock, limits, perAddressMax: 0 })
-  const door = await doorWith(route)
-  sockets.usePublisher((topic, bytes, isBinary) => door.sockets.publish(topic, bytes, isBinary))
-  return { door, send: (payload) => void log.append('ContentionData', payload) }
+  const endpoint = await endpointWith(route)
+  sockets.usePublisher((topic, bytes, isBinary) => endpoint.sockets.publish(topic, bytes, isBinary))
+  return { endpoint, send: (payload) => void log.append('ContentionData', payload) }
 }
 
 /** The same bytes by one publish each, without log, limits or bookkeeping. */
 async function openBare(): Promise<Sender> {
   let seq = 0
-  const door = await doorWith({
+  const endpoint = await endpointWith({
     path: '/v1/ws',
     inboundBytesMax: 1024,
     unsentBytesMax: 4 * 1024 * 1024,
@@ -90,17 +90,17 @@ async function openBare(): Promise<Sender> {
     close: () => {},
   })
   return {
-    door,
+    endpoint,
     send(payload) {
       const head = `{"seq":${++seq},"ContentionData":`
       const frame = Buffer.concat([Buffer.from(head), payload, Buffer.from('}')])
-      door.sockets.publish('all', frame, false)
+      endpoint.sockets.publish('all', frame, false)
     },
   }
 }
 
 // Reason for `never`: the two routes keep different things with a socket.
-function doorWith(route: unknown): Promise<HttpEndpoint<null>> {
+function endpointWith(route: unknown): Promise<HttpEndpoint<null>> {
   return openHttpEndpoint<null>({
     product: 'bench',
     listen: { host: '127.0.0.1', port: 0 },
@@ -132,7 +132,7 @@ async function send({ blockMs, seconds, payloadBytes, framesPerTurn }: Sending):
 }
 
 function isBehind(): boolean {
-  for (const socket of sender!.door.sockets.open)
+  for (const socket of sender!.endpoint.sockets.open)
     if (socket.unsentBytes > unsentBytesMax) return true
   return false
 }
@@ -159,5 +159,5 @@ function usage() {
 }
 
 async function close(): Promise<void> {
-  await sender?.door.stop()
+  await sender?.endpoint.stop()
 }

@@ -31,7 +31,7 @@ export interface Opening {
 interface Sender {
   join(socket: Socket<null>, account: number): void
   send(update: AccountUpdate): void
-  begin?(door: HttpEndpoint<null>): void
+  begin?(endpoint: HttpEndpoint<null>): void
 }
 
 const dataBytes = 165
@@ -41,7 +41,7 @@ const unsentBytesMax = 512 * 1024
 const turnsPerLook = 8
 const window = { window: 0, credits: 0, startsAtMs: 0, endsAtMs: Number.MAX_SAFE_INTEGER }
 const budget = new Budget('bench', new Plan(unlimitedPlan), window, systemClock)
-let door: HttpEndpoint<null>
+let endpoint: HttpEndpoint<null>
 let sender: Sender
 let accounts: AccountUpdate[] = []
 let opened = 0
@@ -69,7 +69,7 @@ async function open({ kind, accounts: count }: Opening): Promise<number> {
   })
   sender = kind === 'index' ? indexSender() : loopSender()
   const nothing = new Reply(404, jsonHead, '{}')
-  door = await openHttpEndpoint<null>({
+  endpoint = await openHttpEndpoint<null>({
     product: 'bench',
     listen: { host: '127.0.0.1', port: 0 },
     tls: null,
@@ -92,8 +92,8 @@ async function open({ kind, accounts: count }: Opening): Promise<number> {
       },
     ],
   })
-  sender.begin?.(door)
-  return door.address.port
+  sender.begin?.(endpoint)
+  return endpoint.address.port
 }
 
 /** Publishes updates of the accounts in turn for the given time; returns how many. */
@@ -108,7 +108,7 @@ async function send({ seconds }: { seconds: number }): Promise<number> {
     await nextTurn()
     // Not in every turn: to ask a thousand sockets costs as much as to send.
     if (sent % (updatesPerTurn * turnsPerLook) !== 0) continue
-    while ([...door.sockets.open].some((socket) => socket.unsentBytes > unsentBytesMax))
+    while ([...endpoint.sockets.open].some((socket) => socket.unsentBytes > unsentBytesMax))
       await nextTurn()
   }
   return sent

@@ -64,11 +64,11 @@ export const answering = (...chain: readonly MethodTable<Caller>[]) =>
 /** Our endpoint in front of this. */
 export async function startDoor(proxy: HandleDeps['proxy']): Promise<Started> {
   const { token, ...deps } = parts()
-  const door = await startRpc(
+  const endpoint = await startRpc(
     { enabled: true, host, port: 0, inFlightPerAddress: 1000 },
     { ...deps, proxy, health: () => 'ok', tls: null, trustedProxies: [], clock, log },
   )
-  return { port: door.address!.port, token }
+  return { port: endpoint.address!.port, token }
 }
 
 /** The same token check, budget and handler on node:http. */

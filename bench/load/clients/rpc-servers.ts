@@ -1,4 +1,4 @@
-// The servers of the benches rpc-door and stream-reads, one per process: our endpoint, the same
+// The servers of the benches rpc-endpoint and stream-reads, one per process: our endpoint, the same
 // with answers from a stream, the native server answering a constant, and node:http with our
 // handler. Thread: a process of its own.
 import type { AddressInfo } from 'node:net'

@@ -23,13 +23,13 @@ export const health: Question = {
 const rpcPort = 8899
 const WARM_UP_SECONDS = 0.5
 
-export const ours = 'rpc door: token, budget, getHealth'
+export const ours = 'rpc endpoint: token, budget, getHealth'
 export const bare = 'native server, constant answer'
 export const node = 'node:http, same handler'
 const nginx = 'nginx, constant answer'
 
 export const bench: Bench = {
-  name: 'rpc-door',
+  name: 'rpc-endpoint',
   question: 'How many authenticated calls per second does the rpc endpoint answer?',
   cores: 2,
   baseline: serverContender(bare, 'bare'),

@@ -44,7 +44,7 @@ export async function openGrpcEndpoint(chain: GrpcChain): Promise<BenchDoor> {
   const countStreams = (open: number) => {
     streams = open
   }
-  const door = await startGrpc(section, {
+  const endpoint = await startGrpc(section, {
     gate: new Gate(new Directory(store, { clock, log }), { clock }),
     quota,
     quotaMeters: declareQuotaMeters(meters, quota),
@@ -59,7 +59,7 @@ export async function openGrpcEndpoint(chain: GrpcChain): Promise<BenchDoor> {
     version: '0',
   })
   const { token } = issued.value
-  return { port: door.address!.port, token, meters: declared, streams: () => streams }
+  return { port: endpoint.address!.port, token, meters: declared, streams: () => streams }
 }
 
 const addressLimits = { workMsPerSecond: 0, workMsBurst: 1, bytesPerSecond: 1, bytesBurst: 1 }

@@ -5,19 +5,19 @@ import { silentLog } from '../../../src/telemetry/log.ts'
 import { Bundle } from '../../../test/testkit/bundle.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
-export interface DoorPlace {
+export interface EndpointPlace {
   readonly engine: 'duckdb' | 'clickhouse'
   /** The folder or the address. */
   readonly place: string
 }
 
-export interface OpenDoor {
+export interface OpenEndpoint {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
 
 serveBench({
-  open: async ({ engine, place }: DoorPlace): Promise<OpenDoor> => {
+  open: async ({ engine, place }: EndpointPlace): Promise<OpenEndpoint> => {
     const deps = { log: silentLog }
     const start = engine === 'duckdb' ? startDuckdbEngine : startClickhouseEngine
     const bundle = new Bundle()
