@@ -11,7 +11,7 @@ const nothing = new Uint8Array(0)
 /** Estimates for the objects of a block, and for an error. */
 const blockBytes = 1_024
 const errorBytes = 128
-/** A positive small integer. */
+/** Keeps a hash a small positive integer, which V8 stores without a heap object. */
 const hashMask = 0xff_ffff
 /** Unknown outside, so that nobody chooses signatures that fill one run of a table. */
 const seed = randomBytes(4).readInt32LE()

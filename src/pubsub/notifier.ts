@@ -16,7 +16,8 @@ import type { Customer, Session } from './session.ts'
 const SETTLE_MS = 1_000
 /** What a notification costs besides its own bytes: the time that so many bytes would take. */
 const NOTIFICATION_BYTES = 4_096
-/** The same of a comparison with an update that the feed does not take; charged many at a time. */
+/** What a comparison with an update that the feed does not take costs, in the same unit; charged
+ *  many at a time. */
 const COMPARISON_BYTES = 32
 const COMPARISONS_PER_CHARGE = 256
 

@@ -189,7 +189,7 @@ export class SignatureNotifications {
     })
   }
 
-  /** Sends now, or AFTER_ANSWER_MS after the newest answer; not for a feed that has ended. */
+  /** Sends now, or AFTER_ANSWER_MS after the newest answer; a feed that has ended gets nothing. */
   #send(feed: SignatureFeed, send: (state: SignatureState) => void): void {
     const state = this.#states.get(feed)
     if (state === undefined) return

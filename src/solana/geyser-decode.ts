@@ -72,7 +72,8 @@ export function decodeRewards(bytes: Uint8Array): RewardContent[] {
   return allBytes(bytes, 1).map(decodeReward)
 }
 
-/** The same; null when it has what `RewardContent` does not, at the start of an epoch. */
+/** Decodes the same message; null when it has a field that `RewardContent` lacks, as at the start
+ *  of an epoch. */
 export function decodePlainRewards(bytes: Uint8Array): RewardContent[] | null {
   const reader = new ProtoReader(bytes)
   while (reader.next()) {

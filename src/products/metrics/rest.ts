@@ -21,7 +21,7 @@ export interface RestParts {
 
 export interface Answer {
   readonly status: number
-  /** JSON. */
+  /** The JSON text of the response. */
   readonly body: string | Buffer
 }
 
