@@ -207,6 +207,7 @@ describe('/metrics', () => {
     const text = await get('/metrics')
     expect(text.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     expect(text.headers.get('content-encoding')).toBe('gzip')
+    expect(text.headers.get('access-control-allow-origin')).toBeNull()
     const open = await get('/metrics', {
       headers: {
         accept: 'application/openmetrics-text;version=1.0.0',

@@ -229,9 +229,9 @@ async function expositionReply(
   exposition: Exposition,
 ): Promise<{ head: Head; body: string | Buffer }> {
   const { contentType, body } = exposition
+  // No CORS: a scraper needs none, and a page in an operator's browser is not to read it.
   const head = Head.of({
     'content-type': contentType,
-    'access-control-allow-origin': '*',
     'cache-control': 'no-store',
     vary: 'accept, accept-encoding',
   })
