@@ -1,7 +1,7 @@
 // Declares the configuration of the service, composed of the sections that modules declare.
 // A new section is one import and one line here; the rest is derived from it.
 import { isLoopback, parseCidr } from '../base/cidr.ts'
-import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
+import { choice, flag, group, integer, text, texts, type Values } from '../base/fields.ts'
 import { clusterSection } from '../cluster/config.ts'
 import { chainSection } from '../devnode/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
@@ -39,6 +39,12 @@ export const configFields = {
     doc: 'CIDRs of proxies whose X-Forwarded-For is trusted; empty means the header is ignored.',
     check: (value) =>
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
+  }),
+  connectionsPerAddressMax: integer({
+    initial: 1_024,
+    min: 0,
+    max: 1_000_000,
+    doc: 'Connections of one client address (IPv4 /32, IPv6 /64) to one HTTP endpoint; 0: any number.',
   }),
   addressBudget: addressBudgetSection,
   cluster: clusterSection,

@@ -41,9 +41,10 @@ type Admission = Read<'gate' | 'quota' | 'certificates'>
 
 /** What every product with customers is given. */
 function sharedOf({ config, clock, log }: Context, { gate, quota, certificates }: Admission) {
-  const { trustedProxies, cluster } = config
+  const { trustedProxies, connectionsPerAddressMax, cluster } = config
   const { sharePorts } = cluster
-  return { gate, ...quota, tls: certificates, trustedProxies, sharePorts, clock, log }
+  const listener = { tls: certificates, trustedProxies, connectionsPerAddressMax, sharePorts }
+  return { gate, ...quota, ...listener, clock, log }
 }
 
 const chainOf = (chains: SetChains) => (served: { readonly upstream: string | null }) =>
@@ -175,6 +176,7 @@ export async function openTpu(
     version: { ...solanaVersion, sluice: version },
     tls: certificates,
     trustedProxies: config.trustedProxies,
+    connectionsPerAddressMax: config.connectionsPerAddressMax,
     sharePorts: config.cluster.sharePorts,
     clock,
     log: context.log,

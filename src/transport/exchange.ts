@@ -110,8 +110,8 @@ export class Exchange implements OpenExchange {
       return
     }
     if (status !== 200) response.writeStatus(statusLine(status))
-    response.writeHeader(head.name, head.value)
     if (reply.isLast) this.isLast = true
+    response.writeHeader(head.name, this.isLast ? head.lastValue : head.value)
     this.#state = 'answering'
     // If ended with a length as argument, the native response counts as unfinished and the next
     // request on the connection is lost: so the length of a HEAD response is written by hand.

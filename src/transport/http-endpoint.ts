@@ -11,6 +11,7 @@ import { Fault, messageOf } from '../base/errors.ts'
 import type { EndpointAddress, Running } from '../base/running.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Addresses } from './address.ts'
+import { Connections, countConnections } from './connections.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { Http, type HttpOptions } from './http.ts'
 import { type ListenAddress, probePort, resolvePort } from './ports.ts'
@@ -23,6 +24,9 @@ export interface HttpEndpointOptions<C> {
   readonly listen: ListenAddress
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Connections that one address may have open; 0 or absent is no limit. An endpoint that allows
+   *  more WebSockets allows as many connections. */
+  readonly connectionsPerAddressMax?: number | undefined
   readonly http: HttpOptions<C>
   // Reason for `any`: each route has a state type of its own, known to its product alone.
   // biome-ignore lint/suspicious/noExplicitAny: see the line above.
@@ -56,6 +60,12 @@ export async function openHttpEndpoint<C>(
     clock: options.clock,
     log: options.log,
   }
+  const connections = new Connections({
+    perAddressMax: connectionsPerAddressMax(options),
+    addresses: parts.addresses,
+    clock: options.clock,
+    count: () => countConnections(endpoint.address.port),
+  })
   const http = new Http(options.http, parts)
   const sockets = new Sockets(options.sockets ?? [], {
     ...parts,
@@ -63,8 +73,9 @@ export async function openHttpEndpoint<C>(
     limit: (request) => options.http.limit?.(request) ?? null,
     admit: (request) => options.http.admit(request),
     error: (status, message, request) => http.errorReply(status, message, request),
+    closed: () => connections.closed(),
   })
-  const endpoint = new OpenHttpEndpoint(options, http, sockets)
+  const endpoint = new OpenHttpEndpoint(options, { http, sockets, connections })
   try {
     await endpoint.open()
     return endpoint
@@ -78,16 +89,21 @@ class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
   readonly http: Http<C>
   readonly sockets: Sockets<C>
   readonly #options: HttpEndpointOptions<C>
+  readonly #connections: Connections
   readonly #generations = new Set<Generation>()
   readonly #retiring = new Set<NodeJS.Timeout>()
   #port = 0
   #release: (() => void) | null = null
   #stopped: Promise<void> | null = null
 
-  constructor(options: HttpEndpointOptions<C>, http: Http<C>, sockets: Sockets<C>) {
+  constructor(
+    options: HttpEndpointOptions<C>,
+    made: { http: Http<C>; sockets: Sockets<C>; connections: Connections },
+  ) {
     this.#options = options
-    this.http = http
-    this.sockets = sockets
+    this.http = made.http
+    this.sockets = made.sockets
+    this.#connections = made.connections
   }
 
   get address(): EndpointAddress {
@@ -126,7 +142,8 @@ class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
         : uws().SSLApp({ cert_file_name: tls.files.certPath, key_file_name: tls.files.keyPath })
     const descriptors = descriptorReserve(this.#options.log)
     const onConnection: Parameters<App['filter']>[0] = (response, change) => {
-      if (Number(change) > 0 && !descriptors.admits()) response.close()
+      if (Number(change) < 0) return this.#connections.closed()
+      if (!this.#connections.opened(response) || !descriptors.admits()) response.close()
     }
     app.filter(onConnection)
     this.sockets.bind(app)
@@ -198,6 +215,12 @@ class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
     this.sockets.forget(generation.app)
     this.#generations.delete(generation)
   }
+}
+
+function connectionsPerAddressMax<C>(options: HttpEndpointOptions<C>): number {
+  const { connectionsPerAddressMax: max = 0, sockets = [] } = options
+  const limits = [max, ...sockets.map(({ perAddressMax }) => perAddressMax)]
+  return limits.includes(0) ? 0 : Math.max(...limits)
 }
 
 function closeListener(generation: Generation): void {

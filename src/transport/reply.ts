@@ -38,9 +38,15 @@ export function statusLine(status: number): string {
 }
 
 /**
+ * The native server closes a connection that was idle for 8 to 12 s, and that cannot be changed. A
+ * client that knows closes it first and never writes into one that is being closed.
+ */
+const KEEP_ALIVE_LINE = '\r\nkeep-alive: timeout=7'
+
+/**
  * Response headers, joined once: the native call per header is more expensive than the text, so all
  * lines are sent as the value of the first. Create constant ones outside the hot path and extend
- * them with `and`.
+ * them with `and`. Every head says how long the connection stays open.
  */
 export class Head {
   readonly name: string
@@ -57,7 +63,13 @@ export class Head {
   static of(headers: Readonly<Record<string, string>>): Head {
     const [first, ...rest] = Object.entries(headers)
     assert(first !== undefined, 'a head has at least one line')
-    return rest.reduce((head, line) => head.and(...line), new Head(first[0], checked(first[1])))
+    const head = new Head(first[0], `${checked(first[1])}${KEEP_ALIVE_LINE}`)
+    return rest.reduce((before, line) => before.and(...line), head)
+  }
+
+  /** Its lines for the last response of a connection. */
+  get lastValue(): string {
+    return this.value.replace(KEEP_ALIVE_LINE, '')
   }
 
   /** Further lines, `name: value` joined by CR LF, that contain no caller-supplied text. */

@@ -54,6 +54,8 @@ export interface SocketParts<C> {
   limit(request: Request): Reply | Promise<Reply> | null
   admit(request: Request): C | Reply
   error(status: number, message: string, request: Request | null): Reply
+  /** A connection that became a WebSocket closed: the native server reports only the others. */
+  closed(): void
 }
 
 interface UserData {
@@ -212,6 +214,7 @@ export class Sockets<C> {
 
   #closed(app: App, route: SocketRoute<C, unknown>, socket: Socket<unknown>, code: number): void {
     socket.detach()
+    this.#parts.closed()
     this.#open.delete(socket)
     this.#apps.set(app, this.openOn(app) - 1)
     const left = (this.#perAddress.get(socket.addressKey) ?? 1) - 1
@@ -247,6 +250,8 @@ export function offeredProtocols(request: Request): string[] {
 }
 
 function refuse(response: NativeResponse, reply: Reply): void {
-  response.writeStatus(statusLine(reply.status)).writeHeader(reply.head.name, reply.head.value)
-  response.end(typeof reply.body === 'string' ? reply.body : '', reply.isLast)
+  const { status, head, body, isLast } = reply
+  response.writeStatus(statusLine(status))
+  response.writeHeader(head.name, isLast ? head.lastValue : head.value)
+  response.end(typeof body === 'string' ? body : '', isLast)
 }

@@ -1,5 +1,5 @@
 // HTTP endpoint with test routes: the behaviour that every product relies on.
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { request as undiciRequest } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
@@ -197,6 +197,76 @@ describe('the HTTP endpoint', () => {
     release!()
     await until(() => /late.*second$/s.test(text), 'both answers in order')
     socket.destroy()
+  })
+
+  it('answers pipelined requests of one segment in order, where each is answered at once', async () => {
+    const get = (accept: string) => `GET /hello HTTP/1.1\r\nhost: a\r\naccept: ${accept}\r\n\r\n`
+    const post = 'POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\ntwo'
+    const { text } = await sendRaw(door.address.port, get('one') + post + get('three'), {
+      answers: 3,
+    })
+    expect(text).toMatch(/\r\none.*\r\ntwo.*\r\nthree$/s)
+  })
+
+  it('closes a connection that pipelines after a request which waits, and stays up', async () => {
+    // The native server closes it before JavaScript runs: neither can be answered.
+    const wait = 'GET /wait HTTP/1.1\r\nhost: a\r\n\r\n'
+    const { text, isClosed } = await sendRaw(door.address.port, wait + wait + wait, { answers: 3 })
+    expect([text, isClosed]).toEqual(['', true])
+    await until(() => door.http.inFlight === 0, 'the endpoint to notice')
+    release!()
+    expect((await fetch(`${url}/hello`)).status).toBe(200)
+  })
+
+  it('says how long an idle connection stays open, but not where it closes it', async () => {
+    const kept = await sendRaw(door.address.port, 'GET /hello HTTP/1.1\r\nhost: a\r\n\r\n')
+    expect(kept.text).toMatch(/\r\nkeep-alive: timeout=7\r\n/)
+    const long = await sendRaw(
+      door.address.port,
+      'POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2000\r\n\r\n',
+    )
+    expect(long.text).toMatch(/^HTTP\/1\.1 413 .*connection: close/is)
+    expect(long.text).not.toMatch(/keep-alive/i)
+  })
+
+  it('limits the connections of an address, but not of a trusted proxy', async () => {
+    const open = (trustedProxies: readonly string[]) =>
+      openHttpEndpoint<null>({
+        product: 'test',
+        listen: { host: '0.0.0.0', port: 0 },
+        tls: null,
+        trustedProxies,
+        connectionsPerAddressMax: 6,
+        clock: systemClock,
+        log: silentLog,
+        http: { admit: () => null, routes: [] },
+      })
+    const limited = await open([])
+    const proxied = await open(['127.0.0.9/32'])
+    const held: Socket[] = []
+    /** Whether a connection from this address gets an answer. */
+    const isServed = async ({ address }: HttpEndpoint<null>, localAddress: string) => {
+      const socket = connect({ port: address.port, host: '127.0.0.1', localAddress })
+      held.push(socket)
+      return await new Promise<boolean>((resolve) => {
+        socket.once('data', () => resolve(true))
+        socket.once('close', () => resolve(false))
+        socket.on('error', () => {})
+        socket.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n')
+      })
+    }
+    const served = async (endpoint: HttpEndpoint<null>, from: string, count: number) => {
+      let answered = 0
+      for (let left = count; left > 0; left--) if (await isServed(endpoint, from)) answered++
+      return answered
+    }
+    expect(await served(limited, '127.0.0.1', 8)).toBe(6)
+    expect(await served(limited, '127.0.0.2', 2)).toBe(2)
+    expect(await served(proxied, '127.0.0.9', 8)).toBe(8)
+    held[0]!.destroy()
+    await until(() => isServed(limited, '127.0.0.1'), 'a permit of the closed connection')
+    for (const socket of held) socket.destroy()
+    await Promise.all([limited.stop(), proxied.stop()])
   })
 
   it('detects a client that disconnects, when the route watches for it', async () => {

@@ -71,20 +71,26 @@ async function expectAllOk(server: Server): Promise<void> {
 
 /** Keeps so many idle connections to a server open that it has no descriptor left. */
 class Crowd {
+  /** Connections that the server has closed. */
+  refused = 0
   readonly #sockets = new Set<Socket>()
   readonly #timer: NodeJS.Timeout
 
-  constructor(server: Server, size: number) {
-    const doors = ['grpc', 'rpc', 'metrics', 'tpu', 'indexer'].map((name) => server.doors[name]!)
+  constructor(server: Server, size: number, localAddress = '127.0.0.1') {
+    const names = ['grpc', 'rpc', 'websocket', 'metrics', 'tpu', 'indexer']
+    const endpoints = names.map((name) => server.doors[name]!)
     let opened = 0
     this.#timer = setInterval(() => {
       while (this.#sockets.size < size) {
         opened += 1
-        const { host, port } = doors[opened % doors.length]!
-        const socket = connect(port, host)
+        const { host, port } = endpoints[opened % endpoints.length]!
+        const socket = connect({ port, host, localAddress })
         this.#sockets.add(socket)
         socket.on('error', () => {})
-        socket.on('close', () => this.#sockets.delete(socket))
+        socket.on('close', () => {
+          this.#sockets.delete(socket)
+          this.refused++
+        })
       }
     }, 20)
   }
@@ -114,6 +120,28 @@ describe('a server without free descriptors', () => {
       crowd.leave()
     }
     await expectAllOk(server)
+  }, 300_000)
+})
+
+describe('idle connections of one address', () => {
+  it('leave descriptors to other addresses', async () => {
+    const limit = 400
+    const server = await start({
+      through: ['/bin/sh', '-c', `ulimit -n ${limit}; exec "$0" "$@"`],
+      flags: [
+        '--connectionsPerAddressMax=16',
+        '--grpc.connectionsPerAddressMax=16',
+        '--websocket.connectionsPerAddress=16',
+      ],
+    })
+    await expectAllOk(server)
+    const crowd = new Crowd(server, limit, '127.0.0.2')
+    try {
+      await until(() => crowd.refused > 2 * limit, 'connections to be refused', deadlineMs)
+      for (let round = 0; round < 3; round++) expect(await expectAnswers(server)).toEqual(allOk)
+    } finally {
+      crowd.leave()
+    }
   }, 300_000)
 })
 

@@ -52,6 +52,8 @@ export interface IndexerDeps {
   freshness(): Freshness
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Connections of one client address; 0 or absent is no limit. */
+  readonly connectionsPerAddressMax?: number
   /** Whether other gateways may listen on the same port. */
   readonly sharePorts?: boolean
   readonly clock: Clock
@@ -116,12 +118,13 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
       { verb: 'GET', path: '/play', handle: () => playReply() },
     ],
   }
-  const { tls, trustedProxies, clock } = deps
+  const { tls, trustedProxies, connectionsPerAddressMax, clock } = deps
   return openHttpEndpoint({
     product: 'indexer',
     listen: { ...section, isShared: deps.sharePorts },
     tls,
     trustedProxies,
+    connectionsPerAddressMax,
     http,
     clock,
     log,

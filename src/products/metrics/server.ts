@@ -54,6 +54,8 @@ export interface MetricsDeps {
   readonly log: Log
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Connections of one client address; 0 or absent is no limit. */
+  readonly connectionsPerAddressMax?: number
   /** Whether other gateways may listen on the same port. */
   readonly sharePorts?: boolean
   /** Identifies this process, so that a cursor of another one is detected. */
@@ -171,6 +173,7 @@ class MetricsService implements Running {
       },
       tls: this.#deps.tls,
       trustedProxies: this.#deps.trustedProxies,
+      connectionsPerAddressMax: this.#deps.connectionsPerAddressMax,
       clock,
       log: this.#deps.log,
       http: httpOptions({

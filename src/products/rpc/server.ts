@@ -26,6 +26,8 @@ export interface RpcDeps extends HandleDeps {
   readonly quota: Quota
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Connections of one client address; 0 or absent is no limit. */
+  readonly connectionsPerAddressMax?: number
   /** Whether other gateways may listen on the same port. */
   readonly sharePorts?: boolean
   /** A validator's word for the state of the shared nodes: `ok`, `behind` or `unknown`. */
@@ -63,6 +65,7 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
     listen: { ...section, isShared: deps.sharePorts },
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
+    connectionsPerAddressMax: deps.connectionsPerAddressMax,
     http,
     clock: deps.clock,
     log,

@@ -43,6 +43,8 @@ export interface TpuDeps {
   readonly version: Readonly<Record<string, unknown>>
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Connections of one client address; 0 or absent is no limit. */
+  readonly connectionsPerAddressMax?: number
   /** Whether other gateways may listen on the same port. */
   readonly sharePorts?: boolean
   readonly clock: Clock
@@ -91,6 +93,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
     listen: { ...section, isShared: deps.sharePorts },
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
+    connectionsPerAddressMax: deps.connectionsPerAddressMax,
     http: {
       limit: (request) => cost.head(request),
       admit: (request) => ({ beganMs: clock.monotonicMs(), head: headFor(request) }),

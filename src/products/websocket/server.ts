@@ -43,6 +43,8 @@ export interface WebsocketDeps {
   chainOf(subscription: Subscription): PubsubChain | null
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Connections of one client address; 0 or absent is no limit. */
+  readonly connectionsPerAddressMax?: number
   /** Whether other gateways may listen on the same port. */
   readonly sharePorts?: boolean
   readonly clock: Clock
@@ -78,6 +80,7 @@ export async function startWebsocket(
     listen: { ...section, isShared: deps.sharePorts },
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
+    connectionsPerAddressMax: deps.connectionsPerAddressMax,
     clock,
     log,
     http: {
@@ -155,7 +158,7 @@ const unauthorized = new Reply(
 const upgradeRequired = new Reply(
   426,
   jsonHead.and('upgrade', 'websocket').and('connection', 'upgrade'),
-  errorMessage('null', { code: -32600, message: 'this door speaks WebSocket' }),
+  errorMessage('null', { code: -32600, message: 'this endpoint speaks WebSocket' }),
 )
 
 const noStream = new Reply(

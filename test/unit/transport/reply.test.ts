@@ -24,7 +24,9 @@ describe('reply', () => {
 
   it('joins header lines and refuses a value that would begin another', () => {
     const head = Head.of({ 'content-type': 'text/plain', a: 'b' }).and('c', 'd')
-    expect([head.name, head.value]).toEqual(['content-type', 'text/plain\r\na: b\r\nc: d'])
+    const lines = ['text/plain', 'keep-alive: timeout=7', 'a: b', 'c: d']
+    expect([head.name, head.value]).toEqual(['content-type', lines.join('\r\n')])
+    expect(head.lastValue).toBe('text/plain\r\na: b\r\nc: d')
     expect(() => head.and('x', 'y\r\nset-cookie: z')).toThrow(/one line/)
     expect(() => Head.of({ a: 'b\nc' })).toThrow(/one line/)
   })
