@@ -10,6 +10,7 @@
 //                                                  └ finalized 95 reads 93 ┘
 //
 // LRU by bytes. Sysvars are not kept: nodes do not stream all of them.
+import { assert } from '../base/assert.ts'
 import { Commitment } from '../base/commitment.ts'
 import { LruMap } from '../base/lru-map.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
@@ -258,6 +259,8 @@ export class AccountCache {
       this.#bytes -= entry.bytes
       entry.state = 'refused'
     }
+    const isCounted = this.#entries.size > 0 ? this.#bytes >= entryBytes : this.#bytes === 0
+    assert(isCounted, 'the bytes of the entries are counted')
   }
 }
 

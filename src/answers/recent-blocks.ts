@@ -3,6 +3,7 @@
 // Bounded by slots and bytes: the transactions of the oldest block go first, then whole blocks.
 //
 //   newest ─► | block, transactions | … | block without its transactions | … ─► oldest
+import { assert } from '../base/assert.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../solana/updates.ts'
@@ -101,5 +102,6 @@ export class RecentBlocks {
   #removeOldest(): void {
     const { indexBytes, contentBytes } = this.#blocks.shift()!
     this.#bytes -= indexBytes + contentBytes
+    assert(this.#bytes >= 0, 'the bytes of the blocks are counted')
   }
 }

@@ -14,6 +14,7 @@
 
 import type { BlockJob, BlockResult, LossReason } from '../analysis/job.ts'
 import { type SyncTable, ticketModulus } from '../analysis/sync-table.ts'
+import { assert } from '../base/assert.ts'
 import { HangWatch, lookMs } from './hang-watch.ts'
 
 /** Blocks that may be waiting or running at once. */
@@ -195,6 +196,7 @@ export class BlockJobs {
       if (outcome === null) break
       this.#entries.shift()
       this.#jobs -= 1
+      assert(this.#jobs >= 0, 'jobs in order are counted')
       head.deliver(outcome)
     }
     if (this.#isRecovering && this.#running.size === 0) this.#recover()

@@ -4,6 +4,7 @@
 //   session --subscribe(params)--> feed of those params (created, indexed) --join--> topic
 //   unsubscribe, end of the connection, last notification --> drop --> an empty feed is removed
 
+import { assert } from '../base/assert.ts'
 import { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
 import type { Customer, Session } from './session.ts'
@@ -114,8 +115,9 @@ export class Registry {
   #remove(session: Session, own: SessionFeeds, feed: Feed): void {
     feed.drop(session)
     if (!feed.hasCustomer(session.budget)) session.budget.leave('distinctSubscriptions')
-    own.delete(feed.id)
+    const isRemoved = own.delete(feed.id)
     this.#count--
+    assert(isRemoved && this.#count >= 0, 'a subscription is counted and removed once')
     if (feed.shares.size > 0) return
     this.#index.remove(feed)
     this.#feeds.delete(feed.text)
