@@ -2,8 +2,8 @@
 // Reads no faster than the stream drains (backpressure). At the end of the log the stream joins
 // the live fan-out in the same turn, so that no update is lost or duplicated.
 //
-// Of each slot a replay has the content, the block meta, then processed, confirmed and finalized, as
-// yellowstone replays it: the life cycle of a slot (first shred, bank, completed, dead) is only
+// Of each slot a replay has the content, the block meta, then processed, confirmed and finalized,
+// as yellowstone replays it: the life cycle of a slot (first shred, bank, completed, dead) is only
 // live, and a status below the stream's commitment waits for the content, which comes later.
 import { isCommitment } from '../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../solana/updates.ts'

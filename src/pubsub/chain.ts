@@ -12,7 +12,7 @@ export interface PubsubChain {
   isUp(): boolean
   /** The newest slot of the stream at that commitment; 0 while it is unknown. */
   slot(commitment: Commitment): number
-  /** Null for a signature that has not landed, `unavailable` when no node answered. No rejection. */
+  /** Null for one that has not landed, `unavailable` when no node answered. Never rejects. */
   signatureStatus(signature: Uint8Array): Promise<LandedSignature | 'unavailable' | null>
   /** The accounts in the order of their keys, processed; null for a missing one. Never rejects. */
   readAccounts(keys: readonly Uint8Array[]): Promise<readonly (AccountData | null)[]>

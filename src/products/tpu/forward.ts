@@ -5,8 +5,8 @@
 //
 // Every submission ends exactly once: landed (in a confirmed block, and it succeeded), expired (its
 // blockhash did, or two minutes passed where that is unknown) or failed (in a confirmed block with
-// an error, refused by all upstreams, or accepted by none). Until then it is resent: a block that is
-// only processed may be skipped or lose its fork. Nothing is dropped without being counted.
+// an error, refused by all upstreams, or accepted by none). Until then it is resent: a block that
+// is only processed may be skipped or lose its fork. Nothing is dropped without being counted.
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
@@ -218,7 +218,7 @@ export class Forwarder {
     return submission.isSending || this.#queued.has(keyOf(submission.signature))
   }
 
-  /** By the confirmed block: what landed in time is confirmed before its blockhash expires there. */
+  /** By the confirmed block: what landed in time is confirmed before its blockhash expires. */
   #isExpired(submission: Submission, nowMs: number): boolean {
     const isValid = this.#deps.isBlockhashValid(submission.blockhash)
     if (isValid === true) submission.hasLiveBlockhash = true
