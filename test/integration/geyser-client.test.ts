@@ -8,12 +8,19 @@ import {
   type Http2Server,
   type ServerHttp2Stream,
 } from 'node:http2'
-import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { GeyserClient, type GeyserEnd } from '../../src/upstream/geyser/geyser-client.ts'
+import {
+  frameOf,
+  frameType,
+  numberFrame,
+  setting,
+  settingsFrame,
+} from '../../src/upstream/geyser/http2-wire.ts'
 import { frameMessage } from '../../src/upstream/geyser/messages.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { until } from '../testkit/until.ts'
@@ -236,4 +243,63 @@ it.skipIf(!hasOpenssl)('reads over TLS', async () => {
   await until(() => seen.ends.length > 0, 'the end')
   expect(seen.messages).toEqual(sent.map((one) => one.toString('hex')))
   expect(seen.ends).toEqual([{ kind: 'status', code: 0, details: '' }])
+})
+
+/** A peer that speaks bare frames, and reads nothing after the start. */
+async function openPeer(speak: (socket: Socket) => void): Promise<GeyserClient> {
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => {})
+    socket.pause()
+    socket.write(settingsFrame([]))
+    speak(socket)
+    closes.push(() => socket.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const client = new GeyserClient({ address: `http://127.0.0.1:${port}`, xToken: '' }, systemClock)
+  closes.push(() => {
+    client.close()
+    server.close()
+  })
+  return client
+}
+
+const pingFrame = frameOf({ type: frameType.ping, flags: 0, stream: 0 }, Buffer.alloc(8))
+
+it.each([
+  ['PING', pingFrame],
+  ['SETTINGS', settingsFrame([])],
+])('leaves a node that floods %s', async (_, frame) => {
+  const client = await openPeer(
+    (socket) => void socket.write(Buffer.concat(Array(200).fill(frame))),
+  )
+  const { seen } = follow(client)
+  await until(() => seen.ends.length > 0, 'the end')
+  expect(seen.ends).toMatchObject([{ details: 'flood of PING or SETTINGS' }])
+})
+
+it('answers what an honest node asks', async () => {
+  let received = 0
+  const client = await openPeer((socket) => {
+    socket.on('data', (bytes) => {
+      received += bytes.length
+    })
+    socket.resume()
+    socket.write(Buffer.concat(Array(99).fill(pingFrame)))
+  })
+  const { seen } = follow(client)
+  await until(() => received >= 99 * pingFrame.length, 'its answers')
+  expect(seen.ends).toEqual([])
+})
+
+it('leaves a node that asks and does not read the answers', async () => {
+  const client = await openPeer((socket) => {
+    socket.write(settingsFrame([[setting.initialWindowSize, 2 ** 30]]))
+    socket.write(numberFrame(frameType.windowUpdate, 0, 2 ** 30))
+    socket.write(pingFrame)
+  })
+  // More than the kernel takes.
+  const { seen } = follow(client, new Uint8Array(32 * 1024 * 1024))
+  await until(() => seen.ends.length > 0, 'the end')
+  expect(seen.ends).toMatchObject([{ details: 'answers are not read' }])
 })

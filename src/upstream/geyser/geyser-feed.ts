@@ -43,10 +43,15 @@ const laggingMs = 3_000
 const catchUpMs = 30_000
 /** How long readers are kept waiting for a reconnect before the set counts as down. */
 const graceMs = 5_000
-const outOfRange = 11
 const unimplemented = 12
-/** gRPC codes with which nodes refuse from_slot: too old, no replay, not allowed. */
-const noReplay: ReadonlySet<number> = new Set([3, outOfRange, unimplemented, 13])
+/** gRPC codes with which nodes refuse from_slot: not allowed, too old, no replay, too old. */
+const replayRefusals: ReadonlySet<number> = new Set([3, 11, unimplemented, 13])
+/**
+ * A node evicts its oldest slot every 400 ms, also between its answer and our request: after a
+ * refusal the next try starts so many slots later. After the last one it counts as without replay.
+ */
+const laterSlots = 8
+const replayTriesMax = 4
 
 export interface FeedSet {
   readonly name: string
@@ -173,14 +178,36 @@ export class GeyserFeed {
     const published = sink.newestSlot()
     if (newest !== null && published !== null && published - newest > this.#set.section.lagSlots)
       return { ...lagging, details: `${published - newest} slots behind` }
-    const first = replay!.ok ? firstAvailableIn(replay!.value) : null
-    let from = wanted ?? (newest === null ? null : Math.max(0, newest - warmSlots))
-    if (from !== null && first !== null && from < first) {
-      if (wanted !== null && this.#rotation.hasOther(node)) return cannotReplay
-      from = first
+    const start = wanted ?? (newest === null ? null : Math.max(0, newest - warmSlots))
+    if (start === null || this.#rotation.isWithoutReplay(node))
+      return (await this.#read(client, node, null)).end
+    return this.#replay(client, node, {
+      start,
+      isResumed: wanted !== null,
+      first: firstIn(replay!),
+    })
+  }
+
+  /** Reads from a slot on, or from the first one that the node can replay. */
+  async #replay(
+    client: GeyserConnection,
+    node: UpstreamNode,
+    want: { readonly start: number; readonly isResumed: boolean; readonly first: number | null },
+  ): Promise<GeyserEnd> {
+    const { start, isResumed } = want
+    let { first } = want
+    for (let tries = 1; ; tries++) {
+      const isTooOld = first !== null && start < first
+      if (isTooOld && isResumed && this.#rotation.hasOther(node)) return cannotReplay
+      const from = isTooOld ? first! + (tries - 1) * laterSlots : start
+      const { end, isReplayRefused } = await this.#read(client, node, from)
+      if (!isReplayRefused || this.#isStopped) return end
+      if (end.code === unimplemented || tries === replayTriesMax) {
+        this.#rotation.hasNoReplay(node)
+        return end
+      }
+      first = firstIn(await client.call('SubscribeReplayInfo', nothing, askTimeoutMs))
     }
-    if (this.#rotation.isWithoutReplay(node)) from = null
-    return this.#read(client, node, from)
   }
 
   /** Whether no node of the set is on the chain that was published, or soon will be. */
@@ -202,7 +229,7 @@ export class GeyserFeed {
     this.#setUp(false)
   }
 
-  #read(client: GeyserConnection, node: UpstreamNode, from: number | null): Promise<GeyserEnd> {
+  #read(client: GeyserConnection, node: UpstreamNode, from: number | null): Promise<ReadEnd> {
     const { sink, clock } = this.#deps
     const { counts } = this
     return new Promise((resolve) => {
@@ -224,15 +251,14 @@ export class GeyserFeed {
           if (!sink.batch(batch)) this.#leave?.(tooFar)
         },
         ended: (end) => {
-          if (!hasStarted && from !== null && end.kind === 'status' && noReplay.has(end.code))
-            this.#rotation.hasNoReplay(node)
-          resolve(end)
+          const isRefusal = end.kind === 'status' && replayRefusals.has(end.code)
+          resolve({ end, isReplayRefused: isRefusal && !hasStarted && from !== null })
         },
       })
       this.#leave = (end) => {
         this.#leave = null
         stream.cancel()
-        resolve(end)
+        resolve({ end, isReplayRefused: false })
       }
     })
   }
@@ -287,6 +313,12 @@ export class GeyserFeed {
   }
 }
 
+interface ReadEnd {
+  readonly end: GeyserEnd
+  /** The node refused the slot to start from. */
+  readonly isReplayRefused: boolean
+}
+
 const nothing = new Uint8Array(0)
 const none = { kind: 'connection', code: 2 } as const
 const stopped: GeyserEnd = { ...none, details: 'stopped' }
@@ -313,6 +345,11 @@ function endIn(answer: Outcome<Uint8Array>): GeyserEnd | null {
   // Reason for the cast: the client's refusals carry no other data.
   const end = answer.refusal.data as GeyserEnd
   return end.kind === 'status' ? null : end
+}
+
+/** The first slot that a node can replay; null when it does not say. */
+function firstIn(answer: Outcome<Uint8Array>): number | null {
+  return answer.ok ? firstAvailableIn(answer.value) : null
 }
 
 function pause(ms: number): Promise<void> {

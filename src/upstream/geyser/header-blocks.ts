@@ -4,8 +4,9 @@ import { HeaderDecoder, type HeaderFields } from './hpack.ts'
 import { type FrameHead, frameFlag, frameType } from './http2-wire.ts'
 
 const blockBytesMax = 64 * 1024
+/** Frames of a block, of which each may be empty. */
+const blockFramesMax = 64
 const priorityBytes = 5
-const nothing = Buffer.alloc(0)
 
 export interface HeaderBlock {
   readonly stream: number
@@ -14,9 +15,17 @@ export interface HeaderBlock {
   readonly fields: HeaderFields
 }
 
+interface OpenBlock {
+  readonly stream: number
+  readonly isLast: boolean
+  /** One of each frame so far. */
+  readonly parts: Buffer[]
+  bytes: number
+}
+
 export class HeaderBlocks {
   readonly #decoder = new HeaderDecoder()
-  #open: { readonly stream: number; readonly isLast: boolean; bytes: Buffer } | null = null
+  #open: OpenBlock | null = null
 
   /** True between the frames of a block: no other frame may come. */
   get isOpen(): boolean {
@@ -29,11 +38,16 @@ export class HeaderBlocks {
     const part = type === frameType.headers ? this.#begin(head, payload) : payload
     const block = this.#open
     if (part === null || block?.stream !== stream) return 'malformed'
-    if (block.bytes.length + part.length > blockBytesMax) return 'malformed'
-    block.bytes = Buffer.concat([block.bytes, part])
-    if ((flags & frameFlag.endHeaders) === 0) return null
+    block.bytes += part.length
+    if (block.bytes > blockBytesMax || block.parts.length === blockFramesMax) return 'malformed'
+    if ((flags & frameFlag.endHeaders) === 0) {
+      // A copy: the bytes are valid during the call only.
+      block.parts.push(Buffer.from(part))
+      return null
+    }
     this.#open = null
-    const fields = this.#decoder.decode(block.bytes)
+    const { parts } = block
+    const fields = this.#decoder.decode(parts.length === 0 ? part : Buffer.concat([...parts, part]))
     return fields === null ? 'malformed' : { stream, isLast: block.isLast, fields }
   }
 
@@ -42,7 +56,8 @@ export class HeaderBlocks {
     const isPadded = (flags & frameFlag.padded) !== 0
     const start = (isPadded ? 1 : 0) + ((flags & frameFlag.priority) === 0 ? 0 : priorityBytes)
     const end = payload.length - (isPadded ? (payload[0] ?? 0) : 0)
-    this.#open = { stream, isLast: (flags & frameFlag.endStream) !== 0, bytes: nothing }
+    const isLast = (flags & frameFlag.endStream) !== 0
+    this.#open = { stream, isLast, parts: [], bytes: 0 }
     return end < start ? null : payload.subarray(start, end)
   }
 }

@@ -26,6 +26,10 @@ const windowBytes = 32 * 1024 * 1024
 /** The peer may send that much more once so much was read. */
 const windowStepBytes = windowBytes / 4
 const frameBytesMax = 1024 * 1024
+/** Unsent bytes at which a peer gets no further answer: it asks and does not read. */
+const unsentBytesMax = 64 * 1024
+/** PING and SETTINGS frames of a peer, each of which is answered; honest ones send a few. */
+const askingFramesPerSecondMax = 100
 
 export interface StreamEvents {
   headers(fields: HeaderFields): void
@@ -71,6 +75,8 @@ export class Http2Connection implements FrameSink {
   /** Bytes read that the peer was not yet allowed to send again. */
   #unreported = 0
   readonly #pings: ((ms: number) => void)[] = []
+  /** PING and SETTINGS frames in the second that began then. */
+  #asking = { sinceMs: 0, frames: 0 }
   #isConnected = false
   #errorCode = ''
 
@@ -215,11 +221,13 @@ export class Http2Connection implements FrameSink {
 
   malformed(what: 'frames' | 'messages'): void {
     if (what === 'messages') this.#inPlace?.malformed()
-    else {
-      this.#errorCode ||= 'malformed HTTP/2'
-      this.#reader.stop()
-      this.#socket.destroy()
-    }
+    else this.#fail('malformed HTTP/2')
+  }
+
+  #fail(code: string): void {
+    this.#errorCode ||= code
+    this.#reader.stop()
+    this.#socket.destroy()
   }
 
   #readHeaders(head: FrameHead, payload: Buffer): void {
@@ -240,13 +248,24 @@ export class Http2Connection implements FrameSink {
       for (const stream of this.#streams.values()) stream.sendWindow += size - this.#initialWindow
       this.#initialWindow = size
     }
-    this.#write({ type: frameType.settings, flags: frameFlag.ack, stream: 0 })
+    this.#answer({ type: frameType.settings, flags: frameFlag.ack, stream: 0 })
     for (const stream of this.#streams.keys()) this.#pump(stream)
   }
 
   #answerPing(flags: number, payload: Buffer): void {
     if ((flags & frameFlag.ack) !== 0) this.#pings.shift()?.(performance.now())
-    else this.#write({ type: frameType.ping, flags: frameFlag.ack, stream: 0 }, payload)
+    else this.#answer({ type: frameType.ping, flags: frameFlag.ack, stream: 0 }, payload)
+  }
+
+  /** Answers a PING or SETTINGS frame, unless the peer sends too many or does not read. */
+  #answer(head: FrameHead, payload?: Buffer): void {
+    const nowMs = performance.now()
+    const asking = this.#asking
+    if (nowMs - asking.sinceMs >= 1_000) this.#asking = { sinceMs: nowMs, frames: 1 }
+    else asking.frames++
+    if (this.#asking.frames > askingFramesPerSecondMax) this.#fail('flood of PING or SETTINGS')
+    else if (this.#socket.writableLength > unsentBytesMax) this.#fail('answers are not read')
+    else this.#write(head, payload)
   }
 
   #widen(stream: number, bytes: number): void {

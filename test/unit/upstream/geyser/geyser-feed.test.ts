@@ -107,6 +107,39 @@ describe('a node with a far slot', () => {
   })
 })
 
+describe('a replay', () => {
+  it('that a node evicts between question and request starts some slots later', async () => {
+    const { geysers, sink, slot, pass } = await stage(1)
+    const [node] = geysers as [ScriptedGeyser]
+    node.send(from(1_001, 10))
+    node.die()
+    // It has 1,100 and later ones; another slot is gone with every request.
+    Object.assign(node, { isDown: false, slot: 1_250, first: 1_100 })
+    node.refuse = (fromSlot) => (fromSlot !== null && fromSlot <= node.first!++ ? 11 : null)
+    await pass(2_000)
+    expect(node.fromSlots.slice(-2)).toEqual([1_100, 1_109])
+    node.send(from(1_109, 3))
+    expect(slot()).toBe(1_111)
+    expect(sink.counts().gapSlots).toBeLessThanOrEqual(100)
+  })
+
+  it('is not asked for again at a node that has none', async () => {
+    const { geysers, pass } = await stage(1, (node) => {
+      node.refuse = (fromSlot) => (fromSlot === null ? null : 12)
+    })
+    await pass(1_000)
+    expect(geysers[0]!.fromSlots).toEqual([960, null])
+  })
+
+  it('that is refused in other words, again and again, is done without', async () => {
+    const { geysers, pass } = await stage(1, (node) => {
+      node.refuse = (fromSlot) => (fromSlot === null ? null : 13)
+    })
+    await pass(1_000)
+    expect(geysers[0]!.fromSlots).toEqual([960, 960, 960, 960, null])
+  })
+})
+
 describe('a chain that began anew', () => {
   it('is followed when the only node of a set has another genesis hash', async () => {
     const { geysers, sink, slot, pass } = await stage(1)
