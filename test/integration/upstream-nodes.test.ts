@@ -11,6 +11,7 @@ import type { UpstreamNode } from '../../src/upstream/node-pool/upstream-node.ts
 import type { UpstreamSet } from '../../src/upstream/node-pool/upstream-set.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { FakeNode } from '../testkit/fake-node.ts'
+import { FakeClock } from '../testkit/fake-senders.ts'
 import { until } from '../testkit/until.ts'
 import { setSection } from '../testkit/upstream-sections.ts'
 
@@ -222,6 +223,42 @@ describe('calls', () => {
     for (const fault of faults) expect(fault.ok).toBe(false)
     await becomes('down', 'up')
     for (let time = 0; time < 50; time++) expect(set.pick('getThing')).toBe(nodes[1])
+  })
+
+  it('in flight are answered by the only node of a set, although it takes no connection', async () => {
+    const [first] = await start([{}])
+    first!.answers.set('getThing', () => 'this')
+    first!.delayMs = 700
+    const slow = Array.from({ length: 20 }, () => call(nodes[0]!))
+    await until(() => first!.calls.length === 20, 'the calls to be there')
+    first!.deafen()
+    expect(await call(nodes[0]!)).toMatchObject({ fault: 'unreached' })
+    expect(states()[0]).not.toBe('down')
+    expect((await Promise.all(slow)).map(({ ok }) => ok)).toEqual(Array(20).fill(true))
+    // Its probes go on over the connections that are open.
+    await becomes('up')
+  })
+
+  it('wait at the only node of a set while its probe is late, and are not refused', async () => {
+    const fake = await new FakeNode().listen()
+    fakes.push(fake)
+    fake.answers.set('getThing', () => 'this')
+    const clock = new FakeClock()
+    upstreams = new Upstreams({ main: setSection([{ rpc: fake.url }]) }, { clock, log })
+    await upstreams.start()
+    set = upstreams.set('main') as UpstreamSet
+    nodes = set.nodes
+    fake.behaviour = 'hang'
+    const waiting = call(nodes[0]!)
+    clock.ms += 400
+    upstreams.tick()
+    clock.ms += 2_500
+    upstreams.tick()
+    expect(states()).toEqual(['probing'])
+    expect(set.pick('getThing')).toBe(nodes[0])
+    await until(() => fake.calls.length === 1, 'the call to be there')
+    fake.thaw()
+    expect(await waiting).toMatchObject({ ok: true })
   })
 
   it('that fail in a row open the breaker, although its probes are fine', async () => {

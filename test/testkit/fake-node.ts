@@ -55,6 +55,11 @@ export class FakeNode {
     this.#server = this.#make()
   }
 
+  /** Takes no new connection; calls that it has are answered. */
+  deafen(): void {
+    this.#server.close()
+  }
+
   /** Sends the answers that were pending while it hung, as a resumed process does. */
   thaw(): void {
     this.behaviour = 'answer'

@@ -46,6 +46,13 @@ export class HttpClient implements ConnectionOwner {
     this.#timer = setInterval(() => this.#check(), checkEveryMs).unref()
   }
 
+  /** Whether a connection is open. */
+  get isConnected(): boolean {
+    for (const { isConnected, isClosed } of this.#connections)
+      if (isConnected && !isClosed) return true
+    return false
+  }
+
   /** Posts a JSON body. The response never rejects. */
   request(body: string | Uint8Array, options: RequestOptions): HttpRequest {
     const request = new HttpRequest(this.#bytesOf(body), options, this.#clock)

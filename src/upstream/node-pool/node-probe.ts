@@ -1,17 +1,19 @@
 // Probes a node for its health and its slots, once per slot. Clock passed in.
-// At most one probe is in flight. A late one makes the node doubtful and then down, but counts when
-// it is answered after all, so that a node that is only slow returns. Any other response of the
-// node ends the silence, too.
+// At most one probe is in flight. A late one makes the node doubtful, and down where another node can
+// take its calls: without one, calls wait for their own timeouts rather than being refused. It
+// counts when it is answered after all, so that a node that is only slow returns. Any other
+// response of the node ends the silence, too.
 import type { Clock } from '../../base/clock.ts'
 import { bodyOf } from '../call-body.ts'
 import { readText } from '../http-client/read-text.ts'
+import { isNodeFault, type NodeFault } from './node-health.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
 /** One slot. */
 export const probeEveryMs = 400
 /** Silence after a probe that makes a node doubtful: others are preferred. */
 export const overdueMs = 600
-/** Silence after a probe that makes a node down. */
+/** Silence after a probe that makes a node down, where there is another one. */
 export const silentMs = 1_500
 const probeMsMax = 3_000
 /** Also asked at the start, after a failed probe and when the node's slot went back. */
@@ -39,10 +41,18 @@ interface Reply {
   readonly error?: { readonly code?: unknown }
 }
 
+/** The set of a node. */
+interface ProbedSet {
+  /** The node has reported something. */
+  compare(): void
+  /** Whether another node can take its calls. */
+  hasOther(node: UpstreamNode): boolean
+}
+
 export class NodeProbe {
   readonly #node: UpstreamNode
   readonly #clock: Clock
-  readonly #onAnswer: () => void
+  readonly #set: ProbedSet
   #questions: typeof questions
   #isBatch = true
   #sentMs = Number.NEGATIVE_INFINITY
@@ -52,10 +62,10 @@ export class NodeProbe {
   /** HTTP status or socket error of the last response, for the log. */
   #code = ''
 
-  constructor(node: UpstreamNode, clock: Clock, onAnswer: () => void) {
+  constructor(node: UpstreamNode, clock: Clock, set: ProbedSet) {
     this.#node = node
     this.#clock = clock
-    this.#onAnswer = onAnswer
+    this.#set = set
     this.#questions = questions.filter(({ method }) => node.serves(method))
     // A node that only takes sends cannot be probed: its calls show its health.
     if (this.#questions.length === 0) node.health.probeAnswered({ isBehind: false })
@@ -79,12 +89,12 @@ export class NodeProbe {
     this.#isAsking = false
     this.#node.wasProbed = true
     this.#judge(result)
-    this.#onAnswer()
+    this.#set.compare()
   }
 
   #watch(nowMs: number): void {
     const silenceMs = nowMs - Math.max(this.#sentMs, this.#node.respondedMs)
-    if (silenceMs >= silentMs && !this.#isSilent) {
+    if (silenceMs >= silentMs && !this.#isSilent && this.#set.hasOther(this.#node)) {
       this.#isSilent = true
       this.#node.probeFailures++
       this.#node.failureReason = 'no response to probes'
@@ -113,7 +123,7 @@ export class NodeProbe {
     const response = await this.#node.http!.request(body, { timeoutMs: probeMsMax }).response
     if (!response.ok) {
       this.#code = response.code
-      return response.fault === 'unreached' ? 'unreached' : 'broken'
+      return isNodeFault(response.fault) ? response.fault : 'broken'
     }
     this.#node.observeLatency(this.#clock.monotonicMs() - startMs)
     const { status } = response
@@ -141,6 +151,8 @@ export class NodeProbe {
   #judge(result: ProbeResult): void {
     const { health } = this.#node
     if (typeof result === 'string' && result !== 'limited') {
+      // It answers calls: the probe is late, the node is not gone.
+      if (result === 'timeout' && this.#node.respondedMs > this.#sentMs) return
       this.#node.probeFailed(result, this.#code)
       this.#genesisMs = Number.NEGATIVE_INFINITY
       return
@@ -157,7 +169,7 @@ export class NodeProbe {
     const isBack = !this.#node.probedSlots(slotOf(2), slotOf(3), slotOf(4))
     if (isBack) this.#genesisMs = Number.NEGATIVE_INFINITY
     // Before it may return: one that lags far must not be up for a moment.
-    this.#onAnswer()
+    this.#set.compare()
     const { error } = replies.get(1) ?? {}
     health.probeAnswered({ isBehind: error !== undefined && error.code !== notFound })
   }
@@ -175,7 +187,7 @@ export class NodeProbe {
   }
 }
 
-type ProbeResult = readonly Reply[] | 'limited' | 'unreached' | 'broken' | 'status'
+type ProbeResult = readonly Reply[] | 'limited' | NodeFault
 
 function numberOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null

@@ -26,6 +26,17 @@ const failureMs = 1_000
 /** Weight of a new latency in the moving average, when it is above or below the average. */
 const averageUp = 0.3
 const averageDown = 0.1
+/** A failed connection attempt says little about a node that responded in this time. */
+const freshMs = 1_500
+/** Socket errors of this machine: no descriptors, ports, buffers or memory. */
+const localErrors: ReadonlySet<string> = new Set([
+  'EMFILE',
+  'ENFILE',
+  'EADDRNOTAVAIL',
+  'EAGAIN',
+  'ENOBUFS',
+  'ENOMEM',
+])
 /** Differences below a millisecond are noise. */
 const latencyMsMin = 1
 
@@ -166,15 +177,17 @@ export class UpstreamNode {
   /** A call failed: it had no response, half of one, or one that is not JSON-RPC. */
   failed(fault: NodeFault, code = ''): void {
     this.failureReason = code === '' ? fault : code
+    if (localErrors.has(code)) return
     this.#observeAverage(failureMs)
-    this.health.callFailed(fault)
+    if (fault !== 'unreached' || !this.#isConnected()) this.health.callFailed(fault)
   }
 
   /** A probe failed. */
   probeFailed(fault: NodeFault, code: string): void {
     this.failureReason = code === '' ? fault : code
     this.probeFailures++
-    this.health.probeFailed(fault)
+    if (localErrors.has(code)) return
+    this.health.probeFailed(fault === 'unreached' && this.#isConnected() ? 'broken' : fault)
   }
 
   /** A stream or a response showed that the node reached this slot. */
@@ -267,6 +280,11 @@ export class UpstreamNode {
     this.latency.observe(ms, headMs)
     this.seconds.observeMs(ms)
     this.health.callAnswered()
+  }
+
+  /** It takes no new connection, but responds on those that it has. */
+  #isConnected(): boolean {
+    return this.http?.isConnected === true && this.nowMs() - this.respondedMs < freshMs
   }
 
   #observeAverage(ms: number): void {

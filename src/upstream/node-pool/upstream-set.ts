@@ -55,7 +55,7 @@ export class UpstreamSet {
     this.nodes = section.nodes.map(
       (node, index) => new UpstreamNode(name, index + 1, node, { clock, log, onChange }),
     )
-    this.probes = this.nodes.map((node) => new NodeProbe(node, clock, () => this.compare()))
+    this.probes = this.nodes.map((node) => new NodeProbe(node, clock, this))
   }
 
   /** The node for the next call; null when none is good. */
@@ -131,6 +131,13 @@ export class UpstreamSet {
     }
   }
 
+  /** Whether another node can take the calls of this one. */
+  hasOther(node: UpstreamNode): boolean {
+    return this.nodes.some(
+      (other) => other !== node && other.has('rpc') && tierOf(other, false) !== Tier.none,
+    )
+  }
+
   stop(): void {
     for (const node of this.nodes) node.stop()
   }
@@ -181,8 +188,8 @@ export class UpstreamSet {
     // When the best node leaves, the next one no longer lags, and takes over at once.
     if (node.state === 'down' || node.state === 'probing') this.compare()
     const isDoubtful = node.state === 'probing'
-    if (isOut(node) || (isDoubtful && this.nodes.some(({ state }) => state === 'up')))
-      node.abandonCalls()
+    if (isDoubtful ? this.nodes.some(({ state }) => state === 'up') : isOut(node))
+      if (this.hasOther(node)) node.abandonCalls()
   }
 }
 
@@ -191,18 +198,18 @@ function isOut({ state }: UpstreamNode): boolean {
 }
 
 /** Failover order: only nodes of the best tier that has any are picked from. */
-const Tier = { good: 0, spare: 1, rateLimited: 2, doubtful: 3, none: 4 } as const
+const Tier = { first: 0, spare: 1, rateLimited: 2, doubtful: 3, none: 4 } as const
 type Tier = (typeof Tier)[keyof typeof Tier]
 
 function tierOf(node: UpstreamNode, isSend: boolean): Tier {
   const { state } = node
   if (state === 'up') {
     if (node.isRateLimited) return Tier.rateLimited
-    return node.weight > 0 ? Tier.good : Tier.spare
+    return node.weight > 0 ? Tier.first : Tier.spare
   }
   if (state !== 'probing') return Tier.none
-  // Half-open it gets one trial call at a time beside the good ones, or it would never return.
-  if (node.health.isHalfOpen && !isSend && node.waiting === 0) return Tier.good
+  // Half-open it gets one trial call at a time beside nodes that are up, or it would never return.
+  if (node.health.isHalfOpen && !isSend && node.waiting === 0) return Tier.first
   return Tier.doubtful
 }
 

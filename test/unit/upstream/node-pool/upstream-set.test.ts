@@ -110,6 +110,17 @@ describe('the pick of a node', () => {
   })
 })
 
+test('an error of this machine says nothing about a node', () => {
+  const { nodes } = setOf([{}])
+  for (let time = 0; time < 10; time++) {
+    nodes[0]!.failed('unreached', 'EMFILE')
+    nodes[0]!.probeFailed('unreached', 'EADDRNOTAVAIL')
+  }
+  expect(nodes[0]!.state).toBe('up')
+  nodes[0]!.failed('unreached', 'ECONNREFUSED')
+  expect(nodes[0]!.state).toBe('down')
+})
+
 describe('minContextSlot', () => {
   test('excludes the nodes that are known to be below, at the requested commitment', () => {
     const { set, nodes } = setOf([{}, {}])
