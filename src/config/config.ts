@@ -44,7 +44,7 @@ export const configFields = {
     initial: 1_024,
     min: 0,
     max: 1_000_000,
-    doc: 'Connections of one client address (IPv4 /32, IPv6 /64) to one HTTP endpoint; 0: any number.',
+    doc: 'Connections of one address (IPv4 /32, IPv6 /64) to one HTTP endpoint; 0: any number.',
   }),
   addressBudget: addressBudgetSection,
   cluster: clusterSection,

@@ -160,6 +160,16 @@ describe('the rpc endpoint', () => {
     expect(text.match(/^HTTP\/1\.1/gm)).toHaveLength(1)
   })
 
+  it('answers calls pipelined in one packet in order, where each is answered at once', async () => {
+    const post = (id: string) => {
+      const body = call('getHealth', id)
+      const head = `host: a\r\nx-token: ${token}\r\ncontent-type: application/json`
+      return `POST / HTTP/1.1\r\n${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+    }
+    const { text } = await sendRaw(port, ['1', '2', '3'].map(post).join(''), { answers: 3 })
+    expect(text.match(/"id":\d/g)).toEqual(['"id":1', '"id":2', '"id":3'])
+  })
+
   it('answers a CORS preflight without a token', async () => {
     const { status, headers } = await ask({ headers: {}, method: 'OPTIONS' })
     expect([status, headers.get('access-control-allow-origin')]).toEqual([204, '*'])

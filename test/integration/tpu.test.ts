@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { decodeBase58, decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
 import { good } from '../testkit/chain-stage.ts'
 import { expectShape } from '../testkit/golden.ts'
+import { sendRaw } from '../testkit/raw-http.ts'
 import {
   innerTransfer,
   newAddress,
@@ -131,6 +132,24 @@ describe('a transaction with a tip of exactly 1,000,000 lamports', () => {
         status: 400,
         json: { error: { code: -32602, data: { reason: 'BAD_ENCODING' } } },
       })
+  })
+})
+
+describe('a transaction with others pipelined after it in one packet', () => {
+  it('is sent, though the native server closes its connection', async () => {
+    const before = counted().landed
+    const { port } = new URL(stage.url)
+    const post = (bytes: Uint8Array) => {
+      const head = `host: a\r\ncontent-type: application/octet-stream`
+      const lines = `POST /api/v1/transactions HTTP/1.1\r\n${head}\r\ncontent-length: ${bytes.length}`
+      return Buffer.concat([Buffer.from(`${lines}\r\n\r\n`), bytes])
+    }
+    const all = [await tipped(), await tipped(), await tipped()]
+    const { isClosed } = await sendRaw(Number(port), Buffer.concat(all.map(post)), { answers: 3 })
+    expect(isClosed).toBe(true)
+    await until(() => counted().landed > before, 'the first one to land')
+    const status = stage.chain.chain.ledger.signatureStatus(all[0]!.subarray(1, 65))
+    expect(status).toMatchObject({ err: null })
   })
 })
 
