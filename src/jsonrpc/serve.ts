@@ -60,9 +60,12 @@ export function admit<A extends Allowance>(
   { items, isBatch }: RpcRequest,
   budget: CallBudget<A>,
 ): Admission<A> {
+  // Permits first: what is refused must not be charged. No call costs nothing.
+  if (!enterAll(items, budget)) return { allowance: budget.spend([]), refusal: tooManyInFlight }
   const allowance = budget.spend(isBatch ? items.map(costOf) : costOf(items[0]!))
-  if (!allowance.ok) return { allowance, refusal: overBudget(allowance) }
-  return { allowance, refusal: enterAll(items, budget) ? null : tooManyInFlight }
+  if (allowance.ok) return { allowance, refusal: null }
+  for (const { method } of items) if (method !== null) budget.leave('calls')
+  return { allowance, refusal: overBudget(allowance) }
 }
 
 /** How the calls of a request are answered, and the request by those answers. */

@@ -252,7 +252,8 @@ describe('the rpc endpoint', () => {
   })
 
   it('limits calls in flight to the plan', async () => {
-    const headers = { 'x-token': bundle.issue({ plan: 'narrow' }).token }
+    const { token: narrow, subscription } = bundle.issue({ plan: 'narrow' })
+    const headers = { 'x-token': narrow }
     const held = [
       ask({ headers, body: call('wait', '1') }),
       ask({ headers, body: call('wait', '2') }),
@@ -260,9 +261,17 @@ describe('the rpc endpoint', () => {
     await until(() => waiting.length === 2, 'both calls to arrive')
     const third = await ask({ headers, body: call('getHealth', '3') })
     expect([third.status, third.json.error.data.reason]).toEqual([429, 'in-flight'])
+    const batch = await ask({ headers, body: `[${call('getHealth', '4')},${call('dear', '5')}]` })
+    expect(batch.status).toBe(429)
     for (const release of waiting.splice(0)) release()
     expect((await Promise.all(held)).map(({ json }) => json.result)).toEqual(['waited', 'waited'])
     expect((await ask({ headers })).status).toBe(200)
+    // What was refused was not charged.
+    expect(bundle.quota.budgetOf(subscription).takePending()).toMatchObject({
+      credits: 3,
+      calls: 3,
+      refused: 2,
+    })
   })
 
   it('reads X-Forwarded-For of trusted proxies only', async () => {

@@ -207,8 +207,18 @@ describe('admit, answerCalls, responseMessage', () => {
     expect(served.refusal?.isExhausted).toBe(true)
     expect(served.json).toMatchObject([{ error: { code: -32429 } }, { error: { code: -32429 } }])
     expect(who.permits).toBe(1)
-    const full = await run(call('echo', '1'), new Caller({ permits: 0 }))
+    const none = new Caller({ permits: 0 })
+    const full = await run(call('echo', '1'), none)
     expect(full.refusal?.isExhausted).toBe(true)
+    // Neither was charged.
+    expect([...who.spent, ...none.spent]).toEqual([[], []])
+  })
+
+  it('keeps no permit of a request that the budget refuses', async () => {
+    const allowance = { ok: false, reason: 'rate', retryAfterMs: 5 } as const
+    const who = new Caller({ allowance })
+    await run(`[${call('later', '1')},${call('later', '2')},7]`, who)
+    expect(who.permits).toBe(10)
   })
 
   it('streams a long answer, and keeps its permit until the stream ends', async () => {
