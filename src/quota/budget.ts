@@ -172,7 +172,7 @@ export class Budget {
     if (window === this.#window.window) this.#creditsUsed = credits + this.#pending.credits
   }
 
-  /** Takes the usage to flush, or null; it counts as flushed unless `putBack` returns it. */
+  /** Takes the usage to flush, or null. */
   takePending(): UsageDelta | null {
     const pending = this.#pending
     this.#isReported = false
@@ -181,11 +181,6 @@ export class Budget {
     const { window } = this.#window
     pending.credits = pending.calls = pending.refused = pending.notifications = pending.bytes = 0
     return { id: this.id, window, credits, calls, refused, notifications, bytes }
-  }
-
-  putBack(delta: UsageDelta): void {
-    for (const kind of ['credits', 'calls', 'refused', 'notifications', 'bytes'] as const)
-      this.#pendingNow()[kind] += delta[kind]
   }
 
   /** True when dropping this budget and recreating it later makes no difference. */

@@ -6,7 +6,7 @@ import { messageOf } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
+import { addToDay, type OpenWindow, type UsageDelta } from '../subscriptions/usage.ts'
 import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
 import { Budget, type MakeBucket } from './budget.ts'
 import { Plan } from './plan.ts'
@@ -53,6 +53,8 @@ export class Quota {
   #timer: NodeJS.Timeout | null = null
   #flushing: Promise<void> | null = null
   #flushesFailed = 0
+  /** Usage of flushes that failed, one row per subscription and window; it is flushed first. */
+  #unflushed: readonly UsageDelta[] = []
 
   constructor(deps: QuotaDeps) {
     this.#deps = deps
@@ -117,26 +119,30 @@ export class Quota {
   async #flush(): Promise<void> {
     const used = this.#used
     this.#used = new Set()
-    const deltas = [...used].map((budget) => budget.takePending()).filter((delta) => delta !== null)
+    const taken = [...used].map((budget) => budget.takePending()).filter((delta) => delta !== null)
+    const deltas = joined([...this.#unflushed, ...taken])
+    this.#unflushed = []
     if (deltas.length > 0)
       try {
         await this.#deps.ledger.addUsage(deltas)
       } catch (error) {
         this.#flushesFailed++
-        for (const delta of deltas) this.#budgets.get(delta.id)?.putBack(delta)
+        this.#unflushed = deltas
         if (this.#throttle.allows('flush', this.#deps.clock.monotonicMs()))
           this.#log.error('usage flush failed', { reason: messageOf(error) })
-        return
       }
     this.#dropIdle()
     this.#rollWindows()
   }
 
   #dropIdle(): void {
+    // The ledger does not know yet what these have used.
+    const kept = new Set(this.#unflushed.map(({ id }) => id))
     for (let left = Math.min(idleChecksMax, this.#budgets.size); left > 0; left--) {
       const next = this.#idleChecks.next()
       if (next.done === true) this.#idleChecks = this.#budgets.entries()
-      else if (next.value[1].isIdle(idleMs)) this.#budgets.delete(next.value[0])
+      else if (!kept.has(next.value[0]) && next.value[1].isIdle(idleMs))
+        this.#budgets.delete(next.value[0])
     }
   }
 
@@ -158,4 +164,14 @@ export class Quota {
     if (plan === undefined) throw new Error(`invariant broken: no plan ${fallbackPlan}`)
     return plan
   }
+}
+
+/** Sums the rows of one subscription and window. */
+function joined(deltas: readonly UsageDelta[]): readonly UsageDelta[] {
+  const rows = new Map<string, UsageDelta>()
+  for (const delta of deltas) {
+    const key = `${delta.id} ${delta.window}`
+    rows.set(key, { ...delta, ...addToDay(rows.get(key), delta) })
+  }
+  return [...rows.values()]
 }

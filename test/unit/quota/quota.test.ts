@@ -15,6 +15,7 @@ function setUp(plans: Record<string, Partial<PlanValues>> = {}) {
     startsAtMs: 0,
     endsAtMs: 30 * dayMs,
     fails: false,
+    window: 4,
   }
   const quota = new Quota({
     plans: {
@@ -26,7 +27,7 @@ function setUp(plans: Record<string, Partial<PlanValues>> = {}) {
     },
     ledger: {
       openWindow: () => ({
-        window: 4,
+        window: state.window,
         credits: state.used,
         startsAtMs: state.startsAtMs,
         endsAtMs: state.endsAtMs,
@@ -222,6 +223,31 @@ describe('flushing usage', () => {
     state.fails = false
     await quota.stop()
     expect(state.written).toMatchObject([{ credits: 2, calls: 2 }])
+  })
+
+  it('opens windows and drops idle budgets also while nothing can be written', async () => {
+    const { quota, state } = setUp({ small: { creditsPer30Days: 10 } })
+    const spender = { id: 'sub_a', plan: 'small' }
+    const budget = quota.budgetOf(spender)
+    const resting = quota.budgetOf({ ...account, id: 'sub_b' })
+    for (let count = 0; count < 10; count++) budget.spend('getSlot')
+    state.fails = true
+    await quota.flush()
+    state.nowMs = 30 * dayMs
+    Object.assign(state, { window: 5, startsAtMs: 30 * dayMs, endsAtMs: 60 * dayMs })
+    await quota.flush()
+    // The new window has its credits; the old one's use is still to be written, as such.
+    expect(quota.budgetOf(spender)).toBe(budget)
+    expect(budget.spend('getSlot').ok).toBe(true)
+    // Each flush examines a part of the budgets.
+    for (let flush = 0; flush < 3; flush++) await quota.flush()
+    expect(quota.budgetOf({ ...account, id: 'sub_b' })).not.toBe(resting)
+    state.fails = false
+    await quota.flush()
+    expect(state.written).toMatchObject([
+      { window: 4, credits: 10 },
+      { window: 5, credits: 1 },
+    ])
   })
 
   it('drops idle budgets, but never one with an open permit', async () => {
