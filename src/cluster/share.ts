@@ -43,6 +43,8 @@ export class Share implements Limiter {
   #wanted = 0
   #sent = 0
   #usedMs = Number.NEGATIVE_INFINITY
+  /** Whether some of `#spent` was taken while PostgreSQL did not answer. */
+  #hasSpentAway = false
 
   constructor(id: string, rate: Rate, context: ShareContext) {
     this.id = id
@@ -64,6 +66,7 @@ export class Share implements Limiter {
     this.#level = this.#levelAt(nowMs) - cost
     this.#levelMs = nowMs
     this.#spent += cost
+    this.#hasSpentAway ||= this.#isAway
     this.#use(nowMs)
   }
 
@@ -97,6 +100,7 @@ export class Share implements Limiter {
 
   /** Takes what the next exchange reports; `settled` ends it. */
   report(nowMs: number): SpentRow {
+    this.#comeBack(nowMs)
     const row: SpentRow = {
       id: this.id,
       perSecond: this.#perMs * 1000,
@@ -113,6 +117,7 @@ export class Share implements Limiter {
 
   /** Takes the new share. What was used since the report is used up of it. */
   settled({ granted, sharers, debt }: SettledRow, nowMs: number): void {
+    this.#comeBack(nowMs)
     this.#sent = 0
     this.#level = granted - this.#spent
     this.#levelMs = nowMs
@@ -127,13 +132,35 @@ export class Share implements Limiter {
     this.#context.onUse(this, this.#exchangedMs <= nowMs - grantMs)
   }
 
+  /**
+   * PostgreSQL answers again. The share refilled here meanwhile, which the ledger does not know: of
+   * what was spent only that counts which is not refilled yet.
+   */
+  #comeBack(nowMs: number): void {
+    if (!this.#hasSpentAway || this.#isAway) return
+    this.#hasSpentAway = false
+    this.#level = this.#levelAway(nowMs)
+    this.#levelMs = nowMs
+    this.#spent = Math.min(this.#spent, Math.max(0, this.#burst / this.#sharersAway - this.#level))
+  }
+
+  get #isAway(): boolean {
+    const isKnown = this.#exchangedMs > Number.NEGATIVE_INFINITY
+    return isKnown ? this.#context.isAway : this.#context.isLost
+  }
+
+  /** Gateways that the last share went on beside; a subscription without one has the whole plan. */
+  get #sharersAway(): number {
+    return Math.max(1, this.#sharers)
+  }
+
   #isVoid(nowMs: number): boolean {
     return nowMs - this.#exchangedMs > grantMs
   }
 
   #levelAt(nowMs: number): number {
-    const isKnown = this.#exchangedMs > Number.NEGATIVE_INFINITY
-    if (isKnown ? this.#context.isAway : this.#context.isLost) return this.#levelAway(nowMs)
+    if (this.#isAway) return this.#levelAway(nowMs)
+    this.#comeBack(nowMs)
     if (this.#isVoid(nowMs)) this.#advance(nowMs)
     const untilMs = Math.min(nowMs, this.#exchangedMs + refillMs)
     const perMs = this.#sharers === 0 ? 0 : this.#perMs / this.#sharers
@@ -143,7 +170,7 @@ export class Share implements Limiter {
   /** The last share goes on; a subscription without one has the whole plan. */
   #levelAway(nowMs: number): number {
     const isKnown = this.#exchangedMs > Number.NEGATIVE_INFINITY
-    const sharers = isKnown ? Math.max(1, this.#sharers) : 1
+    const sharers = this.#sharersAway
     if (!isKnown && this.#levelMs === 0) {
       this.#level = this.#burst
       this.#levelMs = nowMs

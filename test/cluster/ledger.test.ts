@@ -64,6 +64,32 @@ describe.skipIf(!hasPostgres())('the ledger of budgets', () => {
     }
   })
 
+  it.each([
+    ['debt', "debt = 'NaN'"],
+    ['debt without end', "debt = 'Infinity'"],
+    ['rate', "rate = 'NaN'"],
+    ['time', "at = 'NaN'"],
+    ['time without end', "at = 'Infinity'"],
+    ['time of a clock that was set back', 'at = at + 3600000'],
+    ['grant', "sessions = '{x}', granted = '{Infinity}', seen = ARRAY[at]"],
+    ['grant for ever', "sessions = '{x}', granted = '{200}', seen = '{NaN}'"],
+    ['grants of nobody', "sessions = '{x}', granted = '{}', seen = '{}'"],
+    ['announcement', "hot_since = 'NaN', announced = 'NaN'"],
+  ])('refuses nobody for ever by a row that no exchange left: %s', async (_, spoilt) => {
+    const connection = connections[0] ?? (await open())
+    await connection.query('TRUNCATE settlers, budgets')
+    const ledger = new PostgresLedger(connection, 'g0')
+    const row = { id: 'a', perSecond: 100, burst: 200, spent: 10, left: 0, wanted: 0 }
+    await ledger.settle(1, [row], 1_000_000)
+    await connection.query(`UPDATE budgets SET ${spoilt}`)
+    // At once, or after what a full debt takes to be refilled.
+    const settled = [1_000_100, 1_004_000, 1_008_000].map((nowMs, index) =>
+      ledger.settle(index + 2, [{ ...row, spent: 1 }], nowMs),
+    )
+    const [mine] = (await Promise.all(settled)).at(-1)!.filter(({ kind }) => kind === 'mine')
+    expect(mine).toMatchObject({ granted: 199, sharers: 1, debt: 1 })
+  })
+
   it('keeps three gateways within one plan, and lets one of them use it', async () => {
     await connections[0]!.query('TRUNCATE settlers, budgets')
     const gateways = await Promise.all(

@@ -23,6 +23,10 @@ export class LedgerModel {
   settle(session: string, number: number, asked: readonly SpentRow[], now: number): SettledRow[] {
     const never = Number.NEGATIVE_INFINITY
     const known = this.#settlers.get(session) ?? { number: 0, called: never, before: never }
+    const last = Math.max(never, ...[...this.#settlers.values()].map(({ called }) => called))
+    if (last < now - 2000)
+      for (const [name, other] of this.#settlers)
+        if (name !== session && other.called > last - 2000) other.called = now
     const me = { number: Math.max(known.number, number), called: now, before: known.called }
     this.#settlers.set(session, me)
     const live = [...this.#settlers.values()].filter(({ called }) => called > now - 2000).length

@@ -8,7 +8,7 @@
 //
 // n: gateways that exchanged in the last second. A grant is void after 2 s. Withheld is the advance
 // B / N of each gateway that may not know yet that this subscription is in use: it knows after its
-// second call since then.
+// second call since then. Spent is what a gateway's share has not refilled itself: see share.ts.
 import type { BudgetLedger, SettledRow, SpentRow } from '../ports.ts'
 import type { Queries } from './client.ts'
 
@@ -41,6 +41,7 @@ DECLARE
   v_now float8 := coalesce(p_now, extract(epoch FROM clock_timestamp()) * 1000);
   v_number int8;
   v_called float8;
+  v_last float8;
   v_live integer;
   v_row budgets;
   v_burst float8;
@@ -57,6 +58,13 @@ BEGIN
   INSERT INTO settlers VALUES (p_session, 0, '-Infinity', '-Infinity') ON CONFLICT DO NOTHING;
   SELECT s.number, s.called INTO v_number, v_called
     FROM settlers s WHERE s.session = p_session FOR UPDATE;
+  -- Nobody called for 2 s: PostgreSQL was away. Who called last will be back, and has a part.
+  SELECT max(s.called) INTO v_last FROM settlers s;
+  IF v_last < v_now - 2000 THEN
+    UPDATE settlers s SET called = v_now WHERE s.session IN (
+      SELECT k.session FROM settlers k
+        WHERE k.called > v_last - 2000 AND k.session <> p_session FOR UPDATE SKIP LOCKED);
+  END IF;
   UPDATE settlers s
     SET number = greatest(s.number, p_number), before = s.called, called = v_now
     WHERE s.session = p_session;
@@ -71,6 +79,14 @@ BEGIN
     INSERT INTO budgets VALUES (p_ids[i], 0, p_rates[i], v_now, v_now, v_now, '{}', '{}', '{}')
       ON CONFLICT DO NOTHING;
     SELECT * INTO v_row FROM budgets b WHERE b.id = p_ids[i] FOR UPDATE;
+    -- A row that no exchange can have left, or of a clock that was set back, would stay as it is.
+    IF (v_row.debt BETWEEN 0 AND 1e300 AND v_row.rate BETWEEN 0 AND 1e300
+        AND v_now + 2000 >= ALL (v_row.seen || ARRAY[v_row.at, v_row.hot_since, v_row.announced])
+        AND 0 <= ALL (v_row.granted) AND 1e300 >= ALL (v_row.granted)
+        AND cardinality(v_row.granted) = cardinality(v_row.sessions)
+        AND cardinality(v_row.seen) = cardinality(v_row.sessions)) IS NOT TRUE THEN
+      v_row := ROW(p_ids[i], 0, p_rates[i], v_now, v_now, v_now, '{}', '{}', '{}');
+    END IF;
     v_burst := p_bursts[i];
     v_debt := greatest(0, v_row.debt - v_row.rate * greatest(0, v_now - v_row.at) / 1000);
     IF p_number > v_number THEN

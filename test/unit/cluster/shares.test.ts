@@ -176,6 +176,45 @@ test('without PostgreSQL its last share goes on, and others have at most the who
   expect(rate).toBeLessThan(125)
 })
 
+test('after an outage nobody is refused who stayed below the plan, and a burst still counts', async () => {
+  for (const asked of [[0], [0, 1]]) {
+    const simulation = new Simulation({ perSecond: 50, burst: 200 }, 2, () => 5)
+    await simulation.settleIn()
+    const each = () => {
+      for (const gateway of asked)
+        if (simulation.nowMs % (100 * asked.length) === 0)
+          expect(simulation.spend(gateway, 2), `at ${simulation.nowMs}`).toBe(2)
+    }
+    await simulation.run(3_000, each)
+    simulation.isCut = () => true
+    await simulation.run(20_000, each)
+    simulation.isCut = () => false
+    await simulation.run(5_000, each)
+    // What was refilled is there, and no more than that.
+    await simulation.run(500, () => {})
+    const before = simulation.admitted
+    await simulation.run(2_000, () => {
+      for (const gateway of asked) simulation.spend(gateway, 5_000)
+    })
+    expect(simulation.admitted - before).toBeGreaterThanOrEqual((200 + 100) * 0.9)
+    expect(simulation.admitted - before).toBeLessThanOrEqual(200 * 1.05 + 100 + 1)
+  }
+})
+
+test('a burst during an outage is not forgiven after it', async () => {
+  const simulation = new Simulation({ perSecond: 10, burst: 200 }, 1, () => 5)
+  await simulation.settleIn()
+  simulation.spend(0, 2)
+  await simulation.run(3_000, () => {})
+  simulation.isCut = () => true
+  await simulation.run(20_000, () => {})
+  expect(simulation.spend(0, 5_000)).toBe(200)
+  simulation.isCut = () => false
+  const before = simulation.admitted
+  await simulation.run(3_000, () => simulation.spend(0, 5_000))
+  expect(simulation.admitted - before).toBeLessThanOrEqual(30 + 200 * 0.05 + 1)
+})
+
 test('a repeated exchange counts once', () => {
   const ledger = new LedgerModel()
   const row = { id: 's', perSecond: 1, burst: 100, spent: 30, left: 0, wanted: 0 }
