@@ -2,13 +2,15 @@
 // records, verifies the hash chain and stores them in one LMDB transaction.
 // A notification wakes it, and a poll every 250 ms in case one is lost. Never goes back: a database
 // that lost its newest entries gets them again from here, and one with another entry at the same
-// number is reported and not followed.
+// number is reported and not followed. A record that is none is left out and counted: its subject
+// keeps the last one.
 import type { Clock } from '../base/clock.ts'
 import { Fault, isFault, messageOf } from '../base/errors.ts'
-import type { AuditHead } from '../subscriptions/audit.ts'
+import { type AuditHead, isAuditEntry } from '../subscriptions/audit.ts'
 import type { Store } from '../subscriptions/store.ts'
+import { isRegistered } from '../subscriptions/subscription.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
-import type { RegistryNews } from './ports.ts'
+import type { RegistryEntry, RegistryNews } from './ports.ts'
 import { entriesMax } from './postgres/registry-rows.ts'
 
 export interface FollowerDeps {
@@ -31,6 +33,7 @@ export class RegistryFollower {
   #state: FollowerState = 'away'
   #followedMs: number
   #healed = 0
+  #invalidRecords = 0
   #pulling: Promise<void> | null = null
   #isDue = false
   #timer: NodeJS.Timeout | null = null
@@ -67,6 +70,11 @@ export class RegistryFollower {
   /** Entries that this gateway appended again to a database that had lost them. */
   healed(): number {
     return this.#healed
+  }
+
+  /** Records that were read and are none. */
+  invalidRecords(): number {
+    return this.#invalidRecords
   }
 
   /** Pulls what is new; one pull at a time, and another one when asked meanwhile. */
@@ -112,11 +120,24 @@ export class RegistryFollower {
       const count = Math.min(theirs.seq - store.head().seq, entriesMax)
       const entries = await news.after(store.head().seq, count)
       if (entries.length === 0) break
-      const problem = store.follow(entries)
+      if (!entries.every(({ entry }) => isAuditEntry(entry)))
+        throw forked(theirs, 'an entry is invalid')
+      const problem = store.follow(entries.map((one) => this.#checked(one)))
       if (problem !== null) throw forked(theirs, problem)
       hasFollowed = true
     }
     if (hasFollowed) onFollowed?.()
+  }
+
+  #checked({ entry, record }: RegistryEntry): RegistryEntry {
+    const isValid = isRegistered(record) && record.subscription.id === entry.subject
+    if (record === null || isValid) return { entry, record }
+    this.#invalidRecords++
+    if (this.#throttle.allows('record', this.#deps.clock.monotonicMs())) {
+      const { seq, subject } = entry
+      this.#log.error('a record of the cluster is invalid and left out', { seq, subject })
+    }
+    return { entry, record: null }
   }
 
   #enter(state: FollowerState, reason: string): void {

@@ -25,6 +25,7 @@ export function declareClusterMeters(meters: Meters, parts: ClusterParts): void 
   declareConnectionMeters(meters, parts)
   declareShareMeters(meters, parts)
   declareEventLogMeters(meters, parts)
+  declareInvalidRows(meters, parts)
 }
 
 function read<T>(part: T | null, value: (part: T) => number): () => Series {
@@ -138,4 +139,20 @@ function declareEventLogMeters(meters: Meters, { sharedEvents }: ClusterParts): 
     'Time of one append to the shared event log',
   )
   sharedEvents?.onAppended((took) => seconds.observe(took))
+}
+
+function declareInvalidRows(meters: Meters, { sharedRegistry, sharedEvents }: ClusterParts): void {
+  meters.counterRead(
+    'sluice_cluster_invalid_rows_total',
+    'Rows of PostgreSQL that are not what their table is for; each is left out',
+    { table: ['events', 'records'] },
+    () => [
+      ...read(sharedEvents, (one) => one.invalidRows)().map(
+        ([, count]) => [{ table: 'events' }, count] as const,
+      ),
+      ...read(sharedRegistry, (one) => one.follower.invalidRecords())().map(
+        ([, count]) => [{ table: 'records' }, count] as const,
+      ),
+    ],
+  )
 }

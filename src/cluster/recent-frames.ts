@@ -9,7 +9,7 @@ const bytesMax = 64 * 1024 * 1024
 /** Blocks by which stages follow the head. */
 const nearBlocks = 16
 /** Keys of the log's last frames: more than `blocksKept` blocks have. */
-const keysMax = 12_000
+export const keysMax = 12_000
 
 export class RecentFrames {
   #frames: NewFrame[] = []

@@ -4,7 +4,8 @@
 //                                   └─ without it: kept, to take over       ▼
 //   other gateways' appends ─ notification, or a poll ─► pull ──────► EventLog.accept ─► clients
 //
-// Nobody sees a frame before it is committed. The lease is renewed by the loop that appends, on the
+// A row that is no frame has its number and is sent as a Gap: it must stop neither this gateway nor
+// the frames behind it. Nobody sees a frame before it is committed. The lease is renewed by the loop that appends, on the
 // same connection: one that is stuck loses it.
 
 import { isBug } from '../base/assert.ts'
@@ -12,14 +13,20 @@ import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { EventLog, NewFrame } from '../stream/log.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
-import { decodeFrame, encodeFrame } from './event-frame.ts'
+import { decodeFrame, encodeFrame, lostFrame } from './event-frame.ts'
 import type { Lease, Leases } from './ports.ts'
-import { eventsLease, type LogHead, type PostgresEventLog, runJump } from './postgres/event-log.ts'
-import { RecentFrames } from './recent-frames.ts'
+import {
+  eventsLease,
+  type LogFrame,
+  type LogHead,
+  type PostgresEventLog,
+  runJump,
+} from './postgres/event-log.ts'
+import { keysMax, RecentFrames } from './recent-frames.ts'
 
 const leaseMs = 2_000
 const renewMs = 500
-/** Behind the notifications, of which one may be lost. */
+/** How often the log is read without a notification, which may be lost. */
 const pollMs = 250
 const retryMs = 100
 const pageFrames = 1_000
@@ -28,8 +35,13 @@ const appendBytesMax = 8 * 1024 * 1024
 /** Frames that a starting gateway reads: an hour and more of a chain. */
 const startFrames = 50_000
 
+type SharedLog = Pick<
+  PostgresEventLog,
+  'head' | 'start' | 'after' | 'append' | 'renumber' | 'onNews'
+>
+
 export interface SharedEventsDeps {
-  readonly shared: PostgresEventLog
+  readonly shared: SharedLog
   readonly leases: Leases
   readonly clock: Clock
   readonly log: Log
@@ -56,6 +68,7 @@ export class SharedEvents {
   #working: Promise<void> | null = null
   #isStopped = false
   #onAppended: (seconds: number) => void = () => {}
+  #invalidRows = 0
 
   constructor(events: EventLog, deps: SharedEventsDeps) {
     this.#events = events
@@ -75,6 +88,11 @@ export class SharedEvents {
   /** Frames of the own source that the log lacks; 0 without the lease. */
   get backlog(): number {
     return this.#queue.length
+  }
+
+  /** Rows that were read and are no frames. */
+  get invalidRows(): number {
+    return this.#invalidRows
   }
 
   /** Whether this gateway numbers the frames now. */
@@ -150,19 +168,43 @@ export class SharedEvents {
   async #read(): Promise<void> {
     const { shared, clock } = this.#deps
     const events = this.#events
-    const { run, next } = await this.#head()
-    if (run !== events.run) {
-      // Also what the log still has of the run before: its tail may be lost.
-      this.#recent.clearLog()
-      const jump = events.run === null ? 0 : runJump
-      events.restart(run, Math.max(0, next - 1 - startFrames - jump))
-    }
+    const { run } = await this.#head()
+    if (run !== events.run) await this.#begin()
     for (let isMore = true; isMore && !this.#isStopped; ) {
       const page = await shared.after(events.position, pageFrames)
-      for (const { seq, frame } of page) this.#accept(seq, decodeFrame(frame, clock.monotonicMs()))
+      for (const row of page) this.#accept(row.seq, this.#frameOf(row))
       isMore = page.length === pageFrames
     }
     this.#pulledMs = clock.monotonicMs()
+  }
+
+  /**
+   * Begins where the run's frames do. Those of the run before are read for their keys alone: what
+   * the log lost of it is appended again, and clients had the rest.
+   */
+  async #begin(): Promise<void> {
+    const { shared } = this.#deps
+    const { run, first } = await shared.start(startFrames)
+    this.#recent.clearLog()
+    let at = this.#events.run === null ? first : first - 1 - runJump - keysMax
+    while (at < first && !this.#isStopped) {
+      const page = await shared.after(at, pageFrames)
+      for (const row of page) if (row.seq < first) this.#recent.seen(this.#frameOf(row))
+      at = page.length < pageFrames ? first : page.at(-1)!.seq
+    }
+    this.#events.restart(run, first - 1)
+  }
+
+  /** What a row contains; a Gap when that is no frame. */
+  #frameOf({ seq, frame }: LogFrame): NewFrame {
+    const { clock, log } = this.#deps
+    const nowMs = clock.monotonicMs()
+    const decoded = decodeFrame(frame, nowMs)
+    if (decoded !== null) return decoded
+    this.#invalidRows++
+    if (this.#throttle.allows('row', nowMs))
+      log.error('a row of the shared event log is no frame; a Gap is sent', { seq })
+    return lostFrame(nowMs)
   }
 
   /** The log's head, after a new run began where it lost frames that this gateway has sent. */
@@ -180,7 +222,7 @@ export class SharedEvents {
   #accept(seq: number, frame: NewFrame): void {
     const { position, run } = this.#events
     if (seq <= position) return
-    // Numbers are left out only at the start of a run and where old partitions were dropped.
+    // Rows were deleted, or partitions dropped, that this gateway had not read.
     if (seq !== position + 1) this.#events.restart(run!, seq - 1)
     this.#recent.seen(frame)
     this.#events.accept(seq, frame)

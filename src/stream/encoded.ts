@@ -11,12 +11,19 @@ export type StreamKind = (typeof streamKinds)[number]
 export const frameKinds = [...streamKinds, 'Gap'] as const
 export type FrameKind = (typeof frameKinds)[number]
 
+/**
+ * Kind of a frame that a later version of a gateway appended to the shared log: it has its number,
+ * so that cursors stay exact, and is sent to nobody.
+ */
+export const unknownKind = 'unknown'
+export type LogKind = FrameKind | typeof unknownKind
+
 export const encodings = ['json', 'msgpack'] as const
 export type Encoding = (typeof encodings)[number]
 
 export interface StoredFrame {
   readonly seq: number
-  readonly kind: FrameKind
+  readonly kind: LogKind
   /** The whole frame as JSON, UTF-8. Never changed after it was stored. */
   readonly json: Buffer
   /** The payload alone, without the envelope: what REST serves. A view into `json`. */
@@ -56,7 +63,7 @@ export function controlFrame(
 }
 
 /** The bytes before the payload. The payload is followed by one closing brace. */
-export function envelope(seq: number, kind: FrameKind): string {
+export function envelope(seq: number, kind: LogKind): string {
   return `{"seq":${seq},"${kind}":`
 }
 

@@ -16,6 +16,7 @@ import {
   type FrameFacts,
   type FrameKind,
   frameKinds,
+  type LogKind,
   type StoredFrame,
   toMsgpack,
 } from './encoded.ts'
@@ -49,7 +50,7 @@ export interface EventLogOptions {
 
 /** A frame without its number. */
 export interface NewFrame {
-  readonly kind: FrameKind
+  readonly kind: LogKind
   /** UTF-8 JSON without envelope; it is copied. */
   readonly payload: Uint8Array
   /** Monotonic time at which the source event was read. */
@@ -66,10 +67,10 @@ export class EventLog {
   readonly #bytesMax: number
   readonly #slots: (StoredFrame | undefined)[]
   readonly #msgpack: (Buffer | undefined)[]
-  readonly #latest = new Map<FrameKind, StoredFrame>()
-  readonly #appended = new Map<FrameKind, number>(frameKinds.map((kind) => [kind, 0]))
+  readonly #latest = new Map<LogKind, StoredFrame>()
+  readonly #appended = new Map<LogKind, number>(frameKinds.map((kind) => [kind, 0]))
   readonly #listeners = new Set<FrameListener>()
-  readonly #restartListeners = new Set<() => void>()
+  readonly #restartListeners = new Set<(last: number) => void>()
   readonly #isShared: boolean
   #pull: () => Promise<void> = async () => {}
   readonly #slabs = new FrameSlabs()
@@ -132,7 +133,7 @@ export class EventLog {
   }
 
   /** How many frames of a kind were appended in this run. */
-  appended(kind: FrameKind): number {
+  appended(kind: LogKind): number {
     return this.#appended.get(kind) ?? 0
   }
 
@@ -167,17 +168,18 @@ export class EventLog {
 
   /** The shared log has another run, or its next frame does not follow: the buffer starts anew. */
   restart(run: string, position: number): void {
+    const last = this.position
     while (this.frames > 0) this.#evictOldest()
     this.#oldest = 0
     this.#newest = 0
     this.#latest.clear()
     this.#run = run
     this.#nextSeq = position + 1
-    for (const listener of this.#restartListeners) listener()
+    for (const listener of this.#restartListeners) listener(last)
   }
 
-  /** Calls `listener` after each `restart`. Returns its unsubscribe. */
-  onRestart(listener: () => void): () => void {
+  /** Calls `listener` after each `restart` with the position before. Returns its unsubscribe. */
+  onRestart(listener: (last: number) => void): () => void {
     this.#restartListeners.add(listener)
     return () => this.#restartListeners.delete(listener)
   }
@@ -209,7 +211,7 @@ export class EventLog {
   }
 
   /** The newest frame of a kind, kept even after the buffer has evicted it. */
-  latest(kind: FrameKind): StoredFrame | null {
+  latest(kind: LogKind): StoredFrame | null {
     return this.#latest.get(kind) ?? null
   }
 
@@ -268,7 +270,7 @@ export class EventLog {
     }
   }
 
-  #store(seq: number, kind: FrameKind, payload: Uint8Array) {
+  #store(seq: number, kind: LogKind, payload: Uint8Array) {
     const head = envelope(seq, kind)
     const length = head.length + payload.length + 1
     const json = this.#slabs.allocate(length)

@@ -6,6 +6,7 @@
 // before and after are digests of the stored record, so an entry proves a state without showing it.
 // A removed, altered or reordered entry breaks the chain; the separate head detects truncation.
 import { hash } from 'node:crypto'
+import { isCount, isText, nullOr, objectOf } from '../base/shape.ts'
 
 export interface AuditEntry {
   /** 1, 2, 3, … without a gap. */
@@ -26,6 +27,24 @@ export interface AuditEntry {
 export interface AuditHead {
   readonly seq: number
   readonly hash: string
+}
+
+const isEntry = objectOf({
+  seq: isCount,
+  at: isText,
+  who: isText,
+  what: isText,
+  subject: isText,
+  before: nullOr(isText),
+  after: isText,
+  reason: isText,
+  previous: isText,
+  hash: isText,
+})
+
+/** Whether a value from outside is an entry; its hash is checked by `problemOfEntry`. */
+export function isAuditEntry(value: unknown): value is AuditEntry {
+  return isEntry(value)
 }
 
 export const emptyHead: AuditHead = { seq: 0, hash: '0'.repeat(64) }

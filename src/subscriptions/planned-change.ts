@@ -3,7 +3,7 @@
 import { accept, type Outcome, type Refusal, refuse } from '../base/errors.ts'
 import { type AuditEntry, type AuditHead, nextEntry, recordDigest } from './audit.ts'
 import { checkKeptText } from './changes.ts'
-import type { By, Registered } from './subscription.ts'
+import { type By, isRegistered, type Registered } from './subscription.ts'
 import { isoTime } from './usage.ts'
 import type { Change } from './verbs.ts'
 
@@ -70,6 +70,9 @@ function stepOf<T>(
 ): Outcome<Registered> {
   if (before === null)
     return refuse('not-found', 'no-subscription', 'no subscription has that id or label')
+  // PostgreSQL takes any JSON as a record.
+  if (!isRegistered(before))
+    return refuse('rejected', 'invalid-record', 'its record in the registry is invalid: restore it')
   if (before.subscription.state === 'ended' && !what.startsWith('note.'))
     return refuse('rejected', 'ended', `${before.subscription.id} has ended`)
   const next = step(before, nowMs)

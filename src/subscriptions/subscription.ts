@@ -1,5 +1,6 @@
 // Declares the subscription: the fields an operator sees, and the digests stored with them.
 // No type but `Issued` contains a token or a password.
+import { type Check, isNumber, isText, listOf, matching, nullOr, objectOf } from '../base/shape.ts'
 import type { Destination } from './destination.ts'
 
 /** The products of a subscription. `bundle` is rpc + websocket + grpc, sold only together. */
@@ -102,4 +103,32 @@ export interface Issued {
   readonly subscription: Subscription
   readonly token: string
   readonly indexer: IndexerCredentials | null
+}
+
+const isDigest = matching(/^[0-9a-f]{64}$/)
+const isTime: Check = (value) => typeof value === 'string' && !Number.isNaN(Date.parse(value))
+const isRecord = objectOf({
+  subscription: objectOf({
+    id: matching(/^\w{1,64}$/),
+    label: matching(/./),
+    products: listOf(isText),
+    plan: isText,
+    // A state that only a later version knows gives no access here.
+    state: matching(/./),
+    cidrs: listOf(isText),
+    tokenLast4: isText,
+    destination: nullOr(objectOf({ address: isText, state: isText, standing: nullOr(isText) })),
+    upstream: nullOr(isText),
+    note: isText,
+    createdAt: isTime,
+    changedAt: isTime,
+  }),
+  tokenDigest: isDigest,
+  retiring: nullOr(objectOf({ digest: isDigest, untilMs: isNumber })),
+  passwordDigest: nullOr(isDigest),
+})
+
+/** Whether a value from outside is a stored subscription. */
+export function isRegistered(value: unknown): value is Registered {
+  return isRecord(value)
 }

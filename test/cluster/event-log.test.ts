@@ -59,6 +59,27 @@ describe.skipIf(!isHere)('an append', () => {
   })
 })
 
+describe.skipIf(!isHere)('a row that is no frame', () => {
+  it.each([
+    ['facts', '{"kind":"TPS","facts":{"block":1}}\n400'],
+    ['kind', '{"kind":"Reorg"}\n{"depth":1}'],
+    ['json', 'not JSON'],
+    ['payload', '{"kind":"TPS"}\nnot JSON'],
+  ])('stops no gateway, neither a running nor a starting one (%s)', async (what, text) => {
+    const one = await gateway('one')
+    one.put(1)
+    await until(() => one.events.newestSeq === 1, 'block 1', waitMs)
+    await one.connection.query('INSERT INTO event_frames VALUES (2, $1)', [Buffer.from(text)])
+    await one.connection.query('UPDATE event_head SET next = 3')
+    one.put(3)
+    await until(() => one.payloads().at(-1) === '3', 'block 3', waitMs)
+    const late = await gateway('late')
+    const kinds = [...late.events.after(0)].map(({ seq, kind }) => `${seq} ${kind}`)
+    expect(kinds).toEqual(['1 TPS', what === 'kind' ? '2 unknown' : '2 Gap', '3 TPS'])
+    expect(late.follower.invalidRows).toBe(what === 'kind' ? 0 : 1)
+  })
+})
+
 describe.skipIf(!isHere)('gateways with one log', () => {
   it('publish the frames of one of them, and take over what it did not append', async () => {
     const [one, other] = [await gateway('one'), await gateway('other')]
@@ -119,7 +140,7 @@ describe.skipIf(!isHere)('gateways with one log', () => {
     await until(isBeyond, 'another run', waitMs)
     expect(one.events.run).not.toBe(run)
     expect(other.events.run).toBe(one.events.run)
-    expect(restarts).toBeGreaterThan(0)
+    expect(restarts).toBe(1)
     // The lost ones are numbered again.
     await until(() => other.payloads().at(-1) === '4', 'the next block', waitMs)
     expect(other.payloads()).toEqual(['2', '3', '4'])

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { systemClock } from '../../src/base/clock.ts'
 import { Fault, type Outcome } from '../../src/base/errors.ts'
 import { SharedUsage } from '../../src/cluster/usage.ts'
+import { nextEntry, recordDigest } from '../../src/subscriptions/audit.ts'
 import { openStore } from '../../src/subscriptions/store.ts'
 import type { Subscription } from '../../src/subscriptions/subscription.ts'
 import type { Verbs } from '../../src/subscriptions/verbs.ts'
@@ -221,6 +222,46 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     expect(all[0].store.verifyAudit().ok).toBe(true)
     const refused = await all[0].shared.verbs.end('kept', by)
     expect(refused).toMatchObject({ ok: false, refusal: { code: 'cluster-fork' } })
+  })
+
+  it('follows on behind a rightly hashed change whose record is none, and refuses to change it', async () => {
+    const { all, url } = await openCluster(2)
+    await all[0].shared.verbs.add({ label: 'bad', products: ['bundle'] }, by)
+    await until(() => isEqual(all) && all[1]!.store.find('bad') !== null, 'both', waitMs)
+    const { id } = all[0].store.find('bad')!
+    for (const record of [{}, { subscription: { id } }, null]) {
+      const head = all[0].store.head()
+      const shown = record ?? {}
+      const entry = nextEntry(head, {
+        at: '2026-01-01T00:00:00.000Z',
+        who: 'x',
+        what: 'subscription.set',
+        subject: id,
+        before: null,
+        after: recordDigest(shown),
+        reason: '',
+      })
+      await sqlOn(url, 'INSERT INTO audit VALUES ($1, $2)', [entry.seq, JSON.stringify(entry)])
+      const changed = [id, entry.seq, JSON.stringify(record)]
+      await sqlOn(url, 'UPDATE records SET seq = $2, record = $3 WHERE id = $1', changed)
+      await sqlOn(url, 'UPDATE head SET seq = $1, hash = $2', [entry.seq, entry.hash])
+      await until(() => isEqual(all) && all[0].store.head().seq === entry.seq, 'it', waitMs)
+      const refused = await all[0].shared.verbs.suspend(id, by)
+      const code = record === null ? 'no-subscription' : 'invalid-record'
+      expect(refused).toMatchObject({ ok: false, refusal: { code } })
+    }
+    for (const { store, shared } of all) {
+      expect(shared.follower.invalidRecords()).toBe(3)
+      expect(store.find('bad')?.state).toBe('active')
+    }
+    expect((await all[1]!.shared.verbs.add({ label: 'next', products: ['bundle'] }, by)).ok).toBe(
+      true,
+    )
+    await until(() => isEqual(all), 'the next change', waitMs)
+    // A gateway that starts with an empty folder.
+    const { all: late } = await openCluster(1, url)
+    expect(late[0].store.find('next')?.state).toBe('active')
+    expect(late[0].store.find('bad')).toBeNull()
   })
 
   it('lets nobody in after ten minutes on a fork, and again once it follows', async () => {

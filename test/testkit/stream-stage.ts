@@ -2,7 +2,11 @@
 // Used by the unit tests of products/metrics.
 import { unpack } from 'msgpackr'
 import { ActiveBlocks } from '../../src/products/metrics/active-blocks.ts'
-import { StreamClient, type StreamSocket } from '../../src/products/metrics/client.ts'
+import {
+  StreamClient,
+  type StreamParts,
+  type StreamSocket,
+} from '../../src/products/metrics/client.ts'
 import type { Connect } from '../../src/products/metrics/handle.ts'
 import { declareMetricsMeters } from '../../src/products/metrics/meters.ts'
 import { Sockets } from '../../src/products/metrics/sockets.ts'
@@ -70,19 +74,24 @@ export class Peer implements StreamSocket {
 
 export class StreamStage {
   readonly clock = new HandClock()
-  readonly log = new EventLog({ reserve: handOutSeqs(1000), clock: this.clock, framesMax: 5000 })
-  readonly execution = new FakeExecution(this.log, this.clock)
-  readonly parts = {
-    log: this.log,
-    active: new ActiveBlocks({ finalized: () => {} }),
-    meters: declareMetricsMeters(new Meters()),
-    limits: { unsentBytesMax: 40_000, slowMsMax: 30_000 },
-    run: 'run-1',
-  }
+  readonly log: EventLog
+  readonly execution: FakeExecution
+  readonly parts: StreamParts
   readonly sockets: Sockets
   readonly #peers = new Set<Peer>()
 
-  constructor() {
+  /** `isShared`: the frames come by `accept`. */
+  constructor({ isShared = false } = {}) {
+    const { clock } = this
+    this.log = new EventLog({ reserve: handOutSeqs(1000), clock, framesMax: 5000, isShared })
+    this.execution = new FakeExecution(this.log, clock)
+    this.parts = {
+      log: this.log,
+      active: new ActiveBlocks({ finalized: () => {} }),
+      meters: declareMetricsMeters(new Meters()),
+      limits: { unsentBytesMax: 40_000, slowMsMax: 30_000 },
+      run: 'run-1',
+    }
     this.log.listen((frame) => this.parts.active.update(frame))
     this.sockets = new Sockets(this.parts, this.clock)
     this.sockets.usePublisher((topic, bytes, isBinary) => {

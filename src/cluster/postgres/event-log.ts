@@ -6,6 +6,7 @@
 // A promoted standby or a restored copy may lack the newest frames, which clients already have. It
 // has another timeline (or system identifier) than the last append: unless that append waited for a
 // synchronous standby, a new run begins above all numbers, whether a gateway remembers them or not.
+import { Fault } from '../../base/errors.ts'
 import type { Lease } from '../ports.ts'
 import type { Connection } from './client.ts'
 
@@ -95,6 +96,12 @@ export interface LogHead {
   readonly next: number
 }
 
+/** The head, and where the frames begin that end there and follow each other. */
+export interface LogStart extends LogHead {
+  /** `next` where there is none, as in a run that has just begun. */
+  readonly first: number
+}
+
 export interface LogFrame {
   readonly seq: number
   readonly frame: Buffer
@@ -112,7 +119,25 @@ export class PostgresEventLog {
 
   async head(): Promise<LogHead> {
     const [head] = await this.#connection.poll<LogHead>('SELECT run, next FROM event_head')
-    return head!
+    if (head === undefined) throw headless()
+    return head
+  }
+
+  /** Where to begin to read at most `frames` of the newest: numbers before it have a hole. */
+  async start(frames: number): Promise<LogStart> {
+    const [start] = await this.#connection.query<LogStart>(
+      `WITH head AS (SELECT run, next FROM event_head),
+       numbers AS (
+         SELECT seq FROM event_frames WHERE seq >= (SELECT next FROM head) - $1
+         UNION ALL SELECT next FROM head
+       ),
+       steps AS (SELECT seq, lag(seq) OVER (ORDER BY seq) AS before FROM numbers)
+       SELECT run, next,
+         (SELECT max(seq) FROM steps WHERE before IS DISTINCT FROM seq - 1) AS first FROM head`,
+      [frames],
+    )
+    if (start === undefined) throw headless()
+    return start
   }
 
   /** At most `max` frames after that number, in order. */
@@ -143,4 +168,8 @@ export class PostgresEventLog {
   onNews(notify: () => void): () => void {
     return this.#connection.listen(channel, notify)
   }
+}
+
+function headless(): Fault {
+  return new Fault('cluster', 'the table event_head of the database has no row')
 }

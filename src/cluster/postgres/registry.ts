@@ -4,7 +4,7 @@
 // (follower.ts), so a database that went back is healed from there, or reported as a fork.
 import { assert } from '../../base/assert.ts'
 import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import type { AuditEntry, AuditHead } from '../../subscriptions/audit.ts'
+import { type AuditEntry, type AuditHead, recordDigest } from '../../subscriptions/audit.ts'
 import type { Known } from '../../subscriptions/changes.ts'
 import {
   checkBy,
@@ -73,7 +73,9 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
   }
 
   after(seq: number, max: number): Promise<RegistryEntry[]> {
-    const text = `SELECT a.entry, r.record
+    // A record that is the JSON null is invalid, not absent.
+    const text = `SELECT a.entry,
+         CASE json_typeof(r.record) WHEN 'null' THEN '{}' ELSE r.record END AS record
        FROM audit a LEFT JOIN records r ON r.seq = a.seq AND r.id = a.entry->>'subject'
        WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`
     // Few are there at once; a gateway that was away for long may wait for its many.
@@ -189,8 +191,12 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
       if (head.seq >= this.#replica.head().seq) return 0
       if (!this.#replica.holds(head)) throw forked(head.seq)
       const lost = [...this.#replica.audit({ after: head.seq })]
-      const subjects = new Set(lost.map(({ subject }) => subject))
-      const records = [...subjects].map((id) => this.#replica.registered(id)!)
+      const newest = new Map(lost.map(({ subject, after }) => [subject, after]))
+      // A record that was invalid is not here: it stays lost.
+      const records = [...newest].flatMap(([id, after]) => {
+        const record = this.#replica.registered(id)
+        return record !== null && recordDigest(record) === after ? [record] : []
+      })
       await writeChanges(queries, lost, records)
       return lost.length
     })

@@ -129,7 +129,8 @@ export async function startIngest(section: IngestSection, deps: IngestDeps): Pro
       outbox.writerOpened()
     },
   })
-  const ends = role === 'own facts' ? [] : [events.listen(() => outbox.wake())]
+  const ends =
+    role === 'own facts' ? [] : [events.listen(() => outbox.wake()), eventSource.watchRestarts()]
   let stopping: Promise<void> | null = null
   const end = async () => {
     for (const end of ends) end()

@@ -3,7 +3,7 @@
 //
 //   main thread                                         writer process
 //   feed/: log, hub, tips, usage -> Delivery -> pipe -> rows/ -> RowSink
-import type { FrameFacts, FrameKind } from '../../stream/encoded.ts'
+import type { FrameFacts, LogKind } from '../../stream/encoded.ts'
 import type { Marks } from './engine.ts'
 
 /** One message to the writer, acknowledged as a whole. */
@@ -60,7 +60,7 @@ export interface BlockFacts {
 /** A frame of the event log: its JSON payload, and facts that are not in the payload. */
 export interface EventParcel {
   readonly seq: number
-  readonly kind: FrameKind
+  readonly kind: LogKind
   readonly payload: Uint8Array
   readonly facts: FrameFacts | null
 }

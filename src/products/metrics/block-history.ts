@@ -6,6 +6,8 @@ import type { BlockScalars, ChainMeters } from './chain-meters.ts'
 
 /** Blocks that are kept; a row has about 330 bytes. */
 export const blocksMax = 3000
+/** Blocks that a gateway can append a second time, at most. */
+const againMax = 600
 
 /** Fields of a row, in order; `tps` is not in ContentionData. */
 const fields = [
@@ -28,6 +30,8 @@ type Scalars = BlockScalars & Readonly<Record<string, unknown>>
 export class BlockHistory {
   /** Rows as JSON; the row of block n (counted from 0) is at n mod `blocksMax`. */
   readonly #rows: Buffer[] = []
+  /** Hashes of blocks that a shared log may number a second time. */
+  #numbered = new Set<unknown>()
   #added = 0
   /** TPS of the open block; null when it is not known. */
   #tps: number | null = null
@@ -47,6 +51,12 @@ export class BlockHistory {
     else if (frame.kind === 'ContentionData') this.#add(scalarsOf(frame.payload))
   }
 
+  /** The shared log begins anew: blocks that it had lost come again and are here already. */
+  restarted(): void {
+    const hashes = [...this.newest(againMax)].map((row) => JSON.parse(String(row)).block_hash)
+    this.#numbered = new Set(hashes)
+  }
+
   get count(): number {
     return Math.min(this.#added, blocksMax)
   }
@@ -59,9 +69,10 @@ export class BlockHistory {
   }
 
   #add(scalars: Scalars): void {
-    this.#meters.block(scalars)
     const tps = this.#tps
     this.#tps = null
+    if (this.#numbered.delete(scalars.block_hash)) return
+    this.#meters.block(scalars)
     if (tps === null) return
     const row = Object.fromEntries(fields.map((name) => [name, scalars[name]]))
     this.#rows[this.#added % blocksMax] = Buffer.from(JSON.stringify({ ...row, tps }))

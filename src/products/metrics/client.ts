@@ -7,7 +7,12 @@
 //                                                               from the log, the rest is replaced
 //                                                               by the newest of its kind
 // A cursor is kept only while following: a live client's position is that of publishing.
-import { controlFrame, type Encoding, type StreamKind } from '../../stream/encoded.ts'
+import {
+  controlFrame,
+  type Encoding,
+  type FrameKind,
+  type StreamKind,
+} from '../../stream/encoded.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { ActiveBlocks } from './active-blocks.ts'
 import type { Connect } from './handle.ts'
@@ -181,14 +186,15 @@ export class StreamClient {
       this.#cursor++
       sent++
       if (this.state === 'following') this.#sinceMs = nowMs
-      if (!this.#isSubscribed(frame.kind)) continue
-      if (this.state === 'lagging' && this.#isReplaced(frame.kind, frame.seq)) {
+      const { kind } = frame
+      if (!this.#isSubscribed(kind)) continue
+      if (this.state === 'lagging' && this.#isReplaced(kind, frame.seq)) {
         this.#dropped++
-        meters.framesDropped[frame.kind].inc()
+        meters.framesDropped[kind].inc()
         continue
       }
       this.socket.send(log.encoded(frame, this.encoding), this.encoding === 'msgpack')
-      meters.framesSent[frame.kind].inc()
+      meters.framesSent[kind].inc()
     }
     // A snapshot may contain frames that are not published yet; the topics must not duplicate them.
     if (this.#cursor > publishedSeq) return 'waits'
@@ -204,11 +210,11 @@ export class StreamClient {
     this.#joinTopics()
   }
 
-  #isSubscribed(kind: string): boolean {
+  #isSubscribed(kind: string): kind is FrameKind {
     return kind === 'Gap' || (this.kinds as readonly string[]).includes(kind)
   }
 
-  #isReplaced(kind: Parameters<EventLog['latest']>[0], seq: number): boolean {
+  #isReplaced(kind: FrameKind, seq: number): boolean {
     return replaceable.has(kind) && this.#parts.log.latest(kind)?.seq !== seq
   }
 

@@ -13,6 +13,7 @@ import {
   type FrameKind,
   frameKinds,
   type StoredFrame,
+  unknownKind,
 } from '../../stream/encoded.ts'
 import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
 import { type StreamClient, type StreamParts, topicOf } from './client.ts'
@@ -147,17 +148,20 @@ export class Sockets {
   }
 
   #send(frame: StoredFrame): void {
+    this.#publishedSeq = frame.seq
+    const { kind } = frame
+    // No client of this version can have asked for it.
+    if (kind === unknownKind) return
     const { log, meters } = this.#parts
-    for (const { encoding, topic, isBinary } of topicsOf[frame.kind]) {
+    for (const { encoding, topic, isBinary } of topicsOf[kind]) {
       const listeners = this.#listening.get(topic) ?? 0
       if (listeners === 0) continue
       const bytes = log.encoded(frame, encoding)
       this.#publish(topic, bytes, isBinary)
-      meters.framesSent[frame.kind].inc(listeners)
+      meters.framesSent[kind].inc(listeners)
       this.#turnBytes += bytes.length
       this.#uncheckedBytes += bytes.length
     }
-    this.#publishedSeq = frame.seq
     meters.frameDelivery.observeMs(this.#clock.monotonicMs() - frame.sinceMs)
   }
 

@@ -33,6 +33,14 @@ export class EventSource implements Source {
       this.#cursor = Math.max(this.#cursor, mark)
   }
 
+  /** Numbers that a new run leaves out are not lost. Returns the function that ends it. */
+  watchRestarts(): () => void {
+    return this.#log.onRestart((last) => {
+      if (last > this.#cursor) this.#lost.inc(last - this.#cursor)
+      this.#cursor = this.#log.position
+    })
+  }
+
   next(): Parcel | null {
     const oldest = this.#log.oldestSeq
     if (oldest > this.#cursor + 1) {
