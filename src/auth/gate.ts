@@ -74,6 +74,12 @@ export class Gate {
     return entry.principal
   }
 
+  /** Whether a caller that was admitted before would be admitted now. */
+  readmits({ digest }: Principal, endpoint: Endpoint, address: string): boolean {
+    if (this.isExpired()) return false
+    return this.#directory.entry(digest)?.permits(endpoint, address, this.#clock) === true
+  }
+
   /**
    * Calls `close` once, within a second, when the token is revoked, loses this endpoint or address,
    * or is bound to another upstream set: a dedicated customer must be on its own nodes only.

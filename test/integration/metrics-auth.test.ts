@@ -15,6 +15,7 @@ describe('metrics.auth: token', () => {
       deps: {
         gate: {
           admit: (_, { xToken }) => (xToken === 'good' ? admitted : null),
+          readmits: () => true,
           isExpired: () => false,
           lease: () => () => {},
         },
@@ -43,6 +44,7 @@ describe('a ticket', () => {
   const lines: string[] = []
   const leases: string[] = []
   let locked: Service
+  let isRevoked = false
 
   beforeAll(async () => {
     const write = (line: string, fields?: object) => lines.push(line + JSON.stringify(fields))
@@ -53,6 +55,7 @@ describe('a ticket', () => {
         trustedProxies: ['127.0.0.0/8'],
         gate: {
           admit: (_, { xToken }) => (xToken?.startsWith('good') ? principal(xToken) : null),
+          readmits: () => !isRevoked,
           isExpired: () => false,
           lease: ({ subscription }) => {
             leases.push(subscription.id)
@@ -110,6 +113,15 @@ describe('a ticket', () => {
     const other = await connect(`?ticket=${ticket}`, { 'x-forwarded-for': '10.1.1.1' })
     expect(other.refused).toBeNull()
     other.socket.close()
+  })
+
+  test('of a subscription that was suspended since is refused with 401', async () => {
+    const ticket = await ticketOf('good-suspended')
+    isRevoked = true
+    const late = await connect(`?ticket=${ticket}`)
+    isRevoked = false
+    expect(late.refused?.status).toBe(401)
+    expect(late.frames).toEqual([])
   })
 
   test('is no credential of REST or of a plain request', async () => {

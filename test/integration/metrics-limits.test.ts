@@ -104,7 +104,12 @@ describe('an address that has used up its budget', () => {
 
   test.each(['open', 'token'] as const)('gets JSON-RPC -32429 on POST /, auth %s', async (auth) => {
     const principal = {} as never
-    const gate = { admit: () => principal, isExpired: () => false, lease: () => () => {} }
+    const gate = {
+      admit: () => principal,
+      readmits: () => true,
+      isExpired: () => false,
+      lease: () => () => {},
+    }
     const service = await exhausted({ section: { auth }, deps: { gate } })
     const { status, headers, body } = await sendFrom('127.0.0.2', service.origin, post('{}'))
     expect(status).toBe(429)

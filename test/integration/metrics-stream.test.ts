@@ -167,6 +167,7 @@ test('a revoked token closes its socket with 1008', async () => {
       gate: {
         admit: (_, { xToken }) =>
           xToken === 'good' ? ({ subscription: { id: 'a' }, digest: 'd' } as never) : null,
+        readmits: () => true,
         isExpired: () => false,
         lease: (_principal, _door, _address, close) => {
           kill = close

@@ -36,7 +36,12 @@ export async function openService(options: ServiceOptions = {}) {
     {
       events,
       view: execution,
-      gate: { admit: () => null, isExpired: () => false, lease: () => () => {} },
+      gate: {
+        admit: () => null,
+        readmits: () => true,
+        isExpired: () => false,
+        lease: () => () => {},
+      },
       meters,
       addressBudget: new AddressBudget(limits, clock),
       quotaMeters: { addressRefused: { metrics: count, grpc: count, tpu: count } },

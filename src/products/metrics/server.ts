@@ -45,7 +45,7 @@ const exitStale = 75
 export interface MetricsDeps {
   readonly events: EventLog
   readonly view: ExecutionView
-  readonly gate: Pick<Gate, 'admit' | 'lease' | 'isExpired'>
+  readonly gate: Pick<Gate, 'admit' | 'readmits' | 'lease' | 'isExpired'>
   readonly meters: Meters
   /** Cost budget per client address, shared with the other open endpoints. */
   readonly addressBudget: AddressBudget
@@ -101,7 +101,9 @@ class MetricsService implements Running {
     const page = pageOf(section)
     this.#page = page === 'off' ? null : new LivePage(page)
     this.#startedMs = deps.clock.monotonicMs()
-    this.#tickets = new Tickets(deps.clock)
+    this.#tickets = new Tickets(deps.clock, (principal, address) =>
+      deps.gate.readmits(principal, 'metrics', address),
+    )
     const chainMeters = declareChainMeters(deps.meters)
     const active = new ActiveBlocks(chainMeters)
     const history = new BlockHistory(chainMeters)
@@ -112,7 +114,12 @@ class MetricsService implements Running {
     }
     // The source may have started before the endpoint.
     for (const frame of deps.events.after(0)) take(frame)
-    this.#endListening = deps.events.listen(take)
+    const endFrames = deps.events.listen(take)
+    const endRestarts = deps.events.onRestart(() => history.restarted())
+    this.#endListening = () => {
+      endFrames()
+      endRestarts()
+    }
     this.#stream = {
       log: deps.events,
       active,

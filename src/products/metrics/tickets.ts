@@ -23,9 +23,12 @@ export class Tickets {
   /** Unused tickets per subscription. */
   readonly #held = new Map<string, number>()
   readonly #clock: Clock
+  readonly #isAdmitted: (principal: Principal, address: string) => boolean
 
-  constructor(clock: Clock) {
+  /** `isAdmitted` says whether the token that a ticket was issued for is still valid. */
+  constructor(clock: Clock, isAdmitted: (principal: Principal, address: string) => boolean) {
     this.#clock = clock
+    this.#isAdmitted = isAdmitted
   }
 
   /** Refuses with `exhausted` while too many tickets are unused. */
@@ -45,14 +48,14 @@ export class Tickets {
     return accept(text)
   }
 
-  /** Redeems a ticket; null when it is unknown, used, expired or of another address. */
+  /** Redeems a ticket; null when it is unknown, used, expired, revoked or of another address. */
   redeem(text: string, address: string): Principal | null {
     this.#expire(this.#clock.monotonicMs())
     const ticket = this.#tickets.get(text)
     // A ticket that another address presents stays valid: it must not end the owner's.
     if (ticket === undefined || ticket.address !== address) return null
     this.#delete(text, ticket)
-    return ticket.principal
+    return this.#isAdmitted(ticket.principal, address) ? ticket.principal : null
   }
 
   #expire(nowMs: number): void {

@@ -13,10 +13,12 @@ const alice = principal('alice')
 
 let clock: HandClock
 let tickets: Tickets
+let revoked: ReadonlySet<Principal>
 
 beforeEach(() => {
   clock = new HandClock()
-  tickets = new Tickets(clock)
+  revoked = new Set()
+  tickets = new Tickets(clock, (of) => !revoked.has(of))
 })
 
 function issue(of = alice, address = '10.0.0.1'): string {
@@ -40,6 +42,14 @@ describe('a ticket', () => {
     expect(tickets.redeem(first, '10.0.0.1')).toBe(alice)
     clock.advance(1)
     expect(tickets.redeem(second, '10.0.0.1')).toBeNull()
+  })
+
+  test('of a token that is not valid any more is refused, and used up', () => {
+    const ticket = issue()
+    revoked = new Set([alice])
+    expect(tickets.redeem(ticket, '10.0.0.1')).toBeNull()
+    revoked = new Set()
+    expect(tickets.redeem(ticket, '10.0.0.1')).toBeNull()
   })
 
   test('cannot be guessed from another one', () => {
