@@ -54,7 +54,7 @@ export class SharedRegistry {
       log,
       onFollowed: () => this.#onFollowed(),
     })
-    this.usage = new PostgresUsage(cluster.writing, cluster.session)
+    this.usage = new PostgresUsage(cluster.writing)
   }
 
   stop(): Promise<void> {
@@ -141,8 +141,8 @@ export class SharedRegistry {
 
   /** Where a gateway's quota sends usage. */
   openUsage(): SharedUsage {
-    const { store, clock, log } = this.#deps
-    return new SharedUsage({ usage: this.usage, store, clock, log })
+    const { cluster, store, clock, log } = this.#deps
+    return new SharedUsage({ usage: this.usage, session: cluster.session, store, clock, log })
   }
 
   async #isReady(): Promise<boolean> {

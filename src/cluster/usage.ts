@@ -1,21 +1,24 @@
 // Sends this gateway's usage to the cluster and learns the cluster's totals.
-// Usage waits in memory while PostgreSQL is away, one row per subscription, window and day, and is
-// exact afterwards: a batch whose answer was lost is sent again under its number.
+// Usage is on disk until PostgreSQL has confirmed it, and is exact afterwards, whatever ends in
+// between: a batch whose answer was lost is sent again under its number, also by the next process.
 //
-//   quota: deltas every 500 ms ─► waiting ─► batch n ─► PostgreSQL: sums
+//   quota: deltas every 500 ms ─► LMDB: rows ─► batch n ─► PostgreSQL: sums
 //   quota, LMDB ◄─ totals of all gateways ◄──────────────────┘
+import { isBug } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
-import { isFault, messageOf } from '../base/errors.ts'
+import { messageOf } from '../base/errors.ts'
 import type { Ledger } from '../quota/quota.ts'
 import type { Store } from '../subscriptions/store.ts'
-import { addToDay, dayOf, type OpenWindow, type UsageDelta } from '../subscriptions/usage.ts'
+import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { WindowTotal } from './ports.ts'
-import type { DayUse, PostgresUsage } from './postgres/usage.ts'
+import type { PostgresUsage } from './postgres/usage.ts'
 
 export interface SharedUsageDeps {
   readonly usage: Pick<PostgresUsage, 'use'>
-  readonly store: Pick<Store, 'openWindow' | 'setWindows'>
+  readonly store: Pick<Store, 'openWindow' | 'unsent'>
+  /** Unique to this process: its batches are numbered under it. */
+  readonly session: string
   readonly clock: Clock
   readonly log: Log
 }
@@ -30,16 +33,19 @@ export class SharedUsage implements Ledger {
   readonly #deps: SharedUsageDeps
   readonly #log: Log
   readonly #throttle = new LogThrottle()
-  readonly #waiting = new Map<string, DayUse>()
-  #batch: readonly DayUse[] = []
   #number = 0
   #sending: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
+  /** Whether usage was added since the last look. */
+  #isDue = false
+  #isStopped = false
   #onTotals: (totals: readonly WindowTotal[]) => void = () => {}
 
+  /** Sends what the process before left. */
   constructor(deps: SharedUsageDeps) {
     this.#deps = deps
     this.#log = deps.log.area('cluster')
+    void this.#send()
   }
 
   /** Calls `learn` with the credits of all gateways, including those not sent yet by this one. */
@@ -48,78 +54,70 @@ export class SharedUsage implements Ledger {
   }
 
   openWindow(id: string): OpenWindow {
-    return this.#deps.store.openWindow(id)
+    const { store } = this.#deps
+    const open = store.openWindow(id)
+    return { ...open, credits: open.credits + store.unsent.credits(id, open.window) }
   }
 
-  /** Takes the usage; it is never given back. */
-  addUsage(deltas: readonly UsageDelta[]): Promise<void> {
-    const day = dayOf(this.#deps.clock.nowMs())
-    for (const delta of deltas) {
-      const { id, window } = delta
-      const key = `${id} ${window} ${day}`
-      this.#waiting.set(key, { ...addToDay(this.#waiting.get(key), delta), id, window, day })
-    }
+  /** Takes the usage; resolves when it is on disk. */
+  async addUsage(deltas: readonly UsageDelta[]): Promise<void> {
+    await this.#deps.store.unsent.add(deltas)
     void this.#send()
-    return Promise.resolve()
   }
 
   /** Rows that PostgreSQL has not confirmed. */
   unconfirmed(): number {
-    return this.#waiting.size + this.#batch.length
+    return this.#deps.store.unsent.count()
   }
 
   /** Sends the rest, as long as PostgreSQL answers. */
   async stop(): Promise<void> {
     const limit = new Promise<void>((resolve) => setTimeout(resolve, stopMs).unref())
     await Promise.race([this.#send(), limit])
+    this.#isStopped = true
     if (this.#timer !== null) clearTimeout(this.#timer)
     const rows = this.unconfirmed()
-    if (rows > 0) this.#log.error('usage was lost: PostgreSQL did not take it', { rows })
+    if (rows > 0) this.#log.warn('usage waits on disk: it is sent after the next start', { rows })
   }
 
+  /** One at a time; a call meanwhile is followed by another one. */
   #send(): Promise<void> {
+    this.#isDue = true
     this.#sending ??= this.#sendAll().finally(() => {
       this.#sending = null
+      if (this.#isDue && this.#timer === null && !this.#isStopped) void this.#send()
     })
     return this.#sending
   }
 
   async #sendAll(): Promise<void> {
-    const { usage, store, clock } = this.#deps
+    const { usage, store, session, clock } = this.#deps
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
     try {
-      for (;;) {
-        if (this.#batch.length === 0) this.#fillBatch()
-        if (this.#batch.length === 0) return
-        const totals = await usage.use(this.#number, this.#batch, clock.nowMs())
-        this.#batch = []
-        await store.setWindows(totals)
-        this.#onTotals(totals.map((total) => this.#withWaiting(total)))
+      while (!this.#isStopped) {
+        this.#isDue = false
+        const batch = await store.unsent.take(rowsMax, { session, number: this.#number + 1 })
+        if (batch === null && this.#isDue) continue
+        if (batch === null) return
+        if (batch.session === session) this.#number = batch.number
+        const totals = await usage.use(batch, clock.nowMs())
+        // The registry may be closed: the next process sends it again, and it counts once.
+        if (this.#isStopped) return
+        const valid = totals.filter(({ credits }) => Number.isFinite(credits))
+        await store.unsent.confirm(valid)
+        this.#onTotals(valid.map((total) => this.#withWaiting(total)))
       }
     } catch (error) {
-      if (!isFault(error)) throw error
+      if (isBug(error)) throw error
+      if (this.#isStopped) return
       if (this.#throttle.allows('usage', clock.monotonicMs()))
         this.#log.warn('usage waits for PostgreSQL', { reason: messageOf(error) })
       this.#timer = setTimeout(() => void this.#send(), retryMs)
     }
   }
 
-  #fillBatch(): void {
-    const rows: DayUse[] = []
-    for (const [key, row] of this.#waiting) {
-      if (rows.length === rowsMax) break
-      rows.push(row)
-      this.#waiting.delete(key)
-    }
-    this.#batch = rows
-    if (rows.length > 0) this.#number++
-  }
-
-  #withWaiting(total: WindowTotal): WindowTotal {
-    let { credits } = total
-    for (const row of this.#waiting.values())
-      if (row.id === total.id && row.window === total.window) credits += row.credits
-    return { ...total, credits }
+  #withWaiting({ id, window, credits }: WindowTotal): WindowTotal {
+    return { id, window, credits: credits + this.#deps.store.unsent.credits(id, window) }
   }
 }

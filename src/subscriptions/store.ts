@@ -22,9 +22,11 @@ import { builtInPlans } from './plans.ts'
 import { prepareRegistryFolder } from './registry-file.ts'
 import type { CredentialState, Registered, Subscription } from './subscription.ts'
 import { Tables } from './tables.ts'
+import { addUnsent, endBatch, takeBatch, unsentCount, unsentCredits } from './unsent-usage.ts'
 import {
   isoTime,
   type OpenWindow,
+  type UsageBatch,
   type UsageCounts,
   type UsageDay,
   type UsageDelta,
@@ -183,12 +185,13 @@ export class Store extends Verbs<'now'> {
     })
   }
 
-  /** Stores the credits that all gateways used, for a start without the cluster. */
-  setWindows(totals: readonly { id: string; window: number; credits: number }[]): Promise<unknown> {
-    return this.#tables.root.transaction(() => {
-      for (const { id, window, credits } of totals)
-        this.#tables.usage.put([id, 'window'], { window, credits })
-    })
+  /** The usage that the cluster has not confirmed. */
+  readonly unsent = {
+    add: (deltas: readonly UsageDelta[]) => addUnsent(this.#tables, deltas, this.#clock.nowMs()),
+    take: (max: number, fresh: Omit<UsageBatch, 'rows'>) => takeBatch(this.#tables, max, fresh),
+    confirm: (totals: Parameters<typeof endBatch>[1]) => endBatch(this.#tables, totals),
+    credits: (id: string, window: number) => unsentCredits(this.#tables, id, window),
+    count: () => unsentCount(this.#tables),
   }
 
   /** The credits of every subscription's newest window, for the copy into a cluster. */

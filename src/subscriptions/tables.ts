@@ -5,13 +5,15 @@
 //   names     label:<label>, destination:<ip:port> -> id
 //   audit     seq -> AuditEntry
 //   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
+//   unsent    [id, window, day] -> UsageCounts that the cluster has not confirmed
 //   marks     'head' -> AuditHead, 'format' -> version of these tables,
-//             ['seq', name] -> first number not reserved yet
+//             ['seq', name] -> first number not reserved yet, 'usage batch' -> UsageBatch
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { Packr } from 'msgpackr'
 import { Fault } from '../base/errors.ts'
 import type { AuditEntry } from './audit.ts'
 import type { Registered } from './subscription.ts'
+import type { UsageCounts } from './usage.ts'
 
 /** Address space, not memory; fixed, so that no process has to remap when another grows it. */
 const mapBytes = 1 << 30
@@ -24,6 +26,7 @@ export class Tables {
   readonly names: Database<string, string>
   readonly audit: Database<AuditEntry, number>
   readonly usage: Database<unknown, [string, string]>
+  readonly unsent: Database<UsageCounts, [string, number, string]>
   readonly marks: Database<unknown, string | [string, string]>
 
   constructor(path: string) {
@@ -42,6 +45,7 @@ export class Tables {
     this.names = this.root.openDB('names', packed())
     this.audit = this.root.openDB('audit', packed())
     this.usage = this.root.openDB('usage', packed())
+    this.unsent = this.root.openDB('unsent', packed())
     this.marks = this.root.openDB('marks', packed())
     // Killed processes leave entries in the reader table, which would fill up and pin pages.
     this.root.readerCheck()

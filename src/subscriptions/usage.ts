@@ -25,6 +25,18 @@ export interface UsageDelta extends UsageCounts {
   readonly window: number
 }
 
+/** What was used on one day, in one window. */
+export interface DayUse extends UsageDelta {
+  readonly day: string
+}
+
+/** Usage on its way to a cluster: one that is sent again under its number counts once. */
+export interface UsageBatch {
+  readonly session: string
+  readonly number: number
+  readonly rows: readonly DayUse[]
+}
+
 /** Credits used in one 30-day window. */
 export interface WindowUse {
   readonly window: number

@@ -324,9 +324,10 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     gateways.push(through)
     await through.start()
     const learned: number[] = []
-    const users = [all[0], through].map(({ shared, store }) => {
+    const users = [all[0], through].map(({ shared, store, cluster }) => {
       const usage = new SharedUsage({
         usage: shared.usage,
+        session: cluster.session,
         store,
         clock: systemClock,
         log: silentLog,

@@ -1,7 +1,6 @@
 // The usage of subscriptions over all gateways, in PostgreSQL.
 // A gateway numbers its batches: one that is sent again, because its answer was lost, counts once.
-import type { UsageCounts, UsageDay } from '../../subscriptions/usage.ts'
-import { oldestDayKept } from '../../subscriptions/usage.ts'
+import { oldestDayKept, type UsageBatch, type UsageDay } from '../../subscriptions/usage.ts'
 import type { WindowTotal } from '../ports.ts'
 import type { Queries } from './client.ts'
 
@@ -60,7 +59,7 @@ BEGIN
     PERFORM add_usage(p_rows);
     IF p_number % 1000 = 1 THEN
       DELETE FROM usage_days d WHERE d.day < p_oldest;
-      DELETE FROM usage_numbers n WHERE n.seen < clock_timestamp() - interval '30 days';
+      DELETE FROM usage_numbers n WHERE n.seen < clock_timestamp() - interval '90 days';
     END IF;
   END IF;
   RETURN QUERY SELECT w.id, w.win, w.credits
@@ -69,27 +68,18 @@ BEGIN
     JOIN usage_windows w ON w.id = asked.id AND w.win = asked."window";
 END $$;`
 
-/** What was used on one day, in one window. */
-export interface DayUse extends UsageCounts {
-  readonly id: string
-  readonly window: number
-  readonly day: string
-}
-
 export class PostgresUsage {
   readonly #queries: Queries
-  readonly #session: string
 
-  constructor(queries: Queries, session: string) {
+  constructor(queries: Queries) {
     this.#queries = queries
-    this.#session = session
   }
 
   /** Adds a batch, once per number, and returns the cluster's totals of its windows. */
-  use(number: number, rows: readonly DayUse[], nowMs: number): Promise<WindowTotal[]> {
+  use({ session, number, rows }: UsageBatch, nowMs: number): Promise<WindowTotal[]> {
     return this.#queries.query<WindowTotal>(
       'SELECT id, win AS window, credits FROM use_credits($1, $2, $3, $4)',
-      [this.#session, number, JSON.stringify(rows), oldestDayKept(nowMs)],
+      [session, number, JSON.stringify(rows), oldestDayKept(nowMs)],
     )
   }
 
