@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { figureIn, type Result } from '../../src/loadtest/result.ts'
 import { runCommand } from '../testkit/command.ts'
+import { CpuWait } from '../testkit/cpu-wait.ts'
 import { isSlice, spanMs } from '../testkit/slice.ts'
 
 const out = mkdtempSync(join(tmpdir(), 'sluice-long-load-'))
@@ -54,15 +55,17 @@ describe('sluice bench load', () => {
     child.send('begin')
     // Few connections: a closed loop sees a stall once on each of them.
     const words = ['--rate', '1000', '--connections', '16', '--warm-up', '0s']
+    const wait = new CpuWait()
     const result = await load(...to, ...words, '--for', `${seconds}s`)
+    const waitedMs = wait.stop()
     const p99 = figureIn(result, 'p99')?.value ?? 0
     const expected = expectedP99(stalls, seconds)
     expect(figureIn(result, 'calls')?.value).toBe(1000 * seconds)
     expect(expected).toBeGreaterThan(850)
-    // A machine that is too busy says so; then only the size is checked.
-    const tolerance = result.fit ? 0.05 : 0.25
+    // On a busy machine calls are also late because generator or endpoint waited for a core.
+    const tolerance = Math.min(0.25, 0.05 + waitedMs / expected)
     expect(Math.abs(p99 / expected - 1)).toBeLessThan(tolerance)
-    if (result.fit) expect(figureIn(result, 'service-p99')?.value).toBeLessThan(10)
+    expect(figureIn(result, 'service-p99')?.value).toBeLessThan(10 + waitedMs)
     expect(figureIn(result, 'service-p90')?.value).toBeLessThan(expected / 2)
   })
 
