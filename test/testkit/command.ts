@@ -1,6 +1,7 @@
 // Runs the compiled `sluice` command as its own process, with an environment of its own.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { runVariable } from './left-over.ts'
 
 export const commandPath = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url))
 
@@ -19,7 +20,7 @@ export function runCommand(
 ): Promise<Ran> {
   return new Promise((done, fail) => {
     const child = spawn(process.execPath, [commandPath, ...words], {
-      env: { PATH: process.env.PATH, ...env },
+      env: { PATH: process.env.PATH, [runVariable]: process.env[runVariable], ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let stdout = ''
