@@ -258,7 +258,7 @@ export const topology: ComponentTable<Components, Context> = {
   tpu: row({
     kind: 'endpoint',
     does: 'transaction submission, gated by a tip',
-    reads: ['upstreams', 'chains', 'verifyPool', 'addressBudget', 'quota', 'certificates'],
+    reads: ['gate', 'quota', 'certificates', 'upstreams', 'chains', 'verifyPool', 'addressBudget'],
     isEnabled: ({ config }) => config.tpu.enabled,
     start: products.openTpu,
   }),

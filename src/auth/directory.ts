@@ -43,6 +43,7 @@ const grantedBy: Readonly<Record<Endpoint, readonly Product[] | 'any'>> = {
   websocket: ['bundle', 'dedicated-node'],
   grpc: ['bundle', 'dedicated-node'],
   indexer: ['indexer'],
+  tpu: 'any',
   metrics: 'any',
 }
 
@@ -314,6 +315,7 @@ function opensOf(subscription: Subscription): Readonly<Record<Endpoint, boolean>
     websocket: opens('websocket'),
     grpc: opens('grpc'),
     indexer: opens('indexer'),
+    tpu: opens('tpu'),
     metrics: opens('metrics'),
   }
 }

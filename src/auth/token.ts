@@ -3,7 +3,7 @@
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { BasicPair } from './basic.ts'
 
-export const endpoints = ['rpc', 'websocket', 'grpc', 'indexer', 'metrics'] as const
+export const endpoints = ['rpc', 'websocket', 'grpc', 'indexer', 'tpu', 'metrics'] as const
 export type Endpoint = (typeof endpoints)[number]
 
 /** The credential headers and query parameters of a request. An empty text counts as absent. */

@@ -149,37 +149,40 @@ export async function openShredstream(
   return shreds
 }
 
-/** No token here: the tip decides. */
+/** The tip decides; the token of a dedicated node only names the set. */
 export async function openTpu(
   context: Context,
-  read: Read<'upstreams' | 'chains' | 'verifyPool' | 'addressBudget' | 'quota' | 'certificates'>,
+  read: Admission & Read<'upstreams' | 'chains' | 'verifyPool' | 'addressBudget'>,
 ) {
-  const { config, data, clock, meters, version } = context
-  const { upstreams, chains, verifyPool, addressBudget, quota, certificates } = read
-  const names = tpuUpstreamsOf(config)
-  const log = context.log.area('tpu')
-  const senders = transactionSenders(names, upstreams, { clock, log })
-  await Promise.all(senders.map((sender) => sender.warm()))
-  // Where a set's stream shows what landed, no node is polled for it.
-  const chain = names.map((name) => chains.of(name)).find((found) => found !== null) ?? null
+  const { config, data, meters, version } = context
+  const { upstreams, chains, verifyPool, addressBudget, quota } = read
+  const { clock, log, ...shared } = sharedOf(context, read)
+  const upstreamOf = (names: readonly string[]) => {
+    const senders = transactionSenders(names, upstreams, { clock, log: log.area('tpu') })
+    // Where a set's stream shows what landed, no node is polled for it.
+    const chain = names.map((name) => chains.of(name)).find((found) => found !== null) ?? null
+    return {
+      senders,
+      hub: chain?.hub ?? null,
+      slot: () => chain?.heads.at(Commitment.processed)?.slot ?? null,
+      isBlockhashValid: (blockhash: Uint8Array) =>
+        chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.confirmed) ?? null,
+    }
+  }
+  const all = upstreamOf(tpuUpstreamsOf(config))
+  await Promise.all(all.senders.map((sender) => sender.warm()))
   return startTpu(config.tpu, {
-    senders,
-    hub: chain?.hub ?? null,
-    slot: () => chain?.heads.at(Commitment.processed)?.slot ?? null,
-    isBlockhashValid: (blockhash) =>
-      chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.confirmed) ?? null,
+    ...shared,
+    ...all,
+    dedicated: (set) => (upstreams.set(set) === null ? null : upstreamOf([set])),
     verifier: verifyPool,
     meters: declareTpuMeters(meters),
     addressBudget,
     addressRefused: quota.quotaMeters.addressRefused.tpu,
     tipAccountsPath: join(data, 'tip-accounts.json'),
     version: { ...solanaVersion, sluice: version },
-    tls: certificates,
-    trustedProxies: config.trustedProxies,
-    connectionsPerAddressMax: config.connectionsPerAddressMax,
-    sharePorts: config.cluster.sharePorts,
     clock,
-    log: context.log,
+    log,
   })
 }
 

@@ -5,7 +5,7 @@ import { accept, type Outcome } from '../../src/base/errors.ts'
 import type { LocalChain } from '../../src/devnode/chain.ts'
 import type { TpuSection } from '../../src/products/tpu/config.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
-import { type RunningTpu, startTpu } from '../../src/products/tpu/server.ts'
+import { type RunningTpu, startTpu, type TpuDeps } from '../../src/products/tpu/server.ts'
 import { AddressBudget } from '../../src/quota/address-budget.ts'
 import type { AddressLimits } from '../../src/quota/config.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
@@ -37,7 +37,13 @@ interface StageOptions {
   readonly limits?: AddressLimits
   readonly clock?: Clock
   readonly trustedProxies?: readonly string[]
+  /** Knows tokens; none is valid unless given. */
+  readonly gate?: TpuDeps['gate']
+  /** Senders of dedicated sets by name. */
+  readonly dedicated?: Readonly<Record<string, readonly TransactionSender[]>>
 }
+
+const closedGate: TpuDeps['gate'] = { admit: () => null, isExpired: () => false }
 
 /** Submits to a chain in this process. */
 class ChainSender implements TransactionSender {
@@ -98,6 +104,12 @@ export class TpuStage {
         slot: () => (senders === undefined ? ledger.slot(0) : null),
         isBlockhashValid: (hash) =>
           senders === undefined ? ledger.isBlockhashValid(hash, 0) : null,
+        gate: options.gate ?? closedGate,
+        dedicated: (set) => {
+          const own = options.dedicated?.[set]
+          if (own === undefined) return null
+          return { senders: own, hub: null, slot: () => null, isBlockhashValid: () => null }
+        },
         verifier: this.#verifier,
         meters: this.meters,
         addressBudget: new AddressBudget(limits, clock),

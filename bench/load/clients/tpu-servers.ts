@@ -47,6 +47,8 @@ async function startOurs(): Promise<number> {
       hub: null,
       slot: () => null,
       isBlockhashValid: () => null,
+      gate: { admit: () => null, isExpired: () => false },
+      dedicated: () => null,
       verifier: { verify: async () => accept(true) },
       meters: declareTpuMeters(new Meters()),
       // Charged as in the product, and never used up.

@@ -14,7 +14,7 @@ import { keyOf } from '../../solana/keys.ts'
 import type { SolanaUpdate } from '../../solana/updates.ts'
 import type { Hub } from '../../stream/hub.ts'
 import type { Fate, TransactionSender } from '../../upstream/ports.ts'
-import type { Ending, TpuMeters } from './meters.ts'
+import type { Ending, ForwardState, TpuMeters } from './meters.ts'
 import { busy, chainRefusal, noUpstream } from './refusals.ts'
 import type { Submission, TipLog } from './submission.ts'
 
@@ -42,7 +42,7 @@ export interface ForwardDeps {
   readonly clock: Clock
 }
 
-export class Forwarder {
+export class Forwarder implements ForwardState {
   readonly #deps: ForwardDeps
   /** By signature, in the order of their next review. */
   readonly #live = new Map<string, Submission>()
@@ -53,11 +53,6 @@ export class Forwarder {
 
   constructor(deps: ForwardDeps) {
     this.#deps = deps
-    deps.meters.watch({
-      inFlight: () => this.#live.size,
-      queued: () => this.#queued.size,
-      upstreamsUp: () => this.#up().length,
-    })
   }
 
   start(): void {
@@ -71,6 +66,18 @@ export class Forwarder {
 
   get isUp(): boolean {
     return this.#deps.senders.some((sender) => sender.isUp())
+  }
+
+  inFlight(): number {
+    return this.#live.size
+  }
+
+  queued(): number {
+    return this.#queued.size
+  }
+
+  upstreamsUp(): number {
+    return this.#up().length
   }
 
   has(signature: Uint8Array): boolean {

@@ -25,8 +25,8 @@ export interface TpuMeters {
   readonly sends: Readonly<Record<SendResult, CounterChild>>
   readonly landSlots: HistogramChild
   readonly forward: LatencyTally
-  /** Sets the source of the gauges that are read at scrape. */
-  watch(state: ForwardState): void
+  /** Sets the source of the gauges, which are summed at scrape. */
+  watch(states: () => readonly ForwardState[]): void
 }
 
 export interface ForwardState {
@@ -86,16 +86,16 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
     meters.counterRead(name, help, {}, () => [[{}, kept.value]])
     return kept
   }
-  let state: ForwardState | null = null
-  meters.gaugeRead('sluice_tpu_in_flight', 'Accepted submissions that have not ended', () =>
-    state === null ? 0 : state.inFlight(),
+  let states: () => readonly ForwardState[] = () => []
+  const sum = (figure: keyof ForwardState) => () =>
+    states().reduce((total, state) => total + state[figure](), 0)
+  meters.gaugeRead(
+    'sluice_tpu_in_flight',
+    'Accepted submissions that have not ended',
+    sum('inFlight'),
   )
-  meters.gaugeRead('sluice_tpu_queued', 'Submissions queued for a healthy upstream', () =>
-    state === null ? 0 : state.queued(),
-  )
-  meters.gaugeRead('sluice_tpu_upstreams_up', 'Upstreams that are healthy', () =>
-    state === null ? 0 : state.upstreamsUp(),
-  )
+  meters.gaugeRead('sluice_tpu_queued', 'Submissions queued for a healthy upstream', sum('queued'))
+  meters.gaugeRead('sluice_tpu_upstreams_up', 'Upstreams that are healthy', sum('upstreamsUp'))
   return {
     accepted: count('sluice_tpu_accepted_total', 'Submissions that were accepted'),
     duplicates: count(
@@ -122,7 +122,7 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
     ),
     forward,
     watch(watched) {
-      state = watched
+      states = watched
     },
   }
 }

@@ -10,13 +10,21 @@ import type { TpuMeters } from './meters.ts'
 import { noUpstream, rpcErrorOf } from './refusals.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
-export interface MethodDeps {
+/** The upstreams that a caller's transactions go to. */
+export interface Target {
   readonly handler: TpuHandler
+  isUp(): boolean
+}
+
+export interface Caller extends Sender {
+  readonly target: Target
+}
+
+export interface MethodDeps {
   readonly accounts: TipAccounts
   readonly meters: TpuMeters
   /** The result of getVersion. */
   readonly version: Readonly<Record<string, unknown>>
-  isUp(): boolean
 }
 
 export interface SendRequest {
@@ -24,22 +32,22 @@ export interface SendRequest {
   readonly maxRetries: number
 }
 
-export function tpuMethods(deps: MethodDeps): Methods<Sender> {
+export function tpuMethods(deps: MethodDeps): Methods<Caller> {
   const version = encodedText(JSON.stringify(deps.version))
   const healthy = encodedText('"ok"')
   const unhealthy = failure(rpcErrorOf(noUpstream.refusal))
-  return new Methods<Sender>({
-    sendTransaction: (call, sender) => sendTransaction(call, sender, deps),
+  return new Methods<Caller>({
+    sendTransaction: (call, caller) => sendTransaction(call, caller, deps),
     getTipAccounts: () => encodedText(deps.accounts.json),
-    getHealth: () => (deps.isUp() ? healthy : unhealthy),
+    getHealth: (_, { target }) => (target.isUp() ? healthy : unhealthy),
     getVersion: () => version,
   })
 }
 
 function sendTransaction(
   { params }: Call,
-  sender: Sender,
-  { handler, meters }: MethodDeps,
+  caller: Caller,
+  { meters }: MethodDeps,
 ): Answer | Promise<Answer> {
   const request = readSend(params)
   if (!request.ok) {
@@ -47,7 +55,7 @@ function sendTransaction(
     return answerOf(request)
   }
   const { bytes, maxRetries } = request.value
-  const outcome = handler.submit(bytes, sender, maxRetries)
+  const outcome = caller.target.handler.submit(bytes, caller, maxRetries)
   return outcome instanceof Promise ? outcome.then(answerOf) : answerOf(outcome)
 }
 

@@ -5,6 +5,7 @@
 //   POST /batch                 octet-stream, framed           200 [{"signature"}|{"error"}]
 //   POST /check                 any of the above               200 {"accepted",...}
 //   GET  /ping, /tip-accounts, /health
+import { registryExpired } from '../../auth/gate.ts'
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { type Answer, errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
@@ -17,28 +18,27 @@ import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { type AddressCost, speaksRpc } from './address-cost.ts'
 import { batchItemsMax, decodeText, splitBatch } from './bodies.ts'
-import type { Checked, Sender, TpuHandler } from './handle.ts'
+import type { Checked } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
-import { readSend } from './methods.ts'
+import { type Caller, readSend, type Target } from './methods.ts'
 import { rpcErrorOf } from './refusals.ts'
 import { minimumTipLamports } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
 export interface RouteDeps {
-  readonly handler: TpuHandler
-  readonly methods: Methods<Sender>
+  readonly methods: Methods<Caller>
   readonly accounts: TipAccounts
   readonly meters: TpuMeters
   readonly cost: AddressCost
-  isUp(): boolean
   /** Reports an error that a method threw. */
   reportBug(error: unknown): void
 }
 
-/** When the head of the request arrived, and the head of its answer. */
+/** When the head of the request arrived, the head of its answer, where transactions go. */
 export interface Arrival {
   readonly beganMs: number
   readonly head: Head
+  readonly target: Target
 }
 
 const json = 'application/json'
@@ -88,9 +88,7 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
     post('/batch', batchBytesMax, [octets], (request, body, arrival) =>
       serveBatch(request, body, arrival, deps),
     ),
-    post('/check', rpcBytesMax, [json, octets, plainText], (request, body, { head }) =>
-      serveCheck(request, body, head, deps),
-    ),
+    post('/check', rpcBytesMax, [json, octets, plainText], serveCheck),
     { verb: 'GET', path: '/ping', handle: () => pong },
     {
       verb: 'GET',
@@ -100,8 +98,8 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
     {
       verb: 'GET',
       path: '/health',
-      handle: (_, __, { head }) =>
-        deps.isUp()
+      handle: (_, __, { head, target }) =>
+        target.isUp()
           ? new Reply(200, head, '{"status":"ok"}')
           : new Reply(503, head, '{"status":"no upstream is healthy"}'),
     },
@@ -110,15 +108,27 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
 
 /** Errors of the listener itself: JSON-RPC on its paths, the same object without id on others. */
 export function endpointError(status: number, reason: string, request: Request | null): Reply {
-  const code = rpcCodeOf(status)
   const isPage = status === 405 && request?.method === 'GET' && request.path === '/'
-  const message = isPage ? aboutEndpoint : reason
-  const isRpc = request === null || speaksRpc(request)
-  const body = isRpc
-    ? errorMessage('null', { code, message })
-    : JSON.stringify({ error: { code, message } })
+  const error = { code: rpcCodeOf(status), message: isPage ? aboutEndpoint : reason }
   const head = headFor(request)
-  return new Reply(status, status === 429 ? withRetryAfter(head, busyRetryMs) : head, body)
+  const sent = status === 429 ? withRetryAfter(head, busyRetryMs) : head
+  return new Reply(status, sent, errorBody(error, request))
+}
+
+/** The answer to a token that is not valid, or that cannot be checked now. */
+export function refusedToken(request: Request, { isExpired }: { isExpired: boolean }): Reply {
+  const { http, jsonrpc: code } = isExpired ? codesOf.unavailable : codesOf.unauthenticated
+  const message = isExpired
+    ? registryExpired.message
+    : 'Unauthorized: the token is not valid; a transaction with a tip needs none'
+  const head = headFor(request)
+  const sent = isExpired ? head : head.and('www-authenticate', 'Bearer')
+  return new Reply(http, sent, errorBody({ code, message }, request))
+}
+
+function errorBody(error: { code: number; message: string }, request: Request | null): string {
+  const isRpc = request === null || speaksRpc(request)
+  return isRpc ? errorMessage('null', error) : JSON.stringify({ error })
 }
 
 /** Clients post: whoever gets this page looks at it in a browser. */
@@ -152,13 +162,13 @@ function postRoute({ path, bodyBytesMax, types, handle, cost }: PostOptions): Ht
 function serveRpc(
   { address }: Request,
   body: Buffer,
-  { beganMs, head }: Arrival,
+  { beganMs, head, target }: Arrival,
   { methods, reportBug }: RouteDeps,
 ): Reply | Promise<Reply> {
   const request = parseRequest(body, batchItemsMax)
-  const sender = { address, beganMs }
+  const caller = { address, beganMs, target }
   return answerCalls(request, {
-    answer: (call) => methods.call(call, sender),
+    answer: (call) => methods.call(call, caller),
     failed: reportBug,
     budget: unlimitedCalls,
     respond: (answers) => rpcReply(request, answers, head),
@@ -182,15 +192,16 @@ function retryAfterMsOf(answer: Answer): number {
 function serveOne(
   request: Request,
   body: Buffer,
-  { beganMs, head }: Arrival,
-  { handler, meters }: RouteDeps,
+  { beganMs, head, target }: Arrival,
+  { meters }: RouteDeps,
 ): Reply | Promise<Reply> {
   const decoded = decodeBody(request, body)
   if (!decoded.ok) {
     meters.rejected.count(decoded.refusal.code)
     return oneReply(decoded, head)
   }
-  const outcome = handler.submit(decoded.value, { address: request.address, beganMs })
+  const sender = { address: request.address, beganMs }
+  const outcome = target.handler.submit(decoded.value, sender)
   if (outcome instanceof Promise) return outcome.then((done) => oneReply(done, head))
   return oneReply(outcome, head)
 }
@@ -204,8 +215,8 @@ function oneReply(outcome: Outcome<string>, head: Head): Reply {
 async function serveBatch(
   request: Request,
   body: Buffer,
-  { beganMs, head }: Arrival,
-  { handler, meters }: RouteDeps,
+  { beganMs, head, target }: Arrival,
+  { meters }: RouteDeps,
 ): Promise<Reply> {
   const items = splitBatch(body)
   if (items === null) {
@@ -213,7 +224,7 @@ async function serveBatch(
     return new Reply(400, head, itemOf(badBatch))
   }
   const sender = { address: request.address, beganMs }
-  const outcomes = await Promise.all(items.map((item) => handler.submit(item, sender)))
+  const outcomes = await Promise.all(items.map((item) => target.handler.submit(item, sender)))
   return new Reply(200, head, `[${outcomes.map(itemOf).join(',')}]`)
 }
 
@@ -224,9 +235,9 @@ const badBatch = refuse(
   { data: { reason: 'BAD_ENCODING' } },
 )
 
-function serveCheck(request: Request, body: Buffer, head: Head, { handler }: RouteDeps): Reply {
+function serveCheck(request: Request, body: Buffer, { head, target }: Arrival): Reply {
   const decoded = decodeBody(request, body)
-  const checked = decoded.ok ? handler.check(decoded.value) : uncheckable(decoded.refusal)
+  const checked = decoded.ok ? target.handler.check(decoded.value) : uncheckable(decoded.refusal)
   return new Reply(200, head, JSON.stringify(checked))
 }
 

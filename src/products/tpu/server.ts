@@ -5,7 +5,10 @@
 //        -> verify workers -> Forwarder -> all upstreams in parallel -> reply
 //                                ^-- hub: landed in a block
 //
-// No token: the tip is the authorization. Requests are never logged.
+// No token is needed: the tip is the authorization. The token of a dedicated node sends a customer's
+// transactions to its own set; a bad token is 401, never sent elsewhere. Requests are never logged.
+import type { Gate } from '../../auth/gate.ts'
+import { tokenIn } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
 import type { Running } from '../../base/running.ts'
@@ -15,6 +18,7 @@ import type { Hub } from '../../stream/hub.ts'
 import { faultReport, type Log } from '../../telemetry/log.ts'
 import type { CounterChild } from '../../telemetry/meters.ts'
 import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
+import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { TransactionSender } from '../../upstream/ports.ts'
 import { AddressCost } from './address-cost.ts'
@@ -22,17 +26,31 @@ import type { TpuSection } from './config.ts'
 import { Forwarder } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
-import { tpuMethods } from './methods.ts'
-import { type Arrival, endpointError, headFor, preflightHead, tpuRoutes } from './routes.ts'
+import { type Target, tpuMethods } from './methods.ts'
+import {
+  type Arrival,
+  endpointError,
+  headFor,
+  preflightHead,
+  refusedToken,
+  tpuRoutes,
+} from './routes.ts'
 import { TipLog, type TipRow } from './submission.ts'
 import { keptTipAccounts, TipAccounts } from './tip-accounts.ts'
 
-export interface TpuDeps {
+/** Where transactions go, and the chain on which they land. */
+export interface TpuUpstream {
   /** At least one; stopped together with the endpoint. */
   readonly senders: readonly TransactionSender[]
   readonly hub: Hub<SolanaUpdate> | null
   readonly slot: () => number | null
   readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
+}
+
+export interface TpuDeps extends TpuUpstream {
+  readonly gate: Pick<Gate, 'admit' | 'isExpired'>
+  /** The set that a dedicated node is bound to; null when it is not configured. */
+  readonly dedicated: (set: string) => TpuUpstream | null
   readonly verifier: TpuHandlerDeps['verifier']
   readonly meters: TpuMeters
   readonly addressBudget: Pick<AddressBudget, 'admit'>
@@ -81,13 +99,13 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   const accounts = new TipAccounts(firstAccounts(section, deps.tipAccountsPath))
   const tips = new TipLog()
   const { wait, whenDown } = section
-  const forwarder = new Forwarder({ ...deps, tips, wait, whenDown })
-  const handler = new TpuHandler({ ...deps, accounts, forwarder, tips })
-  const isUp = () => forwarder.isUp
+  const targets = new Targets(deps, (upstream) => {
+    const forwarder = new Forwarder({ ...deps, ...upstream, tips, wait, whenDown })
+    return { forwarder, handler: new TpuHandler({ ...deps, accounts, forwarder, tips }) }
+  })
   const cost = new AddressCost({ ...deps, headFor })
-  const methods = tpuMethods({ ...deps, handler, accounts, isUp })
+  const methods = tpuMethods({ ...deps, accounts })
   const reportBug = faultReport(log, 'method failed')
-  forwarder.start()
   const endpoint = await openHttpEndpoint<Arrival>({
     product: 'tpu',
     listen: { ...section, isShared: deps.sharePorts },
@@ -96,11 +114,15 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
     connectionsPerAddressMax: deps.connectionsPerAddressMax,
     http: {
       limit: (request) => cost.head(request),
-      admit: (request) => ({ beganMs: clock.monotonicMs(), head: headFor(request) }),
+      admit(request) {
+        const target = targets.of(request)
+        if (target === null) return refusedToken(request, { isExpired: deps.gate.isExpired() })
+        return { beganMs: clock.monotonicMs(), head: headFor(request), target }
+      },
       preflight: preflightHead,
       inFlightPerAddressMax: section.inFlightPerAddress,
       error: endpointError,
-      routes: tpuRoutes({ handler, methods, accounts, meters, cost, isUp, reportBug }),
+      routes: tpuRoutes({ methods, accounts, meters, cost, reportBug }),
     },
     clock,
     log,
@@ -126,8 +148,57 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
     listen: (listener) => tips.listen(listener),
     async stop() {
       await endpoint.stop()
-      await forwarder.stop()
+      await targets.stop()
     },
+  }
+}
+
+interface Opened {
+  readonly forwarder: Forwarder
+  readonly handler: TpuHandler
+}
+
+/** The upstreams of all callers, and one for each dedicated set from its first caller on. */
+class Targets {
+  readonly #deps: TpuDeps
+  readonly #open: (upstream: TpuUpstream) => Opened
+  readonly #shared: Target & Opened
+  readonly #dedicated = new Map<string, Target & Opened>()
+
+  constructor(deps: TpuDeps, open: (upstream: TpuUpstream) => Opened) {
+    this.#deps = deps
+    this.#open = open
+    this.#shared = this.#start(deps)
+    deps.meters.watch(() => this.#all().map(({ forwarder }) => forwarder))
+  }
+
+  /** Where the caller's transactions go; null for a token that is not valid. */
+  of(request: Request): Target | null {
+    const { credentials } = request
+    if (tokenIn('tpu', credentials) === null && credentials.repeated !== true) return this.#shared
+    const principal = this.#deps.gate.admit('tpu', credentials, request)
+    if (principal === null) return null
+    const { upstream: set } = principal.subscription
+    if (set === null) return this.#shared
+    const known = this.#dedicated.get(set)
+    if (known !== undefined) return known
+    const made = this.#start(this.#deps.dedicated(set) ?? { ...this.#deps, senders: [] })
+    this.#dedicated.set(set, made)
+    return made
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#all().map(({ forwarder }) => forwarder.stop()))
+  }
+
+  #all(): readonly Opened[] {
+    return [this.#shared, ...this.#dedicated.values()]
+  }
+
+  #start(upstream: TpuUpstream): Target & Opened {
+    const opened = this.#open(upstream)
+    opened.forwarder.start()
+    return { ...opened, isUp: () => opened.forwarder.isUp }
   }
 }
 

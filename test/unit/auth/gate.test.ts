@@ -71,7 +71,14 @@ describe('admission', () => {
     expect(opens(`${token} `)).toBe(false)
     expect(opens(`${token}, ${token}`)).toBe(false)
     expect(opens(issueToken(), 'grpc')).toBe(false)
-    expect(gate.refused()).toEqual({ rpc: 4, websocket: 0, grpc: 1, indexer: 0, metrics: 0 })
+    expect(gate.refused()).toEqual({
+      rpc: 4,
+      websocket: 0,
+      grpc: 1,
+      indexer: 0,
+      tpu: 0,
+      metrics: 0,
+    })
     const meters = new Meters()
     declareAuthMeters(meters, gate, directory)
     const { body } = await meters.render('text')
@@ -80,9 +87,9 @@ describe('admission', () => {
   })
 
   it.each<[AddRequest['products'], readonly Endpoint[]]>([
-    [['bundle'], ['rpc', 'websocket', 'grpc', 'metrics']],
-    [['shredstream'], ['metrics']],
-    [['dedicated-node'], ['rpc', 'websocket', 'grpc', 'metrics']],
+    [['bundle'], ['rpc', 'websocket', 'grpc', 'tpu', 'metrics']],
+    [['shredstream'], ['tpu', 'metrics']],
+    [['dedicated-node'], ['rpc', 'websocket', 'grpc', 'tpu', 'metrics']],
   ])('a subscription of %j opens %j and nothing else', (products, opened) => {
     const upstream = products.includes('dedicated-node') ? { upstream: 'own' } : {}
     const { token } = provision({ products, ...upstream })
