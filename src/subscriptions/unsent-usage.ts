@@ -1,5 +1,5 @@
-// Keeps the usage on disk that PostgreSQL has not confirmed, so that a crash or a restart while it is
-// away loses none of it. One row per subscription, window and day; what is being sent is a batch
+// Keeps the usage on disk that PostgreSQL has not confirmed, so that a crash or a restart while it
+// is away loses none of it. One row per subscription, window and day; what is being sent is a batch
 // that keeps its number until it is confirmed, by a later process if need be, and so counts once.
 //
 //   deltas ─► rows ─► batch (session, number) ─► confirmed: removed, with the new totals
