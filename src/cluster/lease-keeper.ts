@@ -1,6 +1,6 @@
 // Keeps this gateway's fair share of the leases of one kind, each by exactly one gateway.
-// Renews all in one statement twice a second. A lease that is not renewed ends here at its deadline,
-// before the server gives it to another gateway, also when nothing ticks in between.
+// Renews all in one statement twice a second. A lease that is not renewed ends here at its
+// deadline, before the server gives it to another gateway, also when nothing ticks in between.
 //
 //   members ─► live gateways, own rank ─► fair share ─► hold ─► held, deadline
 //   over the fair share: stop using a fifth of the excess, then give it back, once a second

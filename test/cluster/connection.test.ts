@@ -182,6 +182,32 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     expect(rows).toEqual([{ count: '1' }])
   })
 
+  it('upgrades a database of the version before, and takes nothing of a later one back', async () => {
+    const url = await postgres.database()
+    const hold = `hold_leases(text[], text, text, integer, integer)`
+    const connect = async () => {
+      const connection = open(url, { onConnect: prepareSchema })
+      expect(await connection.ready(20_000)).toBe(true)
+    }
+    await connect()
+    const [created] = await sqlOn<{ hashes: string[] }>(url, 'SELECT hashes FROM meta')
+    // The tables of a version with a number, with another function.
+    await sqlOn(url, `ALTER TABLE meta DROP COLUMN hashes; DROP FUNCTION ${hold}`)
+    await connect()
+    expect(await sqlOn(url, 'SELECT version, hashes FROM meta')).toEqual([
+      { version: 7, hashes: created!.hashes },
+    ])
+    expect(await sqlOn(url, `SELECT to_regprocedure('${hold}') IS NULL AS lacks`)).toEqual([
+      { lacks: false },
+    ])
+    // What a later version changes stays when this one reconnects.
+    await sqlOn(url, `UPDATE meta SET hashes = hashes || 'later'::text; DROP FUNCTION ${hold}`)
+    await connect()
+    expect(await sqlOn(url, `SELECT to_regprocedure('${hold}') IS NULL AS lacks`)).toEqual([
+      { lacks: true },
+    ])
+  })
+
   it('refuses a database of a later format with one sentence', async () => {
     const url = await postgres.database()
     const first = open(url, { onConnect: prepareSchema })

@@ -122,12 +122,15 @@ describe.skipIf(!hasPostgres())('destinations among several gateways', () => {
     await first.kill()
     const killedMs = performance.now()
     await until(() => served().length === names.length, 'the take-over', waitMs)
-    // 2.5 s by contract; here with room for a busy machine.
-    expect(performance.now() - killedMs).toBeLessThan(10_000)
+    // Twice the 2.5 s of the contract.
+    expect(performance.now() - killedMs).toBeLessThan(5_000)
     // The bytes of the second vanish: it stops by itself before the others start.
     second.cut.hold(true)
+    const heldMs = performance.now()
     await until(() => second.sending().length === 0, 'the cut off one to stop', waitMs)
+    expect(performance.now() - heldMs).toBeLessThan(4_000)
     await until(() => served().length === names.length, 'the take-over', waitMs)
+    expect(performance.now() - heldMs).toBeLessThan(5_000)
     second.cut.hold(false)
     second.cut.cut()
     await until(() => second.sending().length > 0, 'it to serve again', waitMs)
@@ -180,7 +183,8 @@ describe.skipIf(!hasPostgres())('destinations among several gateways', () => {
     senders.splice(senders.indexOf(second!), 1)
     const sending = () => rest.flatMap((sender) => sender.sending())
     await until(() => sending().length === names.length, 'the take-over', waitMs)
-    expect(performance.now() - stoppedMs).toBeLessThan(10_000)
+    // The next renewal of the others, twice a second, and one more where rows were locked.
+    expect(performance.now() - stoppedMs).toBeLessThan(2_000)
     expect(overlaps).toEqual([])
   })
 })

@@ -83,8 +83,8 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     cut.swallow(false)
     const sentMs = performance.now()
     await until(() => through.store.find('a')?.state === 'suspended', 'the change', waitMs)
-    // The poll behind the notification: a second by contract, here with room for a busy machine.
-    expect(performance.now() - sentMs).toBeLessThan(10_000)
+    // Twice the second of the contract.
+    expect(performance.now() - sentMs).toBeLessThan(2_000)
     cut.close()
   })
 

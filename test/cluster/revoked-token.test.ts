@@ -10,6 +10,8 @@ import { by, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const waitMs = 30_000
+/** Twice the second of the contract. */
+const revokedMsMax = 2_000
 /** `SLUICE_CLUSTER_FULL=1` revokes as many tokens as the design demands. */
 const rounds = isFull ? 200 : 3
 /** Only the endpoint that needs no chain. */
@@ -72,8 +74,7 @@ describe.skipIf(!hasPostgres())('gateways on one PostgreSQL', () => {
     await Promise.all(streams.map(({ closed }) => closed))
     for (const server of servers)
       await until(async () => (await statusOf(server, token)) === 401, 'the revocation', waitMs)
-    // One second by contract; the machine of a test may be busy.
-    expect(performance.now() - revokedMs).toBeLessThan(10_000)
+    expect(performance.now() - revokedMs).toBeLessThan(revokedMsMax)
     const status = await command(operator, 'cluster', 'status', '--json')
     const { gateways } = JSON.parse(status.stdout) as {
       gateways: { name: string; isRunning: boolean }[]
@@ -116,6 +117,7 @@ describe.skipIf(!hasPostgres())('gateways on one PostgreSQL', () => {
     const p99 = (values: readonly number[]) =>
       Math.round(values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1]!)
     console.info(`revoked on all after ${p99(tookMs.usual)} ms, ${p99(tookMs.dead)} ms (p99)`)
+    expect(p99([...tookMs.usual, ...tookMs.dead])).toBeLessThan(revokedMsMax)
     const heads = await Promise.all(
       [operator.store, ...all.map(({ data }) => data)].map(async (one) =>
         typeof one === 'string'

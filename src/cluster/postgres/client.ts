@@ -1,8 +1,8 @@
 // A connection to PostgreSQL that reconnects for ever. The only importer of pg.
 // One queue per connection: one statement or one transaction at a time, so that a transaction never
-// contains another caller's statement. Every statement has a bound, those that set up a session too:
-// without an answer in time the session ends, because the outcome is unknown. What waits in the
-// queue waits for the statements before it as well.
+// contains another caller's statement. Every statement has a bound, those that set up a session
+// too: without an answer in time the session ends, because the outcome is unknown. What waits in
+// the queue waits for the statements before it as well.
 //
 // A poll is answered at once where the session works. When its answer is late, a second session is
 // opened beside the first, and the first of the two that answers is used: a half-open session is

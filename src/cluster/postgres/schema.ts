@@ -2,6 +2,10 @@
 // One transaction under an advisory lock, so that gateways that start at once do it once. Gateways
 // of different versions share the tables: columns are only added, functions keep their arguments,
 // and a database of a later format is refused.
+//
+// A version is the hash of its SQL. The database has those that were applied, and each is applied
+// once: a gateway of the version before, which reconnects beside later ones, takes nothing back.
+import { hash } from 'node:crypto'
 import { Fault } from '../../base/errors.ts'
 import type { Queries } from './client.ts'
 import { eventLogSql } from './event-log.ts'
@@ -13,8 +17,8 @@ import { usageSql } from './usage.ts'
 
 /** Raised by a change that an older version cannot work with. */
 const formatHere = 1
-/** Raised by every change of `parts`. */
-const versionHere = 7
+/** Versions had numbers before they were hashes: those gateways apply their own SQL below this. */
+const lastNumber = 7
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_403
 
@@ -36,26 +40,30 @@ CREATE TABLE IF NOT EXISTS meta (
   cluster text NOT NULL DEFAULT gen_random_uuid()::text,
   format integer NOT NULL,
   version integer NOT NULL
-);`
+);
+ALTER TABLE meta ADD COLUMN IF NOT EXISTS hashes text[] NOT NULL DEFAULT '{}';`
+
+const hashHere = hash('sha256', [metaSql, ...parts].join('\n'), 'hex').slice(0, 16)
 
 interface Meta {
   readonly format: number
-  readonly version: number
+  readonly hashes: readonly string[]
 }
 
 /** Brings the schema to this version. Throws a `Fault` when the database is of a later format. */
 export async function prepareSchema(queries: Queries): Promise<void> {
-  if ((await versionOf(queries)) >= versionHere) return
+  if (await isApplied(queries)) return
   await queries.query('BEGIN')
   try {
     await queries.query('SELECT pg_advisory_xact_lock($1)', [lockNumber])
-    if ((await versionOf(queries)) < versionHere) {
+    if (!(await isApplied(queries))) {
       await queries.query(metaSql)
       for (const part of parts) await queries.query(part)
       await queries.query(
-        `INSERT INTO meta (format, version) VALUES ($1, $2)
-         ON CONFLICT (one) DO UPDATE SET format = $1, version = $2`,
-        [formatHere, versionHere],
+        `INSERT INTO meta (format, version, hashes) VALUES ($1, $2, ARRAY[$3])
+         ON CONFLICT (one) DO UPDATE
+         SET format = $1, version = $2, hashes = meta.hashes || $3::text`,
+        [formatHere, lastNumber, hashHere],
       )
     }
     await queries.query('COMMIT')
@@ -65,15 +73,18 @@ export async function prepareSchema(queries: Queries): Promise<void> {
   }
 }
 
-/** Version of the tables; 0 when there are none. */
-async function versionOf(queries: Queries): Promise<number> {
+/** Whether the SQL of this version has been applied. */
+async function isApplied(queries: Queries): Promise<boolean> {
   const [found] = await queries.query<{ isThere: boolean }>(
     `SELECT to_regclass('sluice.meta') IS NOT NULL AS "isThere"`,
   )
-  if (found?.isThere !== true) return 0
-  const [meta] = await queries.query<Meta>('SELECT format, version FROM sluice.meta')
-  if (meta === undefined) return 0
+  if (found?.isThere !== true) return false
+  // Through JSON: the table of a version with a number has no such column.
+  const [meta] = await queries.query<Meta>(
+    `SELECT format, coalesce(to_json(m)->'hashes', '[]') AS hashes FROM sluice.meta m`,
+  )
+  if (meta === undefined) return false
   if (meta.format > formatHere)
     throw new Fault('cluster-format', `the cluster has the later format ${meta.format}: upgrade`)
-  return meta.version
+  return meta.hashes.includes(hashHere)
 }
