@@ -8,7 +8,6 @@ import { accept, messageOf } from '../base/errors.ts'
 import { type Endpoint, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
 import { problemOfRegistry } from '../subscriptions/seen-head.ts'
 import type { OperatorAnswer } from '../transport/operator-socket.ts'
-import type { NodeReport } from '../upstream/node-pool/node-report.ts'
 import { askServer } from './ask-server.ts'
 import { bad, type Check, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
@@ -125,10 +124,18 @@ function checkServer(answer: OperatorAnswer): Check {
   return bad('server', 'warn', answer.message, 'retry; if this persists, see its log')
 }
 
+/** Of a row of the server's node table; an older server sends less. */
+interface NodeRow {
+  readonly name?: string
+  readonly state?: string
+  readonly genesis?: string | null
+  readonly slot?: number | null
+}
+
 /** Nodes that the running server keeps out for what they report. */
 export function checkNodes(answer: OperatorAnswer): Check[] {
   if (!answer.ok) return []
-  const { upstreams = [] } = answer.value as { upstreams?: readonly Partial<NodeReport>[] }
+  const { upstreams = [] } = answer.value as { upstreams?: readonly NodeRow[] }
   return upstreams.flatMap(({ name, state, genesis, slot }) => {
     if (state === 'foreign')
       return bad(

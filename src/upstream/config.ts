@@ -55,7 +55,7 @@ const setFields = {
   nodes: many('The nodes of the set.', group('One node.', nodeFields)),
   genesis: text({
     initial: '',
-    doc: 'Genesis hash of its chain: nodes with another one are never used. Empty: that of its nodes.',
+    doc: 'Genesis hash of its chain; a node with another is never used. Empty: its nodes decide.',
     check: (value) =>
       /^([1-9A-HJ-NP-Za-km-z]{32,44})?$/.test(value) ? undefined : 'must be base58',
   }),

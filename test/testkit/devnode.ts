@@ -26,11 +26,13 @@ export async function startDevnode(
   options: {
     readonly ledger?: string
     readonly slotMs?: number
+    /** Any free ones by default. */
+    readonly ports?: readonly string[]
     readonly flags?: readonly string[]
   } = {},
 ): Promise<Devnode> {
   const ledger = options.ledger ?? mkdtempSync(join(tmpdir(), 'sluice-devnode-'))
-  const ports = ['--rpc-port=0', '--ws-port=0', '--grpc-port=0']
+  const { ports = ['--rpc-port=0', '--ws-port=0', '--grpc-port=0'] } = options
   const words = devnodeWords(`--ledger=${ledger}`, `--slot-ms=${options.slotMs ?? 60}`, ...ports)
   const child = spawn(process.execPath, [...words, ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],

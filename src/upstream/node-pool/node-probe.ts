@@ -1,6 +1,6 @@
 // Probes a node for its health and its slots, once per slot. Clock passed in.
-// At most one probe is in flight. A late one makes the node doubtful, and down where another node can
-// take its calls: without one, calls wait for their own timeouts rather than being refused. It
+// At most one probe is in flight. A late one makes the node doubtful, and down where another node
+// can take its calls: without one, calls wait for their own timeouts rather than being refused. It
 // counts when it is answered after all, so that a node that is only slow returns. Any other
 // response of the node ends the silence, too.
 import type { Clock } from '../../base/clock.ts'

@@ -1,8 +1,8 @@
 // The genesis hash of a set of nodes: which chain it is.
 // Configured (`upstreams.<set>.genesis`), or that of most nodes once each was asked, the first
-// configured ones where none has a majority. It changes only when all reachable nodes have one other
-// hash, and one of them had the old one before: their chain began anew. A node of another cluster
-// never was on this chain, and stays out also while it is the only one reachable.
+// configured ones where none has a majority. It changes only when all reachable nodes have one
+// other hash, and one of them had the old one before: their chain began anew. A node of another
+// cluster never was on this chain, and stays out also while it is the only one reachable.
 
 /** What is known of a node. */
 export interface GenesisReport {
