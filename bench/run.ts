@@ -3,18 +3,20 @@
 //
 // To add a bench: one file in bench/micro (single functions, threads) or bench/load (a server and
 // its clients as processes) that exports `bench` of the type in lib/bench.ts. It is found in its
-// folder; nothing is registered. Helpers: lib/single-function.ts (the `benchmark` package),
+// folder, by its file's name; nothing is registered. Helpers: lib/single-function.ts (the `benchmark` package),
 // lib/process.ts (child processes; their entries lie in bench/<folder>/clients and are no
 // benches), lib/native.ts (C programs from bench/native), lib/histogram.ts (latencies). `verify`
 // gets every round's `evidence` and must refuse lost or wrong answers.
-import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { messageOf } from '../src/base/errors.ts'
 import { packageRoot } from '../src/threads/entry.ts'
 import type { Bench } from './lib/bench.ts'
 import { type BenchOptions, parseOptions, usage } from './lib/options.ts'
 import { formatComparison, formatResult, storeResult } from './lib/report.ts'
 import { rounds, runBench } from './lib/rounds.ts'
+import { formatSmoked, hangSeconds, runSmoke } from './lib/smoke.ts'
 import { whyNoTarget } from './lib/targets.ts'
 
 // The default action of a signal would skip the exit handlers that end the bench's servers.
@@ -26,23 +28,21 @@ if (typeof options === 'string') {
   process.exitCode = 2
 } else if (options.compare !== undefined) {
   console.log(formatComparison(...options.compare))
+} else if (options.once !== undefined) {
+  await runOnce(options.once, options).catch((error: unknown) => {
+    console.error(messageOf(error))
+    process.exit(1)
+  })
+} else if (options.smoke) {
+  await smokeAll(options)
 } else {
   await runAll(options)
 }
 
 async function runAll(options: BenchOptions): Promise<void> {
-  const all = await findBenches()
-  const isAsked = ({ name }: Bench) =>
-    options.names.length === 0 ||
-    options.names.some((asked) => name === asked || name.startsWith(`${asked}-`))
-  const chosen = all.filter(isAsked)
-  if (chosen.length === 0) {
-    console.error(`no such bench; there are: ${all.map(({ name }) => name).join(', ')}`)
-    process.exitCode = 2
-    return
-  }
+  const chosen = await Promise.all(chosenFiles(options).map(loadBench))
   const folder = options.out ?? join(packageRoot(), 'bench', 'results')
-  const { names: _, out: __, token, ...shown } = options
+  const { names: _, out: __, once: ___, token, ...shown } = options
   for (const bench of chosen) {
     const reason = options.target === undefined ? undefined : whyNoTarget(bench.name)
     if (reason !== undefined) {
@@ -63,21 +63,65 @@ async function runAll(options: BenchOptions): Promise<void> {
   }
 }
 
-async function findBenches(): Promise<Bench[]> {
+/** In a process of its own for each bench: see lib/smoke.ts. */
+async function smokeAll(options: BenchOptions): Promise<void> {
+  const names = chosenFiles(options).map(nameOf)
+  let ok = 0
+  await runSmoke(names, {
+    entry: fileURLToPath(import.meta.url),
+    hangSeconds,
+    onResult(result) {
+      if (result.problem === undefined) ok += 1
+      console.log(formatSmoked(result))
+    },
+  })
+  console.log(`${ok} of ${names.length} benches ended with right answers`)
+  if (ok < names.length) process.exitCode = 1
+}
+
+async function runOnce(name: string, options: BenchOptions): Promise<void> {
+  const file = benchFiles().find((one) => nameOf(one) === name)
+  if (file === undefined) throw new Error(`no bench ${name}`)
+  const { seconds } = options
+  const result = await runBench(await loadBench(file), {
+    ...(seconds !== undefined && { seconds }),
+    rounds: 1,
+    smoke: true,
+    progress,
+  })
+  console.log(JSON.stringify(result))
+}
+
+/** The files of the benches that the options name; ends the process when there is none. */
+function chosenFiles({ names }: BenchOptions): string[] {
+  const all = benchFiles()
+  const isAsked = (name: string) =>
+    names.length === 0 || names.some((asked) => name === asked || name.startsWith(`${asked}-`))
+  const chosen = all.filter((file) => isAsked(nameOf(file)))
+  if (chosen.length > 0) return chosen
+  console.error(`no such bench; there are: ${all.map(nameOf).join(', ')}`)
+  process.exit(2)
+}
+
+function benchFiles(): string[] {
   const here = fileURLToPath(new URL('.', import.meta.url))
-  const files = ['micro', 'load']
-    .map((folder) => join(here, folder))
-    .filter((folder) => existsSync(folder))
-    .flatMap((folder) =>
-      readdirSync(folder)
-        .filter((file) => file.endsWith('.js'))
-        .sort()
-        .map((file) => join(folder, file)),
-    )
-  const modules = await Promise.all(
-    files.map((file) => import(pathToFileURL(file).href) as Promise<{ bench?: Bench }>),
+  return ['micro', 'load'].flatMap((folder) =>
+    readdirSync(join(here, folder))
+      .filter((file) => file.endsWith('.js'))
+      .sort()
+      .map((file) => join(here, folder, file)),
   )
-  return modules.flatMap(({ bench }) => bench ?? [])
+}
+
+/** A bench has the name of its file. */
+function nameOf(file: string): string {
+  return basename(file, '.js')
+}
+
+async function loadBench(file: string): Promise<Bench> {
+  const { bench } = (await import(pathToFileURL(file).href)) as { bench: Bench }
+  if (bench.name !== nameOf(file)) throw new Error(`${file} has the bench ${bench.name}`)
+  return bench
 }
 
 /** One line on the terminal that is overwritten; on a pipe, plain lines on stderr. */

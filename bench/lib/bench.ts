@@ -22,7 +22,12 @@ export interface RoundContext {
   readonly token?: string
   /** From `--full`: sizes that take long are measured too. */
   readonly full?: boolean
+  /** From `--smoke`: figures do not matter, and sizes that take long are left out. */
+  readonly smoke?: boolean
 }
+
+/** For `Contender.missing`. */
+export const notInSmoke = 'not in a smoke run'
 
 /** Where a row lies in a plot: a point of the named line. */
 export interface Point {

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
 import { packageRoot } from '../../src/threads/entry.ts'
+import { endWithProcess } from '../../test/testkit/end-with-process.ts'
 
 const main = join(packageRoot(), 'dist', 'src', 'main.js')
 const startMsMax = 30_000
@@ -34,7 +35,7 @@ export class DevnodeProcess {
     const child = spawn(process.execPath, [main, 'devnode', `--ledger=${ledger}`, ...ports], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
-    process.once('exit', () => child.kill('SIGKILL'))
+    endWithProcess(child)
     let printed = ''
     const url = await new Promise<string>((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error('the devnode does not start')), startMsMax)

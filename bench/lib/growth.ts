@@ -2,7 +2,7 @@
 // Each size has a process of its own: the heap of a large one must not slow a small one down. Cost
 // is processor time, which a busy machine changes least.
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
-import type { Bench, Contender, Measurement } from './bench.ts'
+import { type Bench, type Contender, type Measurement, notInSmoke } from './bench.ts'
 
 /** One kind of operation at one size. */
 export interface Work {
@@ -55,7 +55,7 @@ export function growthBench(growth: Growth): Bench {
 }
 
 function contenderOf(
-  { file, sizeMax = Number.POSITIVE_INFINITY, missing }: Growth,
+  { file, sizes, sizeMax = Number.POSITIVE_INFINITY, missing }: Growth,
   point: { readonly line: string; readonly size: number },
   processes: Map<number, Promise<BenchProcess>>,
 ): Contender {
@@ -63,7 +63,10 @@ function contenderOf(
   return {
     name: `${line}, ${size.toLocaleString('en')}`,
     point,
-    missing: ({ full }) => (size > sizeMax && full !== true ? '--full measures it' : missing?.()),
+    missing({ full, smoke }) {
+      if (smoke === true && size > sizes[1]!) return notInSmoke
+      return size > sizeMax && full !== true ? '--full measures it' : missing?.()
+    },
     async prepare() {
       const started = processes.get(size) ?? startSize(file, size)
       processes.set(size, started)

@@ -24,6 +24,9 @@ export interface RunOptions {
   readonly target?: string
   readonly token?: string
   readonly full?: boolean
+  readonly smoke?: boolean
+  /** 3 unless set. */
+  readonly rounds?: number
   progress(text: string): void
 }
 
@@ -37,12 +40,13 @@ export async function runBench(bench: Bench, options: RunOptions): Promise<Bench
     options.seconds ??
     bench.seconds ??
     Math.min(roundSeconds, benchSecondsMax / (rounds * Math.max(1, all.length)))
-  const { target, token, full } = options
+  const { target, token, full, smoke } = options
   const context: RoundContext = {
     seconds,
     ...(target === undefined ? {} : { target }),
     ...(token === undefined ? {} : { token }),
     ...(full === undefined ? {} : { full }),
+    ...(smoke === undefined ? {} : { smoke }),
   }
   const present: Contender[] = []
   for (const contender of all) {
@@ -71,9 +75,10 @@ async function measureAll(
       options.progress(`${bench.name}: prepares ${contender.name}`)
       await contender.prepare?.(context)
     }
-    for (let round = 1; round <= rounds; round += 1)
+    const last = options.rounds ?? rounds
+    for (let round = 1; round <= last; round += 1)
       for (const contender of contenders) {
-        options.progress(`${bench.name}: round ${round} of ${rounds}, ${contender.name}`)
+        options.progress(`${bench.name}: round ${round} of ${last}, ${contender.name}`)
         const measurement = await contender.run(context)
         const problem = bench.verify(measurement, contender.name)
         if (problem !== undefined) throw new Error(`${bench.name}, ${contender.name}: ${problem}`)

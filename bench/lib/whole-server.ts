@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { enabledEndpoints } from '../../src/config/config.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { packageRoot } from '../../src/threads/entry.ts'
+import { endWithProcess } from '../../test/testkit/end-with-process.ts'
 
 const main = join(packageRoot(), 'dist', 'src', 'main.js')
 const startMsMax = 60_000
@@ -52,7 +53,7 @@ export async function startWholeServer(
     told = `${told}${text}`.slice(-toldCharsMax)
   })
   // A bench that fails or is interrupted must not leave a server running.
-  process.once('exit', () => server.kill('SIGKILL'))
+  endWithProcess(server)
   const stop = async () => {
     const ended = new Promise((resolve) => server.once('exit', resolve))
     if (server.exitCode === null && server.kill()) await ended
