@@ -30,7 +30,7 @@ const list = `coalesce(list($1)$F, [])`
 const levels =
   (name: string, at: (level: string) => string) =>
   ({ params }: CallOf) =>
-    `${name}($1, [${params.map((one) => at(one.sql)).join(', ')}])$F`
+    `${name}($1, [${params.map((_, index) => at(`$p${index + 1}`)).join(', ')}])$F`
 const upper = (level: string) => `least(${level} + 1e-12, 1)`
 
 const casted = (sql: string, type: (call: CallOf) => string) => (call: CallOf) => {
@@ -149,7 +149,7 @@ export const moreAggregates: Readonly<Record<string, Aggregate>> = {
     type: 'String',
     empty: 'default',
     sql: ({ params }) =>
-      `string_agg(CAST($D$1 AS VARCHAR), ${params.length === 0 ? "''" : '$p1'})$F`,
+      `string_agg($DCAST($1 AS VARCHAR), ${params.length === 0 ? "''" : '$p1'})$F`,
   },
   deltasum: {
     type: same(0),

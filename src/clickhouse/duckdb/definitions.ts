@@ -81,7 +81,7 @@ function typeFrom(rule: string, { args }: CallOf): string {
 
 /** Lambdas inside each other need names of their own: one number more than any argument has. */
 function expanded({ pieces }: Overload, { args }: CallOf): string {
-  const used = args.flatMap(({ sql }) => [...sql.matchAll(/\b[a-z]_(\d+)\b/g)])
+  const used = args.flatMap(({ sql }) => [...sql.matchAll(/\b[a-z]_(\d{1,5})\b/g)])
   const number = Math.max(0, ...used.map((one) => Number(one[1]))) + 1
   const text = pieces.map((piece) => {
     if (typeof piece === 'string') return piece

@@ -46,6 +46,7 @@ const rules: readonly Rule[] = [
   ['Out of Memory', any, 241, 'MEMORY_LIMIT_EXCEEDED'],
   ['Invalid Input', /^not answered here/, 48, 'NOT_IMPLEMENTED'],
   ['Invalid Input', /^Cannot parse/, 6, 'CANNOT_PARSE_TEXT'],
+  ['Invalid Input', /^Unknown element .* for enum/s, 691, 'UNKNOWN_ELEMENT_OF_ENUM'],
   ['Invalid Input', /^throwIf: /, 395, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'],
   ['Invalid Input', any, 36, 'BAD_ARGUMENTS'],
   ['Not implemented', any, 48, 'NOT_IMPLEMENTED'],

@@ -7,7 +7,7 @@ import { isNullable, itemType, nullable, type Typed, unknown } from './typing.ts
 export interface CallOf {
   readonly name: string
   readonly args: readonly Typed[]
-  /** Of `f(params)(args)`. */
+  /** The parameters of an aggregate function, the first list in `f(params)(args)`; else empty. */
   readonly params: readonly Typed[]
   readonly nodes: readonly Expr[]
 }

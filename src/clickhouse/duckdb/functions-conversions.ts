@@ -11,6 +11,7 @@ import {
   defaultSql,
   duckdbTypeOf,
   enumValues,
+  hasZone,
   type Integer,
   integerOf,
   isEnum,
@@ -21,7 +22,7 @@ import {
   nullable,
   opened,
   splitTypes,
-  synonyms,
+  synonymOf,
   type Typed,
   unknown,
   withoutNull,
@@ -53,9 +54,13 @@ export function converted(x: Typed, type: string): string | null {
 /** From a name, or from a number. */
 function enumOf(x: Typed, type: string): string {
   const target = duckdbTypeOf(type)
-  if (!isNumber(x.type)) return `CAST(CAST(${x.sql} AS VARCHAR) AS ${target})`
+  if (!isNumber(x.type)) {
+    const names = [...enumValues(type).keys()].map(duckdbString).join(', ')
+    const known = `enumElement(CAST(${x.sql} AS VARCHAR), [${names}], ${duckdbString(type)})`
+    return `CAST(${known} AS ${target})`
+  }
   const cases = [...enumValues(type)].map(([name, n]) => `WHEN ${n} THEN ${duckdbString(name)}`)
-  const other = `error('Unknown value ' || CAST(${x.sql} AS VARCHAR) || ' for enum')`
+  const other = `enumNumber(${x.sql}, ${duckdbString(type)})`
   return `CAST(CASE ${x.sql} ${cases.join(' ')} ELSE ${other} END AS ${target})`
 }
 
@@ -174,6 +179,8 @@ function cutTo(x: Typed, scale: string): string {
   return isFloat(x.type) ? `(trunc(${x.sql} * 1e${scale}) / 1e${scale})` : x.sql
 }
 
+const orZero = (sql: string | null) => (sql === null ? null : `coalesce(${sql}, 0)`)
+
 /** `toDecimal64(x, scale)`. */
 function decimals(bits: string): [string, Entry][] {
   const name = `toDecimal${bits}`
@@ -190,10 +197,7 @@ function decimals(bits: string): [string, Entry][] {
   return [
     [name, { type, sql: sql('CAST') }],
     [`${name}OrNull`, { type: (call) => nullable(type(call)), sql: sql('TRY_CAST'), nulls: 'own' }],
-    [
-      `${name}OrZero`,
-      { type, sql: (call) => `coalesce(${sql('TRY_CAST')(call)}, 0)`, nulls: 'own' },
-    ],
+    [`${name}OrZero`, { type, sql: (call) => orZero(sql('TRY_CAST')(call)), nulls: 'own' }],
   ]
 }
 
@@ -202,7 +206,7 @@ const lower = (entries: readonly [string, Entry][]): Entries =>
 
 /** The type under its usual name. */
 function castType(name: string): string {
-  const other = synonyms[name.toUpperCase()]
+  const other = synonymOf(name)
   if (other !== undefined) return other
   return /Enum/.test(name) ? (parseType(name)?.name ?? name) : name
 }
@@ -220,8 +224,11 @@ function accurate(cast: string, isNull: boolean): Entry {
   return {
     type: ({ args }) => (isNull ? nullable : (t: string) => t)(castType(args[1]?.literal ?? '')),
     sql: ({ args: [x, to] }) => {
-      const target = duckdbTypeOf(castType(to?.literal ?? ''))
-      return x === undefined || target === null ? null : `${cast}(${x.sql} AS ${target})`
+      const type = castType(to?.literal ?? '')
+      const target = duckdbTypeOf(type)
+      if (x === undefined || target === null) return null
+      if (hasZone(type)) throw notAnswered(`a conversion to ${type}`)
+      return `${cast}(${x.sql} AS ${target})`
     },
     nulls: 'own',
   }
@@ -274,7 +281,7 @@ export const conversionFunctions: Entries = {
           'NOT_IMPLEMENTED',
           'the ClickHouse type of this expression is not known here',
         )
-      const name = `'${x.type.replaceAll("'", "''")}'`
+      const name = duckdbString(x.type)
       // The expression stays: an aggregate makes one row of all.
       return `CASE WHEN ${x.sql} IS NULL THEN ${name} ELSE ${name} END`
     },

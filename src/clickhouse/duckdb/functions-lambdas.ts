@@ -135,8 +135,10 @@ export const lambdaFunctions: Entries = {
     type: 'UInt32',
     sql: (call) => {
       const found = selection(call)
+      const [first] = call.args
+      if (first === undefined) return null
       const items =
-        found === null ? `list_filter(${call.args[0]?.sql}, lambda v_: v_ <> 0)` : filtered(found)
+        found === null ? `list_filter(${first.sql}, lambda v_: v_ <> 0)` : filtered(found)
       return `CAST(len(${items}) AS UINTEGER)`
     },
     nulls: 'own',

@@ -39,8 +39,9 @@ function rounding(whole: string, core: (x: string) => string): Entry {
       const target = duckdbTypeOf(withoutNull(x.type))
       const power = `1e${Math.abs(n)}`
       if (integerOf(x.type) !== null) {
-        const value = whole.replace('$', `CAST(${x.sql} AS HUGEINT)`)
-        return n >= 0 ? x.sql : `CAST(${value.replaceAll('#', String(10 ** -n))} AS ${target})`
+        const marks = { $: `CAST(${x.sql} AS HUGEINT)`, '#': String(10 ** -n) }
+        const value = whole.replaceAll(/[$#]/g, (mark) => marks[mark as keyof typeof marks])
+        return n >= 0 ? x.sql : `CAST(${value} AS ${target})`
       }
       if (!isFloat(x.type) && x.type !== unknown) return n === 0 ? core(x.sql) : null
       const value = `CAST(${x.sql} AS DOUBLE)`
@@ -174,9 +175,10 @@ export const numberFunctions: Entries = {
   positivemodulo: {
     type: ({ args }) => (args[1]?.type ?? unknown).replace(/^Int/, 'UInt'),
     sql: ({ args: [a, b] }) => {
-      const target = duckdbTypeOf((b?.type ?? unknown).replace(/^Int/, 'UInt')) ?? 'HUGEINT'
-      const rest = `(CAST(${a?.sql} AS HUGEINT) % ${b?.sql})`
-      return `CAST(((${rest} + abs(${b?.sql})) % ${b?.sql}) AS ${target})`
+      if (a === undefined || b === undefined) return null
+      const target = duckdbTypeOf(b.type.replace(/^Int/, 'UInt')) ?? 'HUGEINT'
+      const rest = `(CAST(${a.sql} AS HUGEINT) % ${b.sql})`
+      return `CAST(((${rest} + abs(${b.sql})) % ${b.sql}) AS ${target})`
     },
   },
   bitand: { type: widest, sql: bits('&') },

@@ -1,5 +1,6 @@
 // ClickHouse's functions of texts and JSON whose SQL depends on literals or on the types of
 // arguments. Keys are in lower case.
+import { duckdbString } from '../sql/quoting.ts'
 import { definitions } from './definitions.ts'
 import { type CallOf, type Entries, type Entry, notAnswered, type SqlRule } from './entry.ts'
 import { textOf } from './functions-conversions.ts'
@@ -8,6 +9,7 @@ import {
   condition,
   defaultSql,
   duckdbTypeOf,
+  hasZone,
   integerOf,
   isText,
   itemType,
@@ -63,7 +65,7 @@ function pathOf(keys: readonly Typed[]): string {
     if (isText(key.type)) {
       if (key.literal === undefined) return `' || '."' || ${key.sql} || '"' || '`
       if (/["\\]/.test(key.literal)) throw notAnswered('a JSON key with quotes')
-      return `."${key.literal.replaceAll("'", "''")}"`
+      return `."${duckdbString(key.literal).replaceAll(/^\(?'|'\)?$/g, '')}"`
     }
     const at = Number(key.literal ?? key.sql.replaceAll(/::\w+|[()]/g, ''))
     if (!Number.isInteger(at) || at === 0) throw notAnswered('a JSON index that is not a literal')
@@ -82,6 +84,7 @@ function jsonValue({ args }: CallOf): Typed | null {
   const base = withoutNull(type)
   const other = defaultSql(type)
   if (target === null || other === null) return null
+  if (hasZone(type)) throw notAnswered(`JSONExtract of ${type}`)
   const text = `jsonText(${x.sql}, ${path})`
   const read =
     base !== 'Bool' && integerOf(base) !== null
@@ -132,7 +135,10 @@ export const textFunctions: Entries = {
   concat: { type: 'String', sql: ({ args }) => `(${args.map(textOf).join(' || ')})` },
   concatwithseparator: {
     type: 'String',
-    sql: ({ args: [sep, ...rest] }) => `(${rest.map(textOf).join(` || ${sep?.sql} || `)})`,
+    sql: ({ args: [sep, ...rest] }) =>
+      sep === undefined || rest.length === 0
+        ? null
+        : `(${rest.map(textOf).join(` || ${sep.sql} || `)})`,
   },
   arraystringconcat: {
     type: 'String',
@@ -147,14 +153,18 @@ export const textFunctions: Entries = {
   },
   regexpextract: {
     type: 'String',
-    sql: ({ args: [x, pattern, at] }) =>
-      `regexp_extract(${x?.sql}, ${pattern?.sql}, ${at?.literal ?? group(pattern)}, 's')`,
+    sql: ({ args: [x, pattern, at] }) => {
+      if (x === undefined || pattern === undefined) return null
+      if (at !== undefined && !/^\d{1,2}$/.test(at.literal ?? '')) return null
+      return `regexp_extract(${x.sql}, ${pattern.sql}, ${at?.literal ?? group(pattern)}, 's')`
+    },
   },
   extractgroups: {
     type: 'Array(String)',
     sql: ({ args: [x, pattern] }) => {
+      if (x === undefined || pattern === undefined) return null
       const one = (_: unknown, at: number) =>
-        `regexp_extract(${x?.sql}, ${pattern?.sql}, ${at + 1}, 's')`
+        `regexp_extract(${x.sql}, ${pattern.sql}, ${at + 1}, 's')`
       return `[${Array.from({ length: safeGroups(pattern) }, one).join(', ')}]`
     },
   },

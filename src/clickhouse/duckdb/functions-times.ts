@@ -1,6 +1,7 @@
 // ClickHouse's functions of dates and times whose SQL depends on a unit or on types.
 // Keys are in lower case.
 import { SqlProblem } from '../sql/parser.ts'
+import { duckdbString } from '../sql/quoting.ts'
 import type { CallOf, Entries, Entry } from './entry.ts'
 import { typedOperators } from './operators.ts'
 import { duckdbTypeOf, isTime, type Typed, unknown, withoutNull } from './typing.ts'
@@ -160,14 +161,12 @@ function formatOf(format: Typed | undefined, name: string): string {
   })
 }
 
-const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`
-
 const formatted: Entry = {
   type: 'String',
   sql: ({ name, args: [time, format] }) =>
     time === undefined
       ? null
-      : `strftime(CAST(${time.sql} AS TIMESTAMP), ${quoted(formatOf(format, name))})`,
+      : `strftime(CAST(${time.sql} AS TIMESTAMP), ${duckdbString(formatOf(format, name))})`,
 }
 
 const parsed: Entry = {
@@ -175,7 +174,7 @@ const parsed: Entry = {
   sql: ({ name, args: [x, format] }) =>
     x === undefined
       ? null
-      : `CAST(strptime(${x.sql}, ${quoted(formatOf(format, name))}) AS TIMESTAMP_S)`,
+      : `CAST(strptime(${x.sql}, ${duckdbString(formatOf(format, name))}) AS TIMESTAMP_S)`,
 }
 
 const names: Readonly<Record<string, string>> = {
@@ -255,7 +254,8 @@ export const timeFunctions: Entries = {
   datename: {
     type: 'String',
     sql: ({ args: [part, time] }) => {
-      const format = names[part?.literal?.toLowerCase() ?? '']
+      const unit = part?.literal?.toLowerCase() ?? ''
+      const format = Object.hasOwn(names, unit) ? names[unit] : ''
       return !format || time === undefined
         ? null
         : `strftime(CAST(${time.sql} AS TIMESTAMP), '${format}')`

@@ -235,6 +235,10 @@ CREATE MACRO appendTrailingCharIfAbsent(x, c) AS CASE WHEN x = '' OR ends_with(x
 
 -- dates and times: DateTime is TIMESTAMP_S, DateTime64 TIMESTAMP_MS, TIMESTAMP or TIMESTAMP_NS
 CREATE MACRO instant() AS timezone('UTC', current_timestamp);
+-- A name of an enum, and a number that is none of it.
+CREATE MACRO enumElement(t, names, enum_type) AS CASE WHEN t IS NULL OR list_contains(names, t) THEN t
+  ELSE error('Unknown element ''' || t || ''' for enum ' || enum_type) END;
+CREATE MACRO enumNumber(n, enum_type) AS error('Unexpected value ' || n || ' in enum ' || enum_type);
 CREATE MACRO inZone(t, zone) AS timezone(zone, timezone('UTC', t::TIMESTAMP));
 CREATE MACRO fromZone(t, zone) AS timezone('UTC', timezone(zone, t::TIMESTAMP));
 CREATE MACRO now() AS date_trunc('second', instant())::TIMESTAMP_S; -- DateTime

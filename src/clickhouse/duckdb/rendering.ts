@@ -9,7 +9,7 @@ import { type CellMode, type Layout, rowNumber, rowRule } from '../formats/layou
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type TextStyle, textOf } from './nested-text.ts'
 import type { DuckColumn } from './result-types.ts'
-import { zoneOf } from './typing.ts'
+import { movedTime, zoneOf } from './typing.ts'
 
 /** Indents of a row's cells, and of those of its totals, in JSON trees. */
 const rowDepth = 3
@@ -105,7 +105,7 @@ function cellParts(
   depth = rowDepth,
 ): readonly string[] {
   const zone = (options.times ?? 'simple') === 'simple' ? zoneOf(shown) : null
-  const value = zone === null ? moment : `CAST(inZone(${moment}, '${zone}') AS ${type})`
+  const value = zone === null ? moment : movedTime('inZone', moment, zone, String(type))
   const { sql, quote } = textOf(type, value, { ...styles[mode], options }, depth)
   const none = duckdbString(nullTexts[mode])
   if (quote === '') return [`coalesce(${sql}, ${none})`]

@@ -6,9 +6,11 @@ import {
   duckdbTypeOf,
   enumNumber,
   enumValues,
+  hasZone,
   isEnum,
   isNullable,
   isText,
+  movedTime,
   type Typed,
   timeIn,
   zoneOf,
@@ -48,7 +50,6 @@ const zoneAt: Readonly<Record<string, number>> = {
 }
 
 const isTimeOfDay = (type: string): boolean => /^(Nullable\()?DateTime/.test(type)
-const hasZone = (type: string): boolean => /DateTime(\(|64\(\d, )'/.test(type)
 const isSpecial = (type: string): boolean => hasZone(type) || /Enum(8|16)\(/.test(type)
 
 /** Answers a call with such a value by one with plain values; null when it has none. */
@@ -134,7 +135,8 @@ function zonedCall(name: string, call: CallOf, print: Print): Typed {
 function localOf(value: Typed): Typed {
   const zone = zoneOf(value.type)
   if (zone === null) return value
-  return { sql: cast(`inZone(${value.sql}, '${zone}')`, value), type: timeIn(value.type, null) }
+  const target = duckdbTypeOf(timeIn(value.type, null))
+  return { sql: movedTime('inZone', value.sql, zone, target), type: timeIn(value.type, null) }
 }
 
 function plainOf(value: Typed): Typed {
@@ -142,12 +144,8 @@ function plainOf(value: Typed): Typed {
 }
 
 /** A time of the zone's clocks as a moment. */
-function momentOf(value: Typed, zone: string): string {
-  return cast(`fromZone(${value.sql}, '${zone}')`, value)
-}
-
-function cast(sql: string, { type }: Typed): string {
-  return `CAST(${sql} AS ${duckdbTypeOf(timeIn(type, null))})`
+function momentOf({ sql, type }: Typed, zone: string): string {
+  return movedTime('fromZone', sql, zone, duckdbTypeOf(timeIn(type, null)))
 }
 
 function enumCall(name: string, call: CallOf, print: Print): Typed {

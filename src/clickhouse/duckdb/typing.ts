@@ -1,7 +1,7 @@
 // Static ClickHouse types of expressions, and the DuckDB types that carry them.
 // A type is its ClickHouse name; `?` is unknown, and may be inside another: `Nullable(?)`.
 import { SqlProblem } from '../sql/parser.ts'
-import { duckdbString } from '../sql/quoting.ts'
+import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { parseType } from '../sql/types.ts'
 import { sqlTypes, timeType } from './types.ts'
 
@@ -98,7 +98,24 @@ export function isTime(type: string): boolean {
 
 /** The zone of a DateTime; null for one in UTC. */
 export function zoneOf(type: string): string | null {
-  return /^DateTime(?:\(|64\(\d, )'(.+)'\)$/.exec(withoutNull(type))?.[1] ?? null
+  const form = /^DateTime(?:\(|64\(\s*\d\s*,)\s*'([^']+)'\s*\)$/
+  return form.exec(withoutNull(type))?.[1] ?? null
+}
+
+/** The time by the clocks of a zone, or back; DuckDB's zones know microseconds only. */
+export function movedTime(
+  macro: 'inZone' | 'fromZone',
+  sql: string,
+  zone: string,
+  target: string | null,
+): string {
+  const moved = `CAST(${macro}(${sql}, ${duckdbString(zone)}) AS ${target})`
+  return target === 'TIMESTAMP_NS' ? `withNanoseconds(${moved}, ${sql})` : moved
+}
+
+/** A zone is in the type, or in one inside. */
+export function hasZone(type: string): boolean {
+  return /DateTime(\(|64\(\s*\d\s*,)\s*'/.test(type)
 }
 
 /** The type of a DateTime in another zone; null and UTC are the plain type. */
@@ -152,51 +169,88 @@ function numberType(types: readonly string[]): string {
   return bits > 64 ? unknown : integerName({ bits, isSigned })
 }
 
-/** The DuckDB type of a ClickHouse type; null for one that is not known here. */
+/** A longer name of a type is not known. */
+const TYPE_CHARS_MAX = 10_000
+
+/**
+ * The DuckDB type of a ClickHouse type; null for one that is not known here. Of the name, which may
+ * be the text of a literal, only digits and quoted names become SQL.
+ */
 export function duckdbTypeOf(type: string): string | null {
-  const plain = sqlTypes[type] ?? sqlTypes[synonyms[type.toUpperCase()] ?? '']
-  if (plain !== undefined) return plain
+  const own = Object.hasOwn(sqlTypes, type) ? type : (synonymOf(type) ?? '')
+  if (Object.hasOwn(sqlTypes, own)) return sqlTypes[own]!
+  if (type.length > TYPE_CHARS_MAX) return null
   const [name, inner] = opened(type) ?? [type, '']
   const parts = splitTypes(inner)
-  const inside = parts.map(duckdbTypeOf)
   switch (name) {
     case 'Nullable':
     case 'LowCardinality':
-      return inside[0] ?? null
+      return parts.length === 1 ? duckdbTypeOf(parts[0]!) : null
     case 'Array':
-      return inside[0] ? `${inside[0]}[]` : null
     case 'Map':
-      return inside[0] && inside[1] ? `MAP(${inside[0]}, ${inside[1]})` : null
-    case 'Tuple': {
-      const named = parts.map((part) => /^(\w+) (.+)$/.exec(part))
-      const fields = named.map((found) => found && `${found[1]} ${duckdbTypeOf(found[2]!)}`)
-      return fields.includes(null) ? null : `STRUCT(${fields.join(', ')})`
-    }
+    case 'Tuple':
+      return nestedTypeOf(name, parts)
     case 'FixedString':
-      return 'VARCHAR'
+      return /^\d{1,9}$/.test(inner) ? 'VARCHAR' : null
     case 'Enum8':
     case 'Enum16': {
       const names = [...enumValues(type).keys()]
-      return names.length === 0 ? null : `ENUM(${names.map(duckdbString).join(', ')})`
+      // A zero byte is no part of a constant.
+      if (names.length === 0 || names.some((one) => one.includes('\0'))) return null
+      return `ENUM(${names.map(duckdbString).join(', ')})`
     }
     case 'DateTime':
-      return 'TIMESTAMP_S'
-    case 'DateTime64':
-      return /^\d$/.test(parts[0] ?? '3') ? timeType(Number(parts[0] ?? 3)) : null
+      return isZones(parts) ? 'TIMESTAMP_S' : null
+    case 'DateTime64': {
+      const [digits = '3', ...zones] = parts
+      return /^\d$/.test(digits) && isZones(zones) ? timeType(Number(digits)) : null
+    }
     case 'Decimal':
     case 'DECIMAL':
-      return /^\d+$/.test(parts[0] ?? '') ? `DECIMAL(${parts[0]}, ${parts[1] ?? 0})` : null
+      return decimalOf(parts)
     case 'Decimal32':
     case 'Decimal64':
     case 'Decimal128':
-      return `DECIMAL(${{ Decimal32: 9, Decimal64: 18, Decimal128: 38 }[name]}, ${parts[0] ?? 0})`
+      return decimalOf([{ Decimal32: '9', Decimal64: '18', Decimal128: '38' }[name], ...parts])
     default:
       return null
   }
 }
 
+function nestedTypeOf(name: 'Array' | 'Map' | 'Tuple', parts: readonly string[]): string | null {
+  if (name === 'Tuple') {
+    const fields = parts.map((part) => {
+      const [, field, inner = ''] = /^(\w+) (.+)$/s.exec(part) ?? []
+      const sql = duckdbTypeOf(inner)
+      return field === undefined || sql === null ? null : `${duckdbName(field)} ${sql}`
+    })
+    return fields.length === 0 || fields.includes(null) ? null : `STRUCT(${fields.join(', ')})`
+  }
+  const inside = parts.map(duckdbTypeOf)
+  if (inside.includes(null) || inside.length !== (name === 'Map' ? 2 : 1)) return null
+  return name === 'Map' ? `MAP(${inside.join(', ')})` : `${inside[0]}[]`
+}
+
+/** Precision and scale, of at most two digits each. */
+function decimalOf(parts: readonly (string | undefined)[]): string | null {
+  const [precision = '', scale = '0'] = parts
+  const isKnown = parts.length < 3 && [precision, scale].every((one) => /^\d{1,2}$/.test(one))
+  return isKnown ? `DECIMAL(${precision}, ${scale})` : null
+}
+
+/** At most one time zone in quotes. */
+function isZones(parts: readonly string[]): boolean {
+  return parts.length < 2 && parts.every((one) => /^'[\w+/-]+'$/.test(one))
+}
+
+/** The usual name of a type that is written under another one. */
+export function synonymOf(name: string): string | undefined {
+  const key = name.toUpperCase()
+  return Object.hasOwn(synonyms, key) ? synonyms[key] : undefined
+}
+
 /** Other names of ClickHouse for its types. */
-export const synonyms: Readonly<Record<string, string>> = {
+const synonyms: Readonly<Record<string, string>> = {
   BOOLEAN: 'Bool',
   TINYINT: 'Int8',
   SMALLINT: 'Int16',

@@ -22,9 +22,11 @@ const shifted =
   (name: 'lag' | 'lead'): Write =>
   ({ args, over }) => {
     const [x, offset, other] = args
-    const type = x?.type ?? unknown
+    if (x === undefined)
+      throw new SqlProblem('NUMBER_OF_ARGUMENTS_DOESNT_MATCH', `${name} takes an argument`)
+    const { type } = x
     const fallback = other?.sql ?? defaultSql(type)
-    const parts = [x?.sql ?? '', offset?.sql ?? '1', ...(fallback === null ? [] : [fallback])]
+    const parts = [x.sql, offset?.sql ?? '1', ...(fallback === null ? [] : [fallback])]
     const value = { sql: `${name}(${parts.join(', ')}) OVER ${over}`, type }
     return fallback === null ? filled(value) : value
   }

@@ -40,8 +40,9 @@ export function duckdbString(text: string): string {
   return parts.length === 1 ? parts[0]! : `(${parts.join(' || chr(0) || ')})`
 }
 
+/** DuckDB's parser ends at a zero byte, so a name has another character for it. */
 export function duckdbName(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
+  return `"${name.replaceAll('"', '""').replaceAll('\0', '\ufffd')}"`
 }
 
 const quotes = new Set(["'", '"', '`'])
