@@ -14,13 +14,18 @@ type EndReason = 'cancel' | 'time' | 'memory'
 
 export interface RunDeps {
   readonly watch: QueryWatch
-  /** The process was killed, or crashed, because of the query. */
-  onKilled(reason: 'memory' | 'time' | 'crash'): void
+  /** The process was killed, or crashed; `outside` when the query is not the reason. */
+  onKilled(reason: 'memory' | 'time' | 'crash' | 'outside'): void
   /** The query is done. A worn process (at its memory limit) is not reused. */
   onDone(isWorn: boolean): void
 }
 
-const crashSignals: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP', 'SIGKILL'])
+/** A process that gets no more memory ends itself with one of these. */
+const abortSignals: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP'])
+/** Signals from outside: the system's or an operator's. */
+const killSignals: ReadonlySet<string | null> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT'])
+/** A process killed above this part of its memory limit was killed for its memory. */
+const NEAR_LIMIT = 0.8
 
 export class QueryRun implements Watched {
   readonly rssBytesMax: number
@@ -35,6 +40,7 @@ export class QueryRun implements Watched {
   /** The query was ended before all rows were produced and read. */
   #isCut = false
   #isKilled = false
+  #rssBytesSeen = 0
   #isDone = false
 
   /** `waitedMs` of the query's time limit are already spent. */
@@ -85,7 +91,9 @@ export class QueryRun implements Watched {
   }
 
   rssBytes(): number {
-    return this.#process.rssBytes()
+    const bytes = this.#process.rssBytes()
+    this.#rssBytesSeen = Math.max(this.#rssBytesSeen, bytes)
+    return bytes
   }
 
   isReaderSlow(): boolean {
@@ -134,9 +142,18 @@ export class QueryRun implements Watched {
     if (this.#isDone) return
     this.#isDone = true
     this.#deps.watch.remove(this)
-    if (this.#process.isGone && this.#reason !== 'cancel')
-      this.#deps.onKilled(this.#isKilled && this.#reason !== null ? this.#reason : 'crash')
+    if (this.#process.isGone && this.#reason !== 'cancel') this.#deps.onKilled(this.#deathReason())
     this.#deps.onDone(this.#report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED)
+  }
+
+  /** Why the process is gone. */
+  #deathReason(): 'memory' | 'time' | 'crash' | 'outside' {
+    if (this.#isKilled && (this.#reason === 'memory' || this.#reason === 'time'))
+      return this.#reason
+    const { signal } = this.#process
+    const isNear = this.#rssBytesSeen >= NEAR_LIMIT * this.rssBytesMax
+    if (abortSignals.has(signal) || (killSignals.has(signal) && isNear)) return 'memory'
+    return killSignals.has(signal) ? 'outside' : 'crash'
   }
 
   #error(): QueryError | null {
@@ -157,9 +174,17 @@ export class QueryRun implements Watched {
     }
     if (report !== undefined && report !== null) return report.error
     if (!this.#process.isGone) return null
-    return crashSignals.has(this.#process.signal)
-      ? exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
-      : exception('UNKNOWN_EXCEPTION', 'the process of the query ended')
+    switch (this.#deathReason()) {
+      case 'memory':
+        return exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
+      case 'outside':
+        return exception(
+          'CANNOT_CREATE_CHILD_PROCESS',
+          'the process of the query was ended from outside; send the query again',
+        )
+      default:
+        return exception('UNKNOWN_EXCEPTION', 'the process of the query ended')
+    }
   }
 
   #totals(): QueryTotals {

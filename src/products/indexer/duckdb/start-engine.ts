@@ -156,8 +156,8 @@ class DuckdbEngine implements QueryEngine {
     }
   }
 
-  #killed(reason: 'memory' | 'time' | 'crash', subscription: string): void {
-    this.#backOff.killed(subscription)
+  #killed(reason: 'memory' | 'time' | 'crash' | 'outside', subscription: string): void {
+    if (reason !== 'outside') this.#backOff.killed(subscription)
     this.#deps.meters?.kills[reason].inc()
     this.#deps.log.warn('query process killed', { reason, subscription })
   }

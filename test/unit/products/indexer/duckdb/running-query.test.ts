@@ -13,8 +13,9 @@ import { queryOf } from '../../../../testkit/query-stage.ts'
 function stage() {
   const pipe = new PassThrough()
   const bytes = new ResultBytes(pipe)
-  let resolve: (report: QueryReport) => void = () => {}
-  const reported = new Promise<QueryReport>((settle) => {
+  const death = { rssBytes: 0 }
+  let resolve: (report: QueryReport | null) => void = () => {}
+  const reported = new Promise<QueryReport | null>((settle) => {
     resolve = settle
   })
   // Reason for the cast: this has everything that a run uses of its process.
@@ -22,7 +23,7 @@ function stage() {
     rssBytesMax: 1e9,
     isGone: false,
     bytes,
-    rssBytes: () => 0,
+    rssBytes: () => death.rssBytes,
     run: () => {
       bytes.begin()
       return reported
@@ -30,15 +31,25 @@ function stage() {
     interrupt: () => {},
     kill: () => {},
   } as unknown as QueryProcess
-  const done: { isWorn?: boolean } = {}
+  const done: { isWorn?: boolean; reason?: string } = {}
+  const watch = new QueryWatch(() => 0)
   const run = new QueryRun(queryOf('SELECT 1'), process, 0, {
-    watch: new QueryWatch(() => 0),
-    onKilled: () => {},
+    watch,
+    onKilled: (reason) => {
+      done.reason = reason
+    },
     onDone: (isWorn) => {
       done.isWorn = isWorn
     },
   })
-  return { run, pipe, done, report: (report: QueryReport) => resolve(report) }
+  const die = (signal: NodeJS.Signals, rssBytes: number) => {
+    death.rssBytes = rssBytes
+    watch.tick()
+    Object.assign(process, { isGone: true, signal })
+    bytes.end()
+    resolve(null)
+  }
+  return { run, pipe, done, die, report: (report: QueryReport) => resolve(report) }
 }
 
 const stale: QueryReport = { rows: 0, readRows: 0, bytes: 0, error: null, isStale: true }
@@ -60,6 +71,21 @@ test.each([
   report({ ...stale, isStale: false, error: { code, name: '', message: '' } })
   await started
   expect(done).toEqual({ isWorn })
+})
+
+test.each([
+  ['SIGKILL', 10_000_000, 301, 'outside'],
+  ['SIGTERM', 10_000_000, 301, 'outside'],
+  ['SIGKILL', 850_000_000, 241, 'memory'],
+  ['SIGABRT', 10_000_000, 241, 'memory'],
+  ['SIGSEGV', 10_000_000, 1002, 'crash'],
+] as const)('a process that ends by %s with %i bytes is code %i', async (...row) => {
+  const [signal, rssBytes, code, reason] = row
+  const { run, die, done } = stage()
+  const started = run.start(emptySnapshot)
+  die(signal, rssBytes)
+  expect(await started).toMatchObject({ ok: false, error: { code } })
+  expect(done.reason).toBe(reason)
 })
 
 describe('a query that is ended from outside', () => {
