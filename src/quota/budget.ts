@@ -103,10 +103,15 @@ export class Budget {
     return this.#charge({ cost: weight, calls: 1, nowMs })
   }
 
+  /** True when the plan has a permit left for one more of this kind. */
+  hasPermit(kind: Entered): boolean {
+    const max = this.#permitsOf(kind)
+    return max === 0 || this.#entered[kind] < max
+  }
+
   /** Takes a permit for one more of this kind; false when the plan's permits are all taken. */
   enter(kind: Entered): boolean {
-    const max = this.#permitsOf(kind)
-    if (max !== 0 && this.#entered[kind] >= max) {
+    if (!this.hasPermit(kind)) {
       this.#pendingNow().refused++
       return false
     }

@@ -103,6 +103,19 @@ const planFields = {
       doc: 'Memory of the engine.',
     }),
     queries: integer({ initial: 2, min: 1, max: 1000, doc: 'Queries at once.' }),
+    queued: integer({
+      initial: 16,
+      min: 0,
+      max: 1000,
+      doc: 'Queries over that number that wait; more are refused at once.',
+    }),
+    queueMs: integer({
+      initial: 2_000,
+      min: 1,
+      max: 60_000,
+      unit: 'ms',
+      doc: 'Longest wait of a query for one before it; then it is refused.',
+    }),
   }),
 }
 
@@ -129,6 +142,8 @@ export const unlimitedPlan: PlanValues = {
     resultBytes: 256_000_000,
     memoryBytes: 512_000_000,
     queries: 4,
+    queued: 64,
+    queueMs: 10_000,
   },
 }
 

@@ -6,7 +6,7 @@ import { type Asked, IndexerStage, planLimits } from '../testkit/indexer-stage.t
 
 const stage = new IndexerStage({
   poor: { creditsPerSecond: 1, burst: 1 },
-  narrow: { indexer: { ...planLimits, queries: 1 } },
+  narrow: { indexer: { ...planLimits, queries: 1, queued: 0 } },
 })
 
 beforeAll(() => stage.open())

@@ -7,7 +7,9 @@ import { until } from '../testkit/until.ts'
 
 const stage = new IndexerStage({
   poor: { creditsPerSecond: 1, burst: 1 },
-  narrow: { indexer: { ...planLimits, queries: 1 } },
+  narrow: { indexer: { ...planLimits, queries: 1, queued: 0 } },
+  patient: { indexer: { ...planLimits, queries: 1, queued: 2, queueMs: 60_000 } },
+  hasty: { indexer: { ...planLimits, queries: 1, queueMs: 1 } },
 })
 
 beforeAll(() => stage.open())
@@ -100,6 +102,59 @@ describe('queries under way', () => {
     expect(killed.text).toContain('narrow-1')
     await first
     expect((await stage.ask({ body: 'SELECT 1', as })).status).toBe(200)
+  })
+
+  it('wait over the number of the plan, and are served in their order', async () => {
+    const as = stage.issue({ plan: 'patient' })
+    const first = wait(as, 'patient-1')
+    await seen('patient-1')
+    const asked = stage.engine.queries.length
+    const waiting = ['patient-2', 'patient-3'].map((query_id) =>
+      stage.ask({ body: 'SELECT 1', query: { query_id }, as }),
+    )
+    await until(() => stage.meters.waiting() === 2, 'both to wait')
+    const refused = await stage.ask({ body: 'SELECT 1', as })
+    expect([refused.status, refused.text.slice(0, 9)]).toEqual([429, 'Code: 202'])
+    expect(stage.engine.queries.length).toBe(asked)
+    await stage.ask({ body: "KILL QUERY WHERE query_id = 'patient-1'", as })
+    expect((await first).status).toBe(400)
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([200, 200])
+    const ids = stage.engine.queries.slice(asked).map(({ id }) => id)
+    expect(ids).toEqual(['patient-2', 'patient-3'])
+    expect(stage.meters.waiting()).toBe(0)
+  })
+
+  it('leave the queue by KILL QUERY, with their client, and when the wait is over', async () => {
+    const as = stage.issue({ plan: 'patient' })
+    const first = wait(as, 'queue-1')
+    await seen('queue-1')
+    const asked = stage.engine.queries.length
+    const gone = new AbortController()
+    const left = wait(as, 'queue-2', gone.signal)
+    const killed = wait(as, 'queue-3')
+    await until(() => stage.meters.waiting() === 2, 'both to wait')
+    gone.abort()
+    await expect(left).rejects.toThrow()
+    await until(() => stage.meters.waiting() === 1, 'one to leave')
+    await stage.ask({ body: "KILL QUERY WHERE query_id = 'queue-3'", as })
+    expect((await (await killed).text()).slice(0, 9)).toBe('Code: 394')
+    const hasty = stage.issue({ plan: 'hasty' })
+    const other = wait(hasty, 'hasty-1')
+    await seen('hasty-1')
+    expect((await stage.ask({ body: 'SELECT 1', as: hasty })).status).toBe(429)
+    for (const [id, owner] of [
+      ['queue-1', as],
+      ['hasty-1', hasty],
+    ] as const)
+      await stage.ask({ body: `KILL QUERY WHERE query_id = '${id}'`, as: owner })
+    await Promise.all([first, other])
+    expect(stage.engine.queries.slice(asked).map(({ id }) => id)).toEqual(['hasty-1'])
+  })
+
+  it('are ten at once on the plan unlimited', async () => {
+    const as = stage.issue({ plan: 'unlimited' })
+    const all = Array.from({ length: 10 }, () => stage.ask({ body: 'SELECT 1', as }))
+    expect((await Promise.all(all)).every(({ status }) => status === 200)).toBe(true)
   })
 
   it('are charged to the plan, and refused with 201 and Retry-After beyond it', async () => {
@@ -224,6 +279,6 @@ describe('what is kept of queries', () => {
     expect(body).toMatch(/sluice_index_queries_stopped_total\{way="client_gone"\} [1-9]/)
     expect(body).toMatch(/sluice_index_queries_stopped_total\{way="access_lost"\} 1/)
     expect(body).toMatch(/sluice_index_queries_running 0/)
-    expect(body).toMatch(/sluice_quota_refused_total\{door="indexer"\} 2/)
+    expect(body).toMatch(/sluice_quota_refused_total\{door="indexer"\} 4/)
   })
 })

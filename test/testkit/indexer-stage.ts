@@ -1,5 +1,6 @@
 // The indexer's door over a fake engine, with a customer and a plain HTTP client.
 import { expect } from 'vitest'
+import { declareIndexerMeters, type IndexerMeters } from '../../src/products/indexer/meters.ts'
 import type { UsageFact } from '../../src/products/indexer/parcels.ts'
 import type { PlanValues } from '../../src/subscriptions/plans.ts'
 import type { AddRequest } from '../../src/subscriptions/subscription.ts'
@@ -13,6 +14,8 @@ export const planLimits = {
   resultBytes: 64_000_000,
   memoryBytes: 512_000_000,
   queries: 2,
+  queued: 16,
+  queueMs: 2_000,
 }
 
 export interface Asked {
@@ -27,6 +30,7 @@ export interface Asked {
 
 export class IndexerStage {
   readonly engine = new FakeEngine()
+  readonly meters: IndexerMeters
   readonly usage: UsageFact[] = []
   readonly logged: LogFields[] = []
   readonly bundle: Bundle
@@ -36,6 +40,7 @@ export class IndexerStage {
 
   constructor(plans: Readonly<Record<string, Partial<PlanValues>>> = {}) {
     this.bundle = new Bundle(plans)
+    this.meters = declareIndexerMeters(this.bundle.meters)
   }
 
   /** `cors`: origins whose pages may query. */
@@ -46,6 +51,7 @@ export class IndexerStage {
     }
     const door = await this.bundle.openIndexer({
       engine: this.engine,
+      meters: this.meters,
       usage: (fact) => void this.usage.push(fact),
       freshness: () => ({ slot: 7, slotAgeMs: 12.4, block: 9, blockAgeMs: null }),
       log: { ...log, area: () => log },

@@ -2,7 +2,7 @@
 //
 //   quota -> input.ts: URL, body -> sql/: one statement, its settings, its parameters
 //         -> KILL, SHOW, DESCRIBE: answered here
-//         -> concurrency limit of the plan -> engine -> answer.ts
+//         -> query-queue.ts: concurrency limit of the plan -> engine -> answer.ts
 import { randomUUID } from 'node:crypto'
 import {
   type Checked,
@@ -170,22 +170,21 @@ export class IndexerHandler {
   }
 
   async #run(run: QueryRun, ready: Ready, request: Arrival): Promise<Reply> {
-    const entered = run.enter()
-    if (entered === 'same-id')
+    if (!run.register(request.address))
       return this.#failed(
         run,
         exception('QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING', 'a query of this query_id is running'),
       )
-    if (entered === 'plan-limit') {
-      this.#deps.quotaMeters.refused.indexer.inc()
-      const { queries } = run.caller.budget.plan.indexer
-      const error = exception(
-        'TOO_MANY_SIMULTANEOUS_QUERIES',
-        `the plan allows ${queries} queries at once`,
-      )
-      this.#deps.meters.finished(error.name)
-      return errorReply(error, this.#infoOf(run.id), BUSY_RETRY_MS)
+    const leave = () => {
+      run.stop('client_gone')
+      run.end(exception('QUERY_WAS_CANCELLED', 'the client has left'))
     }
+    if (request.isGone) leave()
+    else request.onGone(leave)
+    const entered = await run.enter()
+    if (entered === 'plan-limit') return this.#tooMany(run)
+    if (entered === 'cancelled')
+      return this.#failed(run, exception('QUERY_WAS_CANCELLED', 'the query was cancelled'))
     const { format, settings, database } = ready
     const query = this.#deps.engine.run({
       id: run.id,
@@ -197,14 +196,7 @@ export class IndexerHandler {
       settings: settings.passed,
       output: settings.output,
     })
-    run.began(query, request.address)
-    const cancelled = exception('QUERY_WAS_CANCELLED', 'the client has left')
-    const leave = () => {
-      run.stop('client_gone')
-      run.end(cancelled)
-    }
-    if (request.isGone) leave()
-    else request.onGone(leave)
+    run.began(query)
     const outcome = await query.started
     const failed = (error: QueryError) =>
       settings.writesException
@@ -224,6 +216,19 @@ export class IndexerHandler {
       abandon: leave,
       ended: (error) => run.end(error),
     })
+  }
+
+  /** Refused after its wait: counted, but without a row in `usage`. */
+  #tooMany(run: QueryRun): Reply {
+    this.#deps.quotaMeters.refused.indexer.inc()
+    const { queries } = run.caller.budget.plan.indexer
+    const error = exception(
+      'TOO_MANY_SIMULTANEOUS_QUERIES',
+      `the plan allows ${queries} queries at once`,
+    )
+    run.abandon()
+    this.#deps.meters.finished(error.name)
+    return errorReply(error, this.#infoOf(run.id), BUSY_RETRY_MS)
   }
 
   #failed(run: QueryRun, error: QueryError): Reply {

@@ -21,6 +21,8 @@ export interface IndexerMeters {
   readonly stopped: Readonly<Record<StopWay, CounterChild>>
   /** Returns the number of running queries. */
   running: () => number
+  /** Returns the number of queries that wait for one of their subscription to end. */
+  waiting: () => number
 }
 
 export function declareIndexerMeters(meters: Meters): IndexerMeters {
@@ -52,8 +54,14 @@ export function declareIndexerMeters(meters: Meters): IndexerMeters {
       ways,
     ),
     running: () => 0,
+    waiting: () => 0,
   }
   meters.gaugeRead('sluice_index_queries_running', 'Running queries', () => own.running())
+  meters.gaugeRead(
+    'sluice_index_queries_waiting',
+    "Queries over their plan's number at once, waiting for one of them to end",
+    () => own.waiting(),
+  )
   return own
 }
 
@@ -171,7 +179,7 @@ function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'>
   }
 }
 
-const reasons = ['memory', 'time', 'crash'] as const
+const reasons = ['memory', 'time', 'crash', 'outside'] as const
 
 export interface QueryProcessMeters {
   readonly processes: GaugeChild

@@ -10,6 +10,7 @@ import type { Log, LogThrottle } from '../../telemetry/log.ts'
 import type { QueryEngine, QueryTotals, RunningQuery } from './engine.ts'
 import type { IndexerMeters, StopWay } from './meters.ts'
 import type { UsageFact } from './parcels.ts'
+import type { QueryQueue, QueueOutcome } from './query-queue.ts'
 
 interface Underway {
   readonly id: string
@@ -27,6 +28,7 @@ export interface Caller {
 export interface RunDeps {
   readonly gate: Gate
   readonly running: RunningQueries
+  readonly queue: QueryQueue
   readonly meters: IndexerMeters
   usage(fact: UsageFact): void
   readonly dialect: QueryEngine['name']
@@ -46,7 +48,9 @@ export class QueryRun {
   readonly #text: string
   readonly #atMs: number
   readonly #beganMs: number
-  #query: RunningQuery | null = null
+  /** Ends the wait for a permit, or the running query. */
+  #cancel: () => void = () => {}
+  #isStopped = false
   #release: (() => void) | null = null
   #totals: () => QueryTotals = () => NO_TOTALS
   #isOver = false
@@ -60,35 +64,46 @@ export class QueryRun {
     this.#beganMs = deps.clock.monotonicMs()
   }
 
-  /** Registers as a running query; returns which of the two rules forbids it. */
-  enter(): 'entered' | 'same-id' | 'plan-limit' {
-    const { running } = this.#deps
-    const { principal, budget } = this.caller
+  /**
+   * Registers as a query of its subscription, waiting or running, with a lease that stops it when
+   * the credentials are revoked. False when a query of the same id is registered.
+   */
+  register(address: string): boolean {
+    const { running, gate } = this.#deps
+    const { principal } = this.caller
     const { id } = principal.subscription
-    const underway = { id: this.id, cancel: () => this.stop('killed') }
-    if (!running.enter(id, underway)) return 'same-id'
-    if (!budget.enter('queries')) {
-      running.leave(id, this.id)
-      return 'plan-limit'
-    }
+    if (!running.enter(id, { id: this.id, cancel: () => this.stop('killed') })) return false
+    const release = gate.lease(principal, 'indexer', address, () => this.stop('access_lost'))
     this.#release = () => {
-      budget.leave('queries')
       running.leave(id, this.id)
+      release()
+    }
+    return true
+  }
+
+  /** Takes a permit of the plan, after a wait where there is none. */
+  async enter(): Promise<QueueOutcome> {
+    const { queue } = this.#deps
+    const { budget } = this.caller
+    const waiting = queue.enter(budget)
+    this.#cancel = waiting.cancel
+    const outcome = await waiting.outcome
+    if (outcome !== 'entered') return outcome
+    if (this.#isOver || this.#isStopped) {
+      queue.leave(budget)
+      return 'cancelled'
+    }
+    const unregister = this.#release
+    this.#release = () => {
+      unregister?.()
+      queue.leave(budget)
     }
     return 'entered'
   }
 
-  /** The engine runs it; takes a lease that stops it when the credentials are revoked. */
-  began(query: RunningQuery, address: string): void {
-    this.#query = query
-    const leave = this.#release
-    const release = this.#deps.gate.lease(this.caller.principal, 'indexer', address, () =>
-      this.stop('access_lost'),
-    )
-    this.#release = () => {
-      leave?.()
-      release()
-    }
+  /** The engine runs it. */
+  began(query: RunningQuery): void {
+    this.#cancel = () => query.cancel()
   }
 
   /** Sets where the totals of the result are read when the query ends. */
@@ -100,7 +115,15 @@ export class QueryRun {
   stop(way: StopWay): void {
     if (this.#isOver) return
     this.#deps.meters.stopped[way].inc()
-    this.#query?.cancel()
+    this.#isStopped = true
+    this.#cancel()
+  }
+
+  /** Releases resources without a report: the query never ran. */
+  abandon(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#release?.()
   }
 
   /** The first call releases resources and reports usage; later ones do nothing. */
@@ -143,7 +166,7 @@ export class QueryRun {
   }
 }
 
-/** Registry of running queries by subscription, which isolates subscriptions. */
+/** Registry of queries, waiting and running, by subscription, which isolates subscriptions. */
 export class RunningQueries {
   readonly #bySubscription = new Map<string, Map<string, Underway>>()
   #count = 0

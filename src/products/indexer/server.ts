@@ -37,6 +37,7 @@ import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
 import type { IndexerMeters } from './meters.ts'
 import type { UsageFact } from './parcels.ts'
 import { playReply } from './play.ts'
+import { QueryQueue } from './query-queue.ts'
 import { type Caller, RunningQueries } from './run.ts'
 
 export interface IndexerDeps {
@@ -66,10 +67,13 @@ type Context = Caller | null
 export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promise<Running> {
   const log = deps.log.area('indexer')
   const running = new RunningQueries()
-  deps.meters.running = () => running.count
+  const queue = new QueryQueue()
+  deps.meters.running = () => running.count - queue.count
+  deps.meters.waiting = () => queue.count
   const handler = new IndexerHandler({
     ...deps,
     running,
+    queue,
     dialect: deps.engine.name,
     slowQueryMs: section.slowQueryMs,
     slowLines: new LogThrottle(),

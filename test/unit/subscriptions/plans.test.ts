@@ -31,6 +31,8 @@ describe('built-in plans', () => {
         resultBytes: 64_000_000,
         memoryBytes: 512_000_000,
         queries: 2,
+        queued: 16,
+        queueMs: 2_000,
       },
     })
   })
