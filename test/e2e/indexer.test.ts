@@ -46,6 +46,52 @@ describe('the indexer of a default start', () => {
     expect(Number(blocks[0]?.n)).toBeGreaterThan(0)
   })
 
+  it('has the blocks and transactions of the chain, each once and in order', async () => {
+    const token = /^TOKEN=(.+)$/m.exec(server.stdout())![1]!
+    type Indexed = { slot: string; parent_slot: string; blockhash: string; height: string }
+    const found = await rows<Indexed & { tx_count: number }>(
+      'SELECT slot, parent_slot, blockhash, height, tx_count FROM blocks ORDER BY slot DESC LIMIT 5',
+    )
+    expect(found.length).toBeGreaterThan(0)
+    for (const { slot, parent_slot, blockhash, height, tx_count } of found) {
+      const config = { commitment: 'confirmed', maxSupportedTransactionVersion: 1 }
+      const answer = await fetch(server.url('rpc'), {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-token': token },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'getBlock',
+          params: [Number(slot), config],
+        }),
+      })
+      type Transaction = { transaction: { signatures: string[] }; meta: { fee: number } }
+      const { result: block } = (await answer.json()) as {
+        result: {
+          blockhash: string
+          parentSlot: number
+          blockHeight: number
+          transactions: Transaction[]
+        }
+      }
+      expect([blockhash, Number(parent_slot), Number(height), tx_count]).toEqual([
+        block.blockhash,
+        block.parentSlot,
+        block.blockHeight,
+        block.transactions.length,
+      ])
+      const own = await rows<{ signature: string; fee: string }>(
+        `SELECT signature, fee FROM transactions WHERE slot = ${slot} ORDER BY idx`,
+      )
+      expect(own).toEqual(
+        block.transactions.map(({ transaction, meta }) => ({
+          signature: transaction.signatures[0],
+          fee: String(meta.fee),
+        })),
+      )
+    }
+  })
+
   it('reports in headers how fresh its rows are', async () => {
     const { response_headers: headers } = await client.query({ query: 'SELECT 1' })
     expect(Number(headers['x-sluice-last-slot'])).toBeGreaterThan(0)

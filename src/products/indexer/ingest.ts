@@ -76,7 +76,7 @@ export interface RunningIngest extends Running {
   pid(): number
 }
 
-export interface IngestPart extends RunningIngest {
+export interface IngestPipeline extends RunningIngest {
   unackedBytes(): number
   /** Sends the writer a later end of its term. */
   extend(): void
@@ -86,7 +86,10 @@ export interface IngestPart extends RunningIngest {
   abort(): Promise<void>
 }
 
-export async function startIngest(section: IngestSection, deps: IngestDeps): Promise<IngestPart> {
+export async function startIngest(
+  section: IngestSection,
+  deps: IngestDeps,
+): Promise<IngestPipeline> {
   const { clock, events, meters, role = 'all' } = deps
   const log = deps.log.area('indexer')
   const fresh = new FreshnessTally(clock)

@@ -13,7 +13,7 @@ import type { Hub } from '../../stream/hub.ts'
 import {
   type Freshness,
   type IngestDeps,
-  type IngestPart,
+  type IngestPipeline,
   type IngestSection,
   type RunningIngest,
   startIngest,
@@ -33,21 +33,22 @@ export interface IndexLease {
 const leaseName = 'writer'
 /** Without a durable write for this long another gateway gets a try. */
 const stuckMsMax = 30_000
-const restMs = 10_000
+/** For how long a gateway that was stuck leaves the lease to others. */
+const yieldMs = 10_000
 const retryMs = 1_000
 const unknown: Freshness = { slot: null, slotAgeMs: null, block: null, blockAgeMs: null }
 
 interface Term {
   readonly term: number
   untilMs: number
-  part: IngestPart | null
+  pipeline: IngestPipeline | null
 }
 
 export async function startLeasedIngest(
   section: IngestSection,
   deps: IngestDeps & { readonly lease: IndexLease },
 ): Promise<RunningIngest> {
-  // The meters are read from both parts together.
+  // The meters are read from both pipelines together.
   const own = { ...deps, meters: { ...deps.meters, watch() {} } }
   const facts = await startIngest(section, { ...own, role: 'own facts' })
   const ingest = new LeasedIngest(facts, own, (role) => startIngest(section, { ...own, role }))
@@ -60,22 +61,22 @@ export async function startLeasedIngest(
 
 class LeasedIngest implements RunningIngest {
   readonly address = null
-  readonly #facts: IngestPart
+  readonly #facts: IngestPipeline
   readonly #deps: IngestDeps & { readonly lease: IndexLease }
-  readonly #start: (role: { term: number; untilMs(): number }) => Promise<IngestPart>
+  readonly #start: (role: { term: number; untilMs(): number }) => Promise<IngestPipeline>
   #hub: Hub<SolanaUpdate> | null = null
   #current: Term | null = null
   #untilMs = 0
-  #restUntilMs = Number.NEGATIVE_INFINITY
+  #yieldsUntilMs = Number.NEGATIVE_INFINITY
   /** The last change of the term; never rejects. */
   #changing: Promise<void> = Promise.resolve()
   #retry: NodeJS.Timeout | null = null
   #stopping: Promise<void> | null = null
 
   constructor(
-    facts: IngestPart,
+    facts: IngestPipeline,
     deps: IngestDeps & { readonly lease: IndexLease },
-    start: (role: { term: number; untilMs(): number }) => Promise<IngestPart>,
+    start: (role: { term: number; untilMs(): number }) => Promise<IngestPipeline>,
   ) {
     this.#facts = facts
     this.#deps = deps
@@ -89,7 +90,7 @@ class LeasedIngest implements RunningIngest {
 
   follow(hub: Hub<SolanaUpdate>): void {
     this.#hub = hub
-    this.#current?.part?.follow(hub)
+    this.#current?.pipeline?.follow(hub)
   }
 
   tip(fact: TipFact): void {
@@ -102,19 +103,19 @@ class LeasedIngest implements RunningIngest {
 
   /** Known at the gateway that writes. */
   freshness(): Freshness {
-    return this.#current?.part?.freshness() ?? unknown
+    return this.#current?.pipeline?.freshness() ?? unknown
   }
 
   lagMs(): number {
-    return Math.max(this.#facts.lagMs(), this.#current?.part?.lagMs() ?? 0)
+    return Math.max(this.#facts.lagMs(), this.#current?.pipeline?.lagMs() ?? 0)
   }
 
   unackedBytes(): number {
-    return this.#facts.unackedBytes() + (this.#current?.part?.unackedBytes() ?? 0)
+    return this.#facts.unackedBytes() + (this.#current?.pipeline?.unackedBytes() ?? 0)
   }
 
   pid(): number {
-    return this.#current?.part?.pid() ?? 0
+    return this.#current?.pipeline?.pid() ?? 0
   }
 
   /** The lease is still renewed while the last rows are written; its owner gives it back then. */
@@ -122,16 +123,16 @@ class LeasedIngest implements RunningIngest {
     this.#stopping ??= (async () => {
       if (this.#retry !== null) clearTimeout(this.#retry)
       await this.#changing
-      await Promise.all([this.#current?.part?.stop(), this.#facts.stop()])
+      await Promise.all([this.#current?.pipeline?.stop(), this.#facts.stop()])
     })()
     return this.#stopping
   }
 
   #isAble(): boolean {
     const nowMs = this.#deps.clock.monotonicMs()
-    const stuckMs = this.#current?.part?.stuckMs() ?? 0
-    if (stuckMs > stuckMsMax) this.#restUntilMs = nowMs + restMs
-    return nowMs >= this.#restUntilMs
+    const stuckMs = this.#current?.pipeline?.stuckMs() ?? 0
+    if (stuckMs > stuckMsMax) this.#yieldsUntilMs = nowMs + yieldMs
+    return nowMs >= this.#yieldsUntilMs
   }
 
   #extend(leftMs: number): void {
@@ -139,21 +140,21 @@ class LeasedIngest implements RunningIngest {
     const current = this.#current
     if (current === null || current.term !== this.#deps.lease.termOf(leaseName)) return
     current.untilMs = this.#untilMs
-    current.part?.extend()
+    current.pipeline?.extend()
   }
 
   #change(): void {
     this.#changing = this.#changing.then(() => this.#follow())
   }
 
-  /** Ends the part of a term that is over, and starts that of a new one. */
+  /** Ends the pipeline of a term that is over, and starts that of a new one. */
   async #follow(): Promise<void> {
     const { lease, log } = this.#deps
     while (this.#stopping === null && lease.termOf(leaseName) !== (this.#current?.term ?? null)) {
       const ended = this.#current
       const term = lease.termOf(leaseName)
       this.#current = null
-      await ended?.part?.abort()
+      await ended?.pipeline?.abort()
       if (term === null || lease.termOf(leaseName) !== term) continue
       try {
         await this.#begin(term)
@@ -167,10 +168,10 @@ class LeasedIngest implements RunningIngest {
   }
 
   async #begin(number: number): Promise<void> {
-    const begun: Term = { term: number, untilMs: this.#untilMs, part: null }
+    const begun: Term = { term: number, untilMs: this.#untilMs, pipeline: null }
     this.#current = begun
-    begun.part = await this.#start({ term: number, untilMs: () => begun.untilMs })
-    if (this.#hub !== null) begun.part.follow(this.#hub)
+    begun.pipeline = await this.#start({ term: number, untilMs: () => begun.untilMs })
+    if (this.#hub !== null) begun.pipeline.follow(this.#hub)
     this.#deps.log.area('indexer').info('this gateway writes the index', { term: number })
   }
 }
