@@ -207,11 +207,23 @@ function exportsOf(text: string): string[] {
   return [...text.matchAll(forms)].map(([, name]) => name!)
 }
 
+/** How often each word occurs in a file; counted once per file. */
+const wordsOf = new WeakMap<SourceFile, Map<string, number>>()
+
+function timesIn(file: SourceFile, name: string): number {
+  let words = wordsOf.get(file)
+  if (words === undefined) {
+    words = new Map()
+    for (const [word] of file.text.matchAll(/\w+/g)) words.set(word, (words.get(word) ?? 0) + 1)
+    wordsOf.set(file, words)
+  }
+  return words.get(name) ?? 0
+}
+
 /** True when a file that imports `path`, or `path` itself beyond the declaration, has the name. */
 function isUsed(path: string, name: string, users: readonly SourceFile[]): boolean {
-  const word = new RegExp(`\\b${name}\\b`, 'g')
   return users.some((file) => {
-    const times = file.text.match(word)?.length ?? 0
+    const times = timesIn(file, name)
     if (file.path === path) return times > 1
     return (
       times > 0 && file.imports.some(({ target }) => target === path) && takes(file, path, name)

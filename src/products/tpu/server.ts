@@ -5,8 +5,8 @@
 //        -> verify workers -> Forwarder -> all upstreams in parallel -> reply
 //                                ^-- hub: landed in a block
 //
-// No token is needed: the tip is the authorization. The token of a dedicated node sends a customer's
-// transactions to its own set; a bad token is 401, never sent elsewhere. Requests are never logged.
+// No token is needed: the tip is the authorization. The token of a dedicated node sends its
+// transactions to its own set; a bad one is 401, and nothing is sent. Requests are never logged.
 import type { Gate } from '../../auth/gate.ts'
 import { tokenIn } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
