@@ -97,6 +97,7 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
     rpcPort: rpc,
     wsPort: numberOf(call, 'ws-port', rpc === 0 ? 0 : rpc + 1),
     grpcPort: numberOf(call, 'grpc-port', defaultPorts.grpc),
+    secret: null,
     chain: section.value,
     shreds: target && {
       host: formatAddress(target.address),

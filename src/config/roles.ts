@@ -52,12 +52,12 @@ export interface GatewayPlace {
   /** The hub's geyser stream. */
   readonly stream: Pick<NodeSection, 'grpc' | 'xToken'>
   /** JSON-RPC of the embedded chain; null when the nodes are configured ones. */
-  readonly devnodeRpc: string | null
+  readonly devnode: Pick<NodeSection, 'rpc' | 'xToken'> | null
 }
 
 /** The configuration of one gateway of a hub. */
 export function gatewayConfig(config: Config, place: GatewayPlace): Config {
-  const { number, ports, stream, devnodeRpc } = place
+  const { number, ports, stream, devnode } = place
   const off = <S extends { readonly enabled: boolean }>(section: S) => ({
     ...section,
     enabled: false,
@@ -70,7 +70,7 @@ export function gatewayConfig(config: Config, place: GatewayPlace): Config {
     ...config,
     data: gatewayFolder(config, number),
     chain: { ...config.chain, source: 'upstream' },
-    upstreams: { ...config.upstreams, [defaultSet]: streamedSet(config, stream, devnodeRpc) },
+    upstreams: { ...config.upstreams, [defaultSet]: streamedSet(config, stream, devnode) },
     rpc: on(config.rpc, 'rpc'),
     websocket: on(config.websocket, 'websocket'),
     grpc: on(config.grpc, 'grpc'),
@@ -97,11 +97,11 @@ export function gatewayFolder({ data }: Config, number: number): string {
 function streamedSet(
   config: Config,
   stream: Pick<NodeSection, 'grpc' | 'xToken'>,
-  devnodeRpc: string | null,
+  devnode: Pick<NodeSection, 'rpc' | 'xToken'> | null,
 ) {
   const [hub] = singleNodeSet({ ...stream, region: 'hub' }).nodes
-  if (devnodeRpc !== null) {
-    const set = singleNodeSet({ rpc: devnodeRpc })
+  if (devnode !== null) {
+    const set = singleNodeSet(devnode)
     return { ...set, nodes: [...set.nodes, hub!] }
   }
   const set = config.upstreams[defaultSet]!

@@ -1,23 +1,29 @@
-// geyser.Geyser as a validator with the yellowstone plugin serves it: no token, no quota.
+// geyser.Geyser as a validator with the yellowstone plugin serves it: no quota, and no token unless
+// the node has a secret.
 // Thread: main of the devnode.
 import type { Clock } from '../base/clock.ts'
+import { refuse } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
 import type { GrpcChain } from '../geyser/chain.ts'
 import { loadCodec } from '../geyser/codec.ts'
 import { declareGrpcMeters } from '../geyser/meters.ts'
 import { GeyserService } from '../geyser/service.ts'
+import { statusOf } from '../geyser/status.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Meters } from '../telemetry/meters.ts'
 import { openGrpcEndpoint } from '../transport/grpc.ts'
 import { grpcEncodings } from '../transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../transport/grpc-status.ts'
 import type { ListenAddress } from '../transport/ports.ts'
+import { secretCheck } from './callers.ts'
 
 export interface GeyserServerDeps {
   readonly chain: GrpcChain
   readonly meters: Meters
   /** The version of the package. */
   readonly version: string
+  /** What a caller must send as x-token; null serves everybody. */
+  readonly secret: string | null
   readonly clock: Clock
   readonly log: Log
 }
@@ -41,6 +47,7 @@ export async function startGeyserServer(
   deps: GeyserServerDeps,
 ): Promise<Running> {
   const { chain, clock, log, version } = deps
+  const isAdmitted = secretCheck(deps.secret)
   const service = new GeyserService<null>({
     codec: loadCodec(),
     limits: filterLimits,
@@ -66,7 +73,10 @@ export async function startGeyserServer(
     compression: grpcEncodings,
     clientAddress: (peer) => peer,
     isProxy: () => false,
-    admit: () => ({ ok: true, caller: null, leave() {} }),
+    admit: ({ xToken }) =>
+      isAdmitted(xToken)
+        ? { ok: true, caller: null, leave() {} }
+        : { ok: false, status: unauthenticated },
     methods: service.methods,
     log,
   })
@@ -79,4 +89,7 @@ export async function startGeyserServer(
   }
 }
 
+const unauthenticated = statusOf(
+  refuse('unauthenticated', 'x-token', 'x-token is missing or wrong').refusal,
+)
 const stopping: GrpcStatus = { code: grpcCode.unavailable, details: 'the node is stopping' }

@@ -4,7 +4,7 @@
 //         ▲                └────► shred feed ─► shreds by UDP
 //         └── JSON-RPC: reads, sends, airdrops
 //
-// It serves a validator's protocols without authentication: it listens on loopback only.
+// It serves a validator's protocols on loopback: to everybody, or to the holder of a secret alone.
 import { systemClock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
@@ -45,6 +45,11 @@ export interface DevnodeOptions {
   readonly rpcPort: number
   readonly wsPort: number
   readonly grpcPort: number
+  /**
+   * What a caller must send as x-token; such a node has no cheat codes and no CORS. Null serves
+   * everybody.
+   */
+  readonly secret: string | null
   readonly chain: Omit<ChainSection, 'source'>
   /** Where shreds go; null sends none. */
   readonly shreds: ShredTarget | null
@@ -82,7 +87,7 @@ export async function startDevnode(
   { log, report, onDown }: NodeDeps,
 ): Promise<RunningDevnode> {
   const clock = systemClock
-  const { host } = options
+  const { host, secret } = options
   const meters = new Meters()
   const counter = new StatsCounter()
   const hub = openSolanaHub()
@@ -112,7 +117,9 @@ export async function startDevnode(
     const rpc = await startRpcServer(
       { host, port: options.rpcPort, portKey: '--rpc-port' },
       {
-        methods: embeddedRpcMethods(chain, contact, cheats),
+        methods: embeddedRpcMethods(chain, contact, secret === null ? cheats : null),
+        foreignMethods: embeddedRpcMethods(chain, contact),
+        secret,
         ledger,
         clock,
         log,
@@ -122,7 +129,7 @@ export async function startDevnode(
     ports.rpc = rpc.address.port
     const ws = await startPubsubServer(
       { host, port: options.wsPort, portKey: '--ws-port' },
-      { hub, ledger, version: solanaVersion, meters, clock, log },
+      { hub, ledger, version: solanaVersion, secret, meters, clock, log },
     )
     stops.push(() => ws.stop())
     ports.ws = ws.address.port
@@ -138,6 +145,7 @@ export async function startDevnode(
         },
         meters,
         version: options.version,
+        secret,
         clock,
         log,
       },

@@ -47,6 +47,11 @@ export class DevnodeProcess {
     return this.#addresses!
   }
 
+  /** What its callers send as x-token; '' where it serves everybody. */
+  get xToken(): string {
+    return this.#options.secret ?? ''
+  }
+
   /** Of the last report. */
   get stats(): DevnodeStats {
     return this.#stats!

@@ -1,4 +1,5 @@
-// Solana PubSub over WebSocket as a validator serves it: no token, no quota.
+// Solana PubSub over WebSocket as a validator serves it: no quota, and no token unless the node has
+// a secret.
 // Thread: main of the devnode.
 //
 //   message      -> subscribe methods -> registry -> feed
@@ -21,6 +22,7 @@ import { openHttpEndpoint } from '../transport/http-endpoint.ts'
 import type { ListenAddress } from '../transport/ports.ts'
 import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../transport/reply.ts'
 import type { Socket } from '../transport/socket.ts'
+import { secretCheck } from './callers.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { UnlimitedMethods, unlimitedCustomer } from './unlimited.ts'
 
@@ -29,6 +31,8 @@ export interface PubsubServerDeps {
   readonly ledger: Ledger
   /** Answer of getVersion. */
   readonly version: Readonly<Record<string, string | number>>
+  /** What a caller must send as x-token; null serves everybody. */
+  readonly secret: string | null
   readonly meters: Meters
   readonly clock: Clock
   readonly log: Log
@@ -55,6 +59,9 @@ export async function startPubsubServer(listen: ListenAddress, deps: PubsubServe
   const version = encodedText(JSON.stringify(deps.version))
   const table = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
   const methods = new UnlimitedMethods<Connection>({ methods: table, log })
+  const isAdmitted = secretCheck(deps.secret)
+  const refusal = (status: number, message: string) =>
+    new Reply(status, jsonHead, errorMessage('null', { code: -32600, message }))
   const endpoint = await openHttpEndpoint<null>({
     product: 'devnode websocket',
     listen,
@@ -63,9 +70,9 @@ export async function startPubsubServer(listen: ListenAddress, deps: PubsubServe
     clock,
     log,
     http: {
-      admit: () => null,
-      error: (status, message) =>
-        new Reply(status, jsonHead, errorMessage('null', { code: -32600, message })),
+      admit: ({ credentials }) =>
+        isAdmitted(credentials.xToken) ? null : refusal(401, 'x-token is missing or wrong'),
+      error: refusal,
       routes: [],
     },
     sockets: [

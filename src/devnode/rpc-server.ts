@@ -1,4 +1,5 @@
-// JSON-RPC over HTTP as a validator serves it: no token, no quota. Thread: main of the devnode.
+// JSON-RPC over HTTP as a validator serves it: no quota, and no token unless the node has a secret.
+// Thread: main of the devnode.
 //
 //   POST any path  one call or a batch -> the chain's method table
 //   GET  /health   ok
@@ -13,12 +14,17 @@ import { type HttpEndpoint, openHttpEndpoint } from '../transport/http-endpoint.
 import { mediaTypeOf } from '../transport/media-type.ts'
 import type { ListenAddress } from '../transport/ports.ts'
 import { Head, Reply } from '../transport/reply.ts'
+import { isLocalCaller, secretCheck } from './callers.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { nonCirculating } from './rpc/supply.ts'
 import { UnlimitedMethods } from './unlimited.ts'
 
 export interface RpcServerDeps {
   readonly methods: MethodTable<null>
+  /** For a web page of another host, and for a name that was pointed at this machine. */
+  readonly foreignMethods: MethodTable<null>
+  /** What a caller must send as x-token; null serves everybody. */
+  readonly secret: string | null
   readonly ledger: Ledger
   readonly clock: Clock
   readonly log: Log
@@ -28,8 +34,8 @@ export interface RpcServerDeps {
 const bodyBytesMax = 51_200
 const lamportsPerSol = 1e9
 const anyOrigin = { 'access-control-allow-origin': '*' }
-const jsonHead = Head.of({ 'content-type': 'application/json; charset=utf-8', ...anyOrigin })
-const textHead = Head.of({ 'content-type': 'text/plain', ...anyOrigin })
+const jsonType = { 'content-type': 'application/json; charset=utf-8' }
+const textType = { 'content-type': 'text/plain' }
 const preflight = Head.of({
   ...anyOrigin,
   'access-control-allow-methods': 'POST, GET, OPTIONS',
@@ -41,17 +47,27 @@ export function startRpcServer(
   listen: ListenAddress,
   deps: RpcServerDeps,
 ): Promise<HttpEndpoint<null>> {
-  const { ledger } = deps
+  const { ledger, secret } = deps
   const methods = new UnlimitedMethods<null>(deps, '\n')
+  const foreign = new UnlimitedMethods<null>({ ...deps, methods: deps.foreignMethods }, '\n')
+  const isAdmitted = secretCheck(secret)
+  const origins = secret === null ? anyOrigin : {}
+  const jsonHead = Head.of({ ...jsonType, ...origins })
+  const textHead = Head.of({ ...textType, ...origins })
+  const refusal = (status: number, message: string) =>
+    new Reply(status, jsonHead, `${errorMessage('null', { code: -32600, message })}\n`)
   const totalSupply = () => ledger.supply(Commitment.finalized)
   /** On every path, as a validator. */
   const post: Omit<HttpRoute<null>, 'path'> = {
     verb: 'POST',
     bodyBytesMax,
     check: ({ contentType }) =>
-      mediaTypeOf(contentType) === 'application/json' ? null : wrongMediaType,
-    handle: (_, body) => {
-      const message = methods.serve(body, null)
+      mediaTypeOf(contentType) === 'application/json'
+        ? null
+        : new Reply(415, textHead, wrongMediaType),
+    handle: (request, body) => {
+      const caller = { host: request.header('host'), origin: request.origin }
+      const message = (isLocalCaller(caller) ? methods : foreign).serve(body, null)
       if (!(message instanceof Promise)) return new Reply(200, jsonHead, message)
       return message.then((done) => new Reply(200, jsonHead, done))
     },
@@ -64,12 +80,12 @@ export function startRpcServer(
     clock: deps.clock,
     log: deps.log,
     http: {
-      admit: () => null,
-      preflight,
+      admit: ({ credentials }) =>
+        isAdmitted(credentials.xToken) ? null : refusal(401, 'x-token is missing or wrong'),
+      wants: ['host'],
+      ...(secret === null ? { preflight } : {}),
       error: (status, message) =>
-        status === 405
-          ? wrongVerb
-          : new Reply(status, jsonHead, `${errorMessage('null', { code: -32600, message })}\n`),
+        status === 405 ? new Reply(405, textHead, wrongVerb) : refusal(status, message),
       routes: [
         { ...post, path: '/' },
         { ...post, path: '/*' },
@@ -78,9 +94,10 @@ export function startRpcServer(
           path: '/health',
           handle: () => new Reply(200, textHead, 'ok'),
         },
-        supplyRoute('/v0/total-supply', totalSupply),
+        supplyRoute('/v0/total-supply', textHead, totalSupply),
         supplyRoute(
           '/v0/circulating-supply',
+          textHead,
           () => totalSupply() - nonCirculating(ledger, Commitment.finalized).lamports,
         ),
       ],
@@ -89,19 +106,11 @@ export function startRpcServer(
 }
 
 /** SOL as a validator prints it: nine digits at most, no zeros at the end. */
-function supplyRoute(path: string, lamports: () => bigint): HttpRoute<null> {
+function supplyRoute(path: string, head: Head, lamports: () => bigint): HttpRoute<null> {
   const sol = () => (Number(lamports()) / lamportsPerSol).toFixed(9).replace(/\.?0+$/, '')
-  return { verb: 'GET', path, handle: () => new Reply(200, textHead, sol()) }
+  return { verb: 'GET', path, handle: () => new Reply(200, head, sol()) }
 }
 
-const wrongMediaType = new Reply(
-  415,
-  textHead,
-  'Supplied content type is not allowed. Content-Type: application/json is required\n',
-)
-
-const wrongVerb = new Reply(
-  405,
-  textHead,
-  'Used HTTP Method is not allowed. POST or OPTIONS is required\n',
-)
+const wrongMediaType =
+  'Supplied content type is not allowed. Content-Type: application/json is required\n'
+const wrongVerb = 'Used HTTP Method is not allowed. POST or OPTIONS is required\n'

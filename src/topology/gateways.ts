@@ -91,7 +91,7 @@ export class Gateways {
       hub,
       ports: bound.ports,
       stream: { grpc: `http://${host}:${port}`, xToken: token },
-      devnodeRpc: devnodeRpcOf(read),
+      devnode: devnodeOf(read),
     }))
     const gateways = new Gateways(context, bound, places)
     try {
@@ -197,10 +197,10 @@ async function bindPorts({ given }: Context) {
   return { sockets, ports, endpoints }
 }
 
-function devnodeRpcOf({ devnode }: Read): string | null {
+function devnodeOf({ devnode }: Read): GatewayPlace['devnode'] {
   if (devnode === null) return null
   const { host, port } = devnode.addresses.rpc
-  return `http://${host}:${port}`
+  return { rpc: `http://${host}:${port}`, xToken: devnode.xToken }
 }
 
 /**

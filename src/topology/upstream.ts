@@ -1,5 +1,6 @@
 // Constructs the nodes and the chains that the products read: devnode, sets of nodes, their geyser
 // streams, the execution pipeline.
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Fault } from '../base/errors.ts'
 import { needsDevnode } from '../config/config.ts'
@@ -24,6 +25,7 @@ import { SetChains } from './set-chains.ts'
  * continues at its last slot. Well below `replaySlots`: none is evicted before it is sent.
  */
 const devnodeWarmSlots = 100
+const secretBytes = 32
 
 /** The name of the set that serves a subscription; no other set ever does. */
 export function setOf({ upstream }: { readonly upstream: string | null }): string {
@@ -36,7 +38,10 @@ export function runExecution(context: Context, events: FrameLog) {
   return startExecution(config.metrics, { ...playing, events, clock, log, meters, onDown })
 }
 
-/** The embedded chain: a node on free ports of loopback, in a process of its own. */
+/**
+ * The embedded chain: a node on free ports of loopback, in a process of its own. Every process of
+ * this machine reaches those ports, so each start has a secret.
+ */
 export function runDevnode(context: Context): Promise<DevnodeProcess> {
   const { config, data, clock, log, meters, version } = context
   return DevnodeProcess.start(
@@ -50,6 +55,8 @@ export function runDevnode(context: Context): Promise<DevnodeProcess> {
       rpcPort: 0,
       wsPort: 0,
       grpcPort: 0,
+      // Recognizable, so that a search finds it where it must not be.
+      secret: `devnode-${randomBytes(secretBytes).toString('base64url')}`,
       shreds: null,
       chain: config.chain,
       version,
@@ -76,6 +83,7 @@ function setsOf(configured: UpstreamsSection, devnode: DevnodeProcess | null): U
     rpc: `http://${rpc.host}:${rpc.port}`,
     ws: `ws://${ws.host}:${ws.port}`,
     grpc: `http://${grpc.host}:${grpc.port}`,
+    xToken: devnode.xToken,
   }
   return { ...configured, [defaultSet]: singleNodeSet(node) }
 }

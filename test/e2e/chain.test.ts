@@ -35,6 +35,20 @@ describe('the embedded chain of a running server', () => {
     expect((await chainOf()).healthy).toBe(true)
   })
 
+  test('is reached through the server alone', async () => {
+    const [node] = (await rpc('getClusterNodes')).result as [{ rpc: string; pubsub: string }]
+    for (const method of ['getSlot', 'surfnet_pauseClock']) {
+      const answer = await fetch(`http://${node.rpc}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-token': server.token },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [] }),
+      })
+      expect(answer.status).toBe(401)
+      expect(answer.headers.get('access-control-allow-origin')).toBeNull()
+    }
+    expect((await fetch(`http://${node.pubsub}`)).status).toBe(401)
+  })
+
   test('streams its background traffic over gRPC', async () => {
     const { default: Client } = require('@triton-one/yellowstone-grpc')
     const { host, port } = server.doors.grpc!

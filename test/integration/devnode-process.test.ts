@@ -34,6 +34,7 @@ const options = {
   rpcPort: 0,
   wsPort: 0,
   grpcPort: 0,
+  secret: null,
   version: '0.0.0',
   shreds: null,
   chain: {
