@@ -11,6 +11,7 @@ import type { Executed, VmAccount } from './executed.ts'
 import { feeOf } from './fee.ts'
 import { metaOf, versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
+import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { packTransaction, StoredTransaction } from './ledger/stored-transaction.ts'
 import { messageContent, signaturesOf } from './message-content.ts'
@@ -30,6 +31,8 @@ export interface ProducerDeps {
   readonly clock: Clock
   /** The validator's vote account. */
   readonly vote: Uint8Array
+  /** No slot up to this one may come again, though its block may be lost. */
+  readonly seen: number
   /** Writes accounts to the VM that no transaction wrote. */
   writeVm(accounts: readonly VmAccount[]): void
 }
@@ -46,19 +49,19 @@ export class Producer {
   /** How far the chain's time is ahead of the wall clock. */
   #aheadMs: number
 
-  /** Continues after the ledger's newest block. */
+  /** Continues after the ledger's newest block, and after what was seen. */
   constructor(deps: ProducerDeps) {
     this.#deps = deps
     const { newest } = deps.ledger
-    this.#firstSlot = newest.slot + 1
+    this.#firstSlot = Math.max(newest.slot, deps.seen) + 1
     // A chain that travelled in time goes on from there.
     this.#aheadMs = Math.max(0, newest.blockTime * 1000 - deps.clock.nowMs())
     this.#blockTime = newest.blockTime
     this.#nonce = durableNonce(newest.facts.hash)
     this.#slotHistory = slotHistoryOf(deps.ledger)
-    this.#open = this.#openSlot(newest.slot + 1)
+    this.#open = this.#openSlot(this.#firstSlot)
     // It is not on disk: programs of the first slot see it too.
-    this.#writeSlotHistory(newest.slot + 1)
+    this.#writeSlotHistory(this.#firstSlot)
   }
 
   /** The chain's time, milliseconds since 1970. */
@@ -114,7 +117,7 @@ export class Producer {
   /** Completes the block of the open slot, raises commitments, opens the next slot. */
   endSlot(): Block {
     const block = this.#close()
-    this.#raise(block.slot)
+    this.#raise(block)
     this.#open = this.#openSlot(block.slot + 1)
     return block
   }
@@ -126,14 +129,14 @@ export class Producer {
   jump(to: { readonly slot: number; readonly timeMs: number }): [before: Block, after: Block] {
     const { ledger, clock } = this.#deps
     const before = this.#close()
-    this.#raise(before.slot)
+    this.#raise(before)
     const unfinalized = Math.max(this.#firstSlot, ledger.slot(Commitment.finalized) + 1)
-    for (let slot = unfinalized; slot <= before.slot; slot++) this.#finalize(slot, slot - 1)
+    for (let slot = unfinalized; slot <= before.slot; slot++) this.#finalize(slot)
     this.#aheadMs = Math.max(this.#aheadMs, to.timeMs - clock.nowMs())
     this.#open = this.#openSlot(Math.max(to.slot, before.slot + 1))
     const after = this.#close()
-    this.#confirm(after.slot, before.slot)
-    this.#finalize(after.slot, before.slot)
+    this.#confirm(after)
+    this.#finalize(after.slot)
     this.#firstSlot = after.slot + 1
     this.#open = this.#openSlot(after.slot + 1)
     return [before, after]
@@ -155,7 +158,8 @@ export class Producer {
       supply: ledger.supply(Commitment.processed),
     }
     addSlot(this.#slotHistory, open.slot)
-    this.#writeSlotHistory(open.slot)
+    // Readers of geyser take it for the end of the slot's accounts: a validator writes it last.
+    sink.account(open.slot, { ...this.#writeSlotHistory(open.slot), txnSignature: null })
     const block = new Block(facts, ledger.opened, packEntries(open.entries))
     ledger.close(block)
     reportBlock(sink, block, open.entries.length)
@@ -163,20 +167,21 @@ export class Producer {
     return block
   }
 
-  #raise(slot: number): void {
-    this.#confirm(slot, slot - 1)
-    const finalized = slot - finalizedAfter
-    if (finalized >= this.#firstSlot) this.#finalize(finalized, finalized - 1)
+  #raise(block: Block): void {
+    this.#confirm(block)
+    const finalized = block.slot - finalizedAfter
+    if (finalized >= this.#firstSlot) this.#finalize(finalized)
   }
 
-  #confirm(slot: number, parent: number): void {
+  #confirm({ slot, parentSlot: parent }: Block): void {
     const { ledger, sink } = this.#deps
     ledger.confirm(slot)
     sink.status({ slot, parent, status: slotStatus.confirmed })
   }
 
-  #finalize(slot: number, parent: number): void {
+  #finalize(slot: number): void {
     const { ledger, sink } = this.#deps
+    const parent = ledger.block(slot)?.parentSlot ?? slot - 1
     ledger.finalize(slot)
     sink.status({ slot, parent, status: slotStatus.finalized })
   }
@@ -194,12 +199,13 @@ export class Producer {
     return open
   }
 
-  /** Not streamed: it is large, and changes with every slot. */
-  #writeSlotHistory(slot: number): void {
+  #writeSlotHistory(slot: number): LedgerAccount {
     const { ledger, writeVm } = this.#deps
     const account = sysvarAccount(sysvars.slotHistory, this.#slotHistory)
     writeVm([account])
-    ledger.write(versionOf(account, { slot, ledger }))
+    const version = versionOf(account, { slot, ledger })
+    ledger.write(version)
+    return version
   }
 
   #write(slot: number, accounts: readonly VmAccount[]): void {

@@ -101,14 +101,21 @@ export async function startEmbeddedChain(
       slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
     })
   const writeVm = (accounts: readonly VmAccount[]) => svm.load(accounts)
-  const producer = new Producer({ ledger, sink, clock, vote: keys.vote, writeVm })
+  const { slot: kept } = ledger.newest
+  const seen = Math.max(kept, store.seenSlot)
+  if (seen > kept)
+    log.warn('the disk has not all blocks: the chain goes on after the slots that were seen', {
+      kept,
+      seen,
+    })
+  const producer = new Producer({ ledger, sink, clock, vote: keys.vote, writeVm, seen })
   const { airdropLamports } = section
   const airdropLamportsMax = airdropLamports === airdropAny ? null : BigInt(airdropLamports)
   const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
   const traffic = new Traffic(chain, { keys, perSecond: section.traffic, clock })
   const keep = (block: Block) => {
     store.append(block, ledger.writtenIn(block.slot))
-    if (store.slotsSinceSnapshot >= section.snapshotSlots)
+    if (store.isSnapshotDue(section.snapshotSlots))
       void store.snapshot(ledger, counters.snapshotSeconds)
   }
   const slots = new SlotClock(section.slotMs, clock, () => keep(producer.endSlot()))
@@ -132,7 +139,7 @@ export async function startEmbeddedChain(
       slots.stop()
       // The open slot's transactions are kept: the next start continues after it.
       keep(producer.endSlot())
-      await store.close()
+      await store.close(ledger)
       await archive.close()
     },
   }
@@ -210,8 +217,10 @@ async function restore(
       // Chains of earlier versions had epochs of this length, and no validator.
       if (!isNew) ledger.epochSchedule = epochScheduleOf(earlierSlotsPerEpoch)
       const unixTime = Math.floor(clock.nowMs() / 1000)
+      // Before what every cluster has, which wins over files, as agave's genesis does.
+      if (isNew) addAccounts(ledger, [...genesis.accounts, ...genesisAccounts(keys, genesis)], 0)
       addCluster(ledger, { svm, keys, slot, unixTime })
-      if (isNew) begin(ledger, { keys, genesis, unixTime })
+      if (isNew) begin(ledger, { hash: keys.genesisHash, unixTime })
     }
     if (schedule === null || lacksWallets) await store.snapshot(ledger)
     await archive.truncateAfter(ledger.newest.slot)
@@ -278,18 +287,15 @@ function addAccounts(ledger: LedgerState, accounts: readonly VmAccount[], slot: 
 /** The first block: slot 0, whose hash is the chain's. */
 function begin(
   ledger: LedgerState,
-  from: { readonly keys: ChainKeys; readonly genesis: Genesis; readonly unixTime: number },
+  { hash, unixTime }: { readonly hash: Uint8Array; readonly unixTime: number },
 ): void {
-  const { keys, genesis, unixTime } = from
-  for (const account of [...genesisAccounts(keys, genesis), ...genesis.accounts])
-    ledger.write(versionOf(account, { slot: 0, ledger }))
   let supply = 0n
   for (const { lamports } of ledger.accountsAt(0)) supply += lamports
   ledger.mint(supply - ledger.lamports)
   const facts = {
     slot: 0,
     parentSlot: 0,
-    hash: keys.genesisHash,
+    hash,
     parentHash: new Uint8Array(32),
     blockHeight: 0,
     blockTime: unixTime,

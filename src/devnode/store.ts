@@ -5,6 +5,9 @@
 //
 //   snapshot-4500   journal-3000   journal-4500        accounts: the snapshot, then what
 //                   history only   blocks after 4500   the blocks after it wrote
+//
+// Once the disk has refused the journal nothing is kept until a snapshot begins another one: it is
+// tried again every second, and when the chain stops.
 import { randomBytes } from 'node:crypto'
 import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,8 +22,11 @@ import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { readAccounts, writeAccount } from './ledger/stored-account.ts'
 import { RecordWriter, readRecords } from './record-file.ts'
+import { SlotMark } from './slot-mark.ts'
 
 const chunkBytes = 256 * 1024
+/** From a refused write to the next try. */
+const retryMs = 1_000
 /** A disk with more unwritten bytes counts as broken. */
 const pendingBytesMax = 256 * 1024 * 1024
 const seedBytes = 32
@@ -46,20 +52,24 @@ export class ChainStore {
   readonly seed: Uint8Array
   readonly #path: string
   readonly #deps: StoreDeps
+  readonly #mark: SlotMark
   readonly #throttle = new LogThrottle()
   readonly #writer = new ByteWriter()
+  /** Null from a refused write to the next snapshot. */
   #journal: RecordWriter | null = null
+  #retryAtMs = 0
   #snapshotSlot = 0
   #newestSlot = 0
   #isSnapshotting: Promise<void> | null = null
   /** The journal given up last, while it is being closed. */
-  #closing: Promise<void> = Promise.resolve()
+  #closing: Promise<unknown> = Promise.resolve()
   #isKept: (account: LedgerAccount) => boolean = () => true
 
   private constructor(path: string, seed: Uint8Array, deps: StoreDeps) {
     this.#path = path
     this.seed = seed
     this.#deps = deps
+    this.#mark = SlotMark.open(join(path, 'newest-slot'))
   }
 
   static async open(path: string, deps: StoreDeps): Promise<ChainStore> {
@@ -74,8 +84,14 @@ export class ChainStore {
     return names.some((name) => name.startsWith('snapshot-'))
   }
 
-  get slotsSinceSnapshot(): number {
-    return this.#newestSlot - this.#snapshotSlot
+  /** The newest slot that was ever complete, whether its block was kept or not. */
+  get seenSlot(): number {
+    return this.#mark.slot
+  }
+
+  isSnapshotDue(everySlots: number): boolean {
+    if (this.#journal === null) return this.#deps.clock.monotonicMs() >= this.#retryAtMs
+    return this.#newestSlot - this.#snapshotSlot >= everySlots
   }
 
   /**
@@ -128,6 +144,7 @@ export class ChainStore {
   /** Queues a complete block and the accounts it wrote; returns at once, order is kept. */
   append(block: Block, written: Iterable<LedgerAccount>): void {
     this.#newestSlot = block.slot
+    this.#mark.set(block.slot)
     const journal = this.#journal
     if (journal === null) return
     this.#writer.bytes(block.pack())
@@ -135,14 +152,16 @@ export class ChainStore {
     void journal.append(this.#writer.take())
     const { fault } = journal
     if (fault === null && journal.pendingBytes <= pendingBytesMax) return
-    // A journal with a gap is useless: the next snapshot begins another one.
-    this.#journal = null
-    this.#warn(
-      'chain journal write failed, retried with the next snapshot',
-      fault ?? 'the disk is too slow',
-    )
+    this.#warn('chain journal write failed, retried', fault ?? 'the disk is too slow')
+    this.#giveUp(journal)
+  }
+
+  /** A journal with a gap is useless: the next snapshot begins another one. */
+  #giveUp(journal: RecordWriter): void {
+    if (this.#journal === journal) this.#journal = null
+    this.#retryAtMs = this.#deps.clock.monotonicMs() + retryMs
     // Its fault is reported already; only the descriptor must not be left open.
-    this.#closing = journal.close().catch(() => {})
+    this.#closing = Promise.all([this.#closing, journal.close().catch(() => {})])
   }
 
   /** Writes all accounts while the chain runs. One at a time; never throws. */
@@ -155,12 +174,29 @@ export class ChainStore {
     return this.#isSnapshotting
   }
 
-  async close(): Promise<void> {
+  /** What the journal lacks of `ledger` goes into a snapshot, if the disk takes it. */
+  async close(ledger: LedgerState | null = null): Promise<void> {
     await this.#isSnapshotting
+    const isKept = await this.#closeJournal()
+    if (!isKept && ledger !== null) {
+      await this.snapshot(ledger)
+      await this.#closeJournal()
+    }
+    this.#mark.close()
+  }
+
+  /** Whether it was whole. */
+  async #closeJournal(): Promise<boolean> {
     await this.#closing
-    await this.#journal
-      ?.close()
-      .catch((error: unknown) => this.#warn('chain journal close failed', error))
+    const journal = this.#journal
+    this.#journal = null
+    try {
+      await journal?.close()
+      return journal !== null
+    } catch (error) {
+      this.#warn('chain journal close failed', error)
+      return false
+    }
   }
 
   async #snapshot(ledger: LedgerState, seconds?: HistogramChild): Promise<void> {
@@ -170,19 +206,39 @@ export class ChainStore {
     const { slot } = newest
     // Set first, so that a snapshot that fails is not retried with every slot.
     this.#snapshotSlot = slot
-    const journal = await RecordWriter.create(this.#file('journal', slot))
+    this.#retryAtMs = beganMs + retryMs
+    const file = this.#file('journal', slot)
+    const journal = await RecordWriter.create(file)
     const before = this.#journal
     this.#journal = journal
-    // The first journal, or the first after a gap, begins with the block before it.
-    if (before === null) this.append(newest, [])
-    await before?.close()
+    // The first journal, or the first after a gap, begins with the block of the snapshot; others
+    // may have come while the file was made.
+    if (before === null) this.#appendFrom(slot, ledger)
     const fresh = this.#file('unfinished', slot)
-    await this.#writeAccounts(fresh, ledger.accountsAt(slot))
-    await rename(fresh, this.#file('snapshot', slot))
+    try {
+      await before?.close()
+      await this.#writeAccounts(fresh, ledger.accountsAt(slot))
+      await rename(fresh, this.#file('snapshot', slot))
+    } catch (error) {
+      // Its space may be the last of a full disk.
+      await rm(fresh, { force: true })
+      if (before === null || before.fault !== null) {
+        this.#giveUp(journal)
+        await rm(file, { force: true })
+      }
+      throw error
+    }
     if (slot === 0) await copyFile(this.#file('snapshot', 0), this.#genesis)
     await syncFolder(this.#path)
     await this.#prune(slot, before === null ? slot : ledger.recentSlot)
     seconds?.observe((clock.monotonicMs() - beganMs) / 1000)
+  }
+
+  #appendFrom(slot: number, ledger: LedgerState): void {
+    for (let at = slot; at <= ledger.newest.slot; at++) {
+      const block = ledger.block(at)
+      if (block !== null) this.append(block, at === slot ? [] : ledger.writtenIn(at))
+    }
   }
 
   async #writeAccounts(path: string, accounts: Iterable<LedgerAccount>): Promise<void> {

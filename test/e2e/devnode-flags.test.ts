@@ -62,6 +62,8 @@ async function freePort(): Promise<number> {
   return port
 }
 
+const stakeConfig = 'StakeConfig11111111111111111111111111111111'
+
 let first: Devnode
 let source: SolanaNode
 let elf: string
@@ -86,6 +88,7 @@ describe('the first block', () => {
     const dir = join(folder, 'accounts')
     mkdirSync(dir)
     writeFileSync(join(dir, 'listed.json'), dump(listed, { lamports: 1, data: 'AAEC' }))
+    writeFileSync(join(dir, 'config.json'), dump(stakeConfig, { lamports: 10_290_815, data: '' }))
     writeFileSync(join(dir, 'notes.txt'), 'no account')
     const huge = inFolder('given.json', dump(given, { lamports: 9_007_199_254_740_994, data: '' }))
     const other = inFolder('other.json', dump(address(), { lamports: 7, data: 'Zm9v' }))
@@ -114,6 +117,14 @@ describe('the first block', () => {
     expect([account?.lamports, account?.data.toString()]).toEqual([7, 'foo'])
     const inFolderOne = await node.connection.getAccountInfo(new PublicKey(listed))
     expect(inFolderOne?.data).toEqual(Buffer.from([0, 1, 2]))
+  })
+
+  it('has what every cluster has, whatever a file says', async () => {
+    const account = await node.connection.getAccountInfo(new PublicKey(stakeConfig))
+    expect([account?.lamports, account?.data.length]).toEqual([960_480, 10])
+    const { result } = await node.call('getSupply', { commitment: 'processed' })
+    const accounts = await node.call('getLargestAccounts', { commitment: 'processed' })
+    expect(result.value.total).toBeGreaterThanOrEqual(accounts.result.value[0].lamports)
   })
 
   it('funds the wallet of --mint and the faucet', async () => {

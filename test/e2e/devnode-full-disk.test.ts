@@ -1,12 +1,14 @@
 // `sluice devnode` on a disk that takes no more: the chain goes on, without history and journal.
+// Afterwards nothing that was seen comes again with another content.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
-import { devnodeWords } from '../testkit/devnode.ts'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Devnode, devnodeWords, startDevnode } from '../testkit/devnode.ts'
 import { startDeadlineMs } from '../testkit/server.ts'
+import { canMount, mountSmallDisk, type SmallDisk } from '../testkit/small-disk.ts'
 import { until } from '../testkit/until.ts'
 
 /** Blocks of 1,024 bytes that a file may have: the archive's file is larger soon. */
@@ -42,3 +44,70 @@ it('goes on when the disk takes no more of its history', async () => {
     rmSync(ledger, { recursive: true, force: true })
   }
 }, 120_000)
+
+describe.skipIf(!canMount())('after a full disk', () => {
+  /** A machine under load makes slots slowly. */
+  const deadlineMs = 60_000
+  let disk: SmallDisk
+  let node: Devnode
+  const start = async () => {
+    node = await startDevnode({ ledger: disk.path, slotMs: 40, flags: ['--traffic=100'] })
+  }
+  beforeEach(async () => {
+    disk = mountSmallDisk('64m')
+    await start()
+  }, deadlineMs)
+  afterEach(async () => {
+    await node?.stop()
+    disk.unmount()
+  }, deadlineMs)
+
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks at whatever came
+  async function call(method: string, ...params: unknown[]): Promise<any> {
+    const headers = { 'content-type': 'application/json' }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+    const answer = await fetch(node.url('rpc'), { method: 'POST', headers, body })
+    return ((await answer.json()) as { result: unknown }).result
+  }
+
+  const newest = (): Promise<number> => call('getSlot', { commitment: 'processed' })
+
+  async function slotsPass(count: number): Promise<void> {
+    const from = await newest()
+    await until(async () => (await newest()) >= from + count, `${count} slots`, deadlineMs)
+  }
+
+  /** Blockhashes by slot, as a customer saw them. */
+  async function blocks(): Promise<Map<number, string>> {
+    const found = new Map<number, string>()
+    const confirmed = { commitment: 'confirmed' }
+    for (const slot of (await call('getBlocks', 1, null, confirmed)) as number[]) {
+      const shown = { ...confirmed, transactionDetails: 'none', rewards: false }
+      found.set(slot, (await call('getBlock', slot, shown)).blockhash)
+    }
+    return found
+  }
+
+  /** The chain loses its journal; its disk stays full. Returns what was there then. */
+  async function fillDisk(): Promise<Map<number, string>> {
+    await slotsPass(5)
+    disk.fill()
+    await until(() => node.stderr().includes('chain journal write failed'), 'a fault', deadlineMs)
+    await slotsPass(10)
+    return blocks()
+  }
+
+  it('goes on after the slots that were seen where their blocks are lost', async () => {
+    const seen = await fillDisk()
+    await node.stop()
+    disk.free()
+    await start()
+    await slotsPass(2)
+    const after = await blocks()
+    const last = Math.max(...seen.keys())
+    for (const [slot, hash] of after)
+      if (slot <= last) expect(seen.get(slot), `slot ${slot}`).toBe(hash)
+    expect(node.stderr()).toContain('the disk has not all blocks')
+    expect(await newest()).toBeGreaterThan(last)
+  }, 240_000)
+})

@@ -9,6 +9,8 @@
 //   addresses      address | slot | index  -> nothing
 //   gaps           first slot after a gap  -> last slot before it
 //   marks          'bytes'                 -> estimated size of all rows
+import { chmodSync, mkdirSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { isSameKey } from '../../solana/keys.ts'
 import {
@@ -34,6 +36,8 @@ export interface ArchiveBounds {
   readonly bytes: number
 }
 
+const folderMode = 0o700
+const faultyCloseMs = 1_000
 /** Commits are batched for this long: a commit waits for the disk. */
 const commitMs = 250
 /** Rows that one turn of the event loop writes. */
@@ -70,6 +74,9 @@ export class Archive {
   constructor(path: string, bounds: ArchiveBounds, onFault: (fault: unknown) => void) {
     this.#bounds = bounds
     this.#onFault = onFault
+    mkdirSync(path, { recursive: true, mode: folderMode })
+    // Earlier versions let the library make it.
+    chmodSync(path, folderMode)
     this.#root = open({ path, noSubdir: false, maxDbs: 8, commitDelay: commitMs, ...options })
     const rows = (name: string): Rows => this.#root.openDB(name, options)
     this.#blocks = rows('blocks')
@@ -172,7 +179,9 @@ export class Archive {
   /** Writes everything that was appended, then closes. */
   async close(): Promise<void> {
     await this.#writing
-    await this.#root.close()
+    const closed = this.#root.close()
+    // After a commit that failed the library may wait for another one for ever.
+    await (this.#fault === null ? closed : Promise.race([closed, setTimeout(faultyCloseMs)]))
     this.#stopIgnoring()
   }
 

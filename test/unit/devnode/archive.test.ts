@@ -1,5 +1,5 @@
 // The history on disk answers as one that is in memory as a whole, whatever part is still in memory.
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -36,6 +36,14 @@ function archiveIn(name: string, bounds: ArchiveBounds = unbounded): Archive {
   opened.push(archive)
   return archive
 }
+
+test('its folder is open to its owner alone, also one of an earlier version', async () => {
+  mkdirSync(join(folder, 'earlier'), { recursive: true, mode: 0o755 })
+  for (const name of ['new', 'earlier']) {
+    archiveIn(name)
+    expect(statSync(join(folder, name)).mode & 0o777).toBe(0o700)
+  }
+})
 
 function ledgerOf(blocks: number, archive: Archive | null): LedgerState {
   const epochSchedule = epochScheduleOf(432_000)

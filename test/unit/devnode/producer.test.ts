@@ -7,6 +7,7 @@ import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
 import { epochScheduleOf } from '../../../src/devnode/ledger/epoch-schedule.ts'
 import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { Producer } from '../../../src/devnode/producer.ts'
+import { keyText } from '../../../src/solana/key-text.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs, sysvars } from '../../../src/solana/programs.ts'
 import { slotStatus } from '../../../src/solana/updates.ts'
@@ -25,7 +26,7 @@ const executed: Executed = {
   accounts: [],
 }
 
-function open() {
+function open(seen = 0) {
   const ledger = new LedgerState(
     { genesisHash: 'g', identity: 'i', faucet: 'f', epochSchedule: epochScheduleOf(432_000) },
     { blocks: 320, bytes: 1 << 20 },
@@ -43,20 +44,22 @@ function open() {
   ledger.close(new Block(facts, [], packEntries([])))
   const entries: number[] = []
   const statuses: [slot: number, status: number][] = []
+  const reported: string[] = []
   const producer = new Producer({
     ledger,
     sink: {
       status: ({ slot, status }) => void statuses.push([slot, status]),
-      account: () => {},
-      transaction: () => {},
+      account: (slot, { pubkey }) => void reported.push(`${slot} ${keyText(pubkey)}`),
+      transaction: (slot) => void reported.push(`${slot} transaction`),
       entry: (_, { executedTransactionCount: count }) => void (count > 0 && entries.push(count)),
-      block: () => {},
+      block: (slot) => void reported.push(`${slot} block`),
     },
     clock: { nowMs: () => 1000, monotonicMs: () => 0 },
     vote: key(9),
+    seen,
     writeVm: () => {},
   })
-  return { ledger, producer, entries, statuses }
+  return { ledger, producer, entries, statuses, reported }
 }
 
 /** Pays `price` for a call of `program` that asks to write all of `keys` and the program itself. */
@@ -105,6 +108,31 @@ test('transactions that only share demoted keys go into one entry', () => {
     producer.land(transaction(payer, 1, key(40), [sysvars.clock]), executed)
   producer.endSlot()
   expect(entries).toEqual([3])
+})
+
+test('SlotHistory is the last account of each slot, once, right before its block', () => {
+  const { producer, reported } = open()
+  producer.land(transaction(1, 1, key(40), [key(50)]), executed)
+  producer.endSlot()
+  producer.endSlot()
+  for (const slot of [1, 2]) {
+    const of = reported.filter((line) => line.startsWith(`${slot} `))
+    const history = `${slot} ${keyText(sysvars.slotHistory)}`
+    expect(of.filter((line) => line === history)).toHaveLength(1)
+    expect(of.slice(-2)).toEqual([history, `${slot} block`])
+  }
+  expect(reported.indexOf('1 transaction')).toBeGreaterThan(0)
+})
+
+test('goes on after slots that were seen and lost, with the kept block as parent', () => {
+  const { ledger, producer, statuses } = open(70)
+  const block = producer.endSlot()
+  expect([block.slot, block.parentSlot, block.blockHeight]).toEqual([71, 0, 1])
+  while (ledger.slot(Commitment.finalized) < 72) producer.endSlot()
+  expect(Math.min(...statuses.map(([slot]) => slot))).toBe(71)
+  expect(ledger.blockSlots({ from: 0, to: 200, limit: 9 }, Commitment.finalized)).toEqual([
+    0, 71, 72,
+  ])
 })
 
 test('a slot is complete, processed and confirmed at once, and finalized 32 slots later', () => {

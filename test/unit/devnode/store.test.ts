@@ -1,19 +1,80 @@
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
-import { systemClock } from '../../../src/base/clock.ts'
-import type { Block } from '../../../src/devnode/ledger/block.ts'
-import type { LedgerState } from '../../../src/devnode/ledger/state.ts'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
+import { epochScheduleOf } from '../../../src/devnode/ledger/epoch-schedule.ts'
+import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { ChainStore } from '../../../src/devnode/store.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-chain-store-'))
-afterEach(() => rmSync(folder, { recursive: true, force: true }))
+const chain = () => join(folder, 'chain')
+let nowMs = 0
+const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+let ledger: LedgerState
+let store: ChainStore
+beforeEach(async () => {
+  ledger = ledgerOf()
+  store = await ChainStore.open(chain(), { isFresh: true, log: silentLog, clock })
+})
+afterEach(() => rmSync(chain(), { recursive: true, force: true }))
 
-function blockAt(slot: number): Block {
-  // Reason for the cast: a journal reads nothing else of a block.
-  return { slot, pack: () => new Uint8Array(64) } as unknown as Block
+function ledgerOf(): LedgerState {
+  const epochSchedule = epochScheduleOf(432_000)
+  const identity = { genesisHash: 'g', identity: 'i', faucet: 'f', epochSchedule }
+  return new LedgerState(identity, { blocks: 1_000, bytes: 2 ** 30 })
+}
+
+const hash = (slot: number) => new Uint8Array(32).fill(slot)
+const account = (slot: number) => ({
+  pubkey: hash(200),
+  lamports: BigInt(slot + 1),
+  owner: hash(201),
+  executable: false,
+  rentEpoch: 0n,
+  data: new Uint8Array(0),
+  slot,
+  writeVersion: BigInt(slot),
+})
+
+/** Completes the block of a slot, with an account that has one lamport more than that. */
+function end(slot: number): void {
+  const parentSlot = Math.max(0, slot - 1)
+  const facts = {
+    slot,
+    parentSlot,
+    hash: hash(slot),
+    parentHash: hash(parentSlot),
+    blockHeight: slot,
+    blockTime: 1,
+    transactionsTotal: 0,
+    supply: 0n,
+  }
+  ledger.write(account(slot))
+  ledger.close(new Block(facts, [], packEntries([])))
+  ledger.confirm(slot)
+  store.append(ledger.newest, ledger.writtenIn(slot))
+}
+
+/** Every write into the file fails, as on a full disk. */
+function refuse(name: string): void {
+  symlinkSync('/dev/full', join(chain(), name))
+}
+
+/** What another process reads from the folder. */
+async function restored(): Promise<{ newest: number; lamports: bigint; seen: number }> {
+  const again = ledgerOf()
+  const reader = await ChainStore.open(chain(), { isFresh: false, log: silentLog, clock })
+  await reader.restore(again, () => true)
+  const { seenSlot: seen } = reader
+  await reader.close()
+  const lamports = again.newestAccount(hash(200))!.lamports
+  return { newest: again.newest.slot, lamports, seen }
+}
+
+function files(kind: string): string[] {
+  return readdirSync(chain()).filter((name) => name.startsWith(kind))
 }
 
 /** Descriptors of this process that stand for the device on which every write fails. */
@@ -27,23 +88,93 @@ function openOnFullDevice(): number {
   }).length
 }
 
-test('a journal that the disk refused is given up and its file is closed', async () => {
-  const store = await ChainStore.open(folder, {
-    isFresh: false,
-    log: silentLog,
-    clock: systemClock,
-  })
-  symlinkSync('/dev/full', join(folder, 'journal-7'))
-  // Reason for the cast: a snapshot of an empty ledger reads nothing else of it.
-  const ledger = {
-    newest: blockAt(7),
-    accountsAt: () => [],
-    firstAvailableSlot: 0,
-  } as unknown as LedgerState
+/** The chain is at slot 2, and its journal was refused. */
+async function loseJournal(): Promise<void> {
+  refuse('journal-0')
+  end(0)
   await store.snapshot(ledger)
-  expect(openOnFullDevice()).toBe(1)
-  // Its first block was refused; with the next one the store gives it up.
-  store.append(blockAt(8), [])
-  await store.close()
-  expect(openOnFullDevice()).toBe(0)
+  end(1)
+  end(2)
+}
+
+test('blocks and accounts are there again, and a snapshot is due after enough slots', async () => {
+  end(0)
+  await store.snapshot(ledger)
+  for (const slot of [1, 2, 3]) end(slot)
+  expect([store.isSnapshotDue(4), store.isSnapshotDue(3)]).toEqual([false, true])
+  await store.close(ledger)
+  expect(await restored()).toEqual({ newest: 3, lamports: 4n, seen: 3 })
+})
+
+describe('a journal that the disk refused', () => {
+  test('is given up and its file is closed', async () => {
+    refuse('journal-0')
+    end(0)
+    await store.snapshot(ledger)
+    expect(openOnFullDevice()).toBe(1)
+    // Its first block was refused; with the next one the store gives it up.
+    end(1)
+    await store.close()
+    expect(openOnFullDevice()).toBe(0)
+  })
+
+  test('is tried again every second, and a try that fails leaves no file', async () => {
+    await loseJournal()
+    expect(store.isSnapshotDue(1_500)).toBe(false)
+    nowMs += 1_000
+    expect(store.isSnapshotDue(1_500)).toBe(true)
+    refuse('unfinished-2')
+    await store.snapshot(ledger)
+    expect([...files('unfinished'), ...files('snapshot')]).toEqual(['snapshot-0'])
+    expect(existsSync(join(chain(), 'journal-2'))).toBe(false)
+    expect(store.isSnapshotDue(1_500)).toBe(false)
+    end(3)
+    nowMs += 1_000
+    expect(store.isSnapshotDue(1_500)).toBe(true)
+    await store.snapshot(ledger)
+    expect([...files('snapshot'), ...files('journal')]).toEqual(['snapshot-3', 'journal-3'])
+    end(4)
+    expect(store.isSnapshotDue(1_500)).toBe(false)
+    await store.close()
+    expect(await restored()).toEqual({ newest: 4, lamports: 5n, seen: 4 })
+  })
+
+  test('loses no block that comes while the next one is opened', async () => {
+    await loseJournal()
+    const snapshot = store.snapshot(ledger)
+    end(3)
+    end(4)
+    await snapshot
+    end(5)
+    await store.close()
+    expect(await restored()).toEqual({ newest: 5, lamports: 6n, seen: 5 })
+  })
+
+  test('costs nothing at a stop when the disk takes a snapshot', async () => {
+    await loseJournal()
+    await store.close(ledger)
+    expect(await restored()).toEqual({ newest: 2, lamports: 3n, seen: 2 })
+  })
+
+  test('is noticed at a stop, also when no block followed', async () => {
+    refuse('journal-0')
+    end(0)
+    await store.snapshot(ledger)
+    rmSync(join(chain(), 'journal-0'))
+    await store.close(ledger)
+    expect(await restored()).toEqual({ newest: 0, lamports: 1n, seen: 0 })
+  })
+
+  test('leaves the newest slot that was seen, though its block is lost', async () => {
+    end(0)
+    await store.snapshot(ledger)
+    end(1)
+    refuse('journal-1')
+    await store.snapshot(ledger)
+    for (const slot of [2, 3, 4]) end(slot)
+    refuse('unfinished-4')
+    await store.close(ledger)
+    rmSync(join(chain(), 'journal-1'), { force: true })
+    expect(await restored()).toMatchObject({ newest: 1, seen: 4 })
+  })
 })
