@@ -9,6 +9,7 @@ import { systemClock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
 import type { EndpointAddress } from '../base/running.ts'
+import type { GrpcChain } from '../geyser/chain.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub } from '../geyser/hub.ts'
 import { solanaVersion } from '../solana/version.ts'
@@ -136,13 +137,7 @@ export async function startDevnode(
     const grpc = await startGeyserServer(
       { host, port: options.grpcPort, portKey: '--grpc-port' },
       {
-        chain: {
-          hub,
-          heads,
-          isUp: () => true,
-          watch: () => () => {},
-          solanaVersion: () => solanaVersion['solana-core'],
-        },
+        chain: { ...alwaysUp, hub, heads },
         meters,
         version: options.version,
         secret,
@@ -173,6 +168,12 @@ export async function startDevnode(
     await stop()
     throw error
   }
+}
+
+const alwaysUp: Omit<GrpcChain, 'hub' | 'heads'> = {
+  isUp: () => true,
+  watch: () => () => {},
+  solanaVersion: () => solanaVersion['solana-core'],
 }
 
 /** As it is written before a port. */

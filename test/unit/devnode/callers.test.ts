@@ -24,7 +24,13 @@ describe('isLocalCaller', () => {
   })
 
   it('refuses other machines, names that only look local, and opaque origins', () => {
-    const hosts = ['', 'evil.example', 'localhost.evil.example', '127.0.0.1.evil.example', '0.0.0.0']
+    const hosts = [
+      '',
+      'evil.example',
+      'localhost.evil.example',
+      '127.0.0.1.evil.example',
+      '0.0.0.0',
+    ]
     for (const host of [...hosts, '127.0.0.1@evil.example', 'a b'])
       expect(isLocalCaller({ host, origin: '' }), host).toBe(false)
     for (const origin of ['null', 'http://evil.example', 'file://', 'evil'])
