@@ -13,6 +13,8 @@ export interface ReadyReport {
   readonly checks: readonly ReadyCheck[]
 }
 
+const pollMs = 50
+
 export class Readiness {
   #checks: (() => ReadyCheck)[] | null = null
 
@@ -24,6 +26,15 @@ export class Readiness {
   /** The service stops. */
   end(): void {
     this.#checks = null
+  }
+
+  /** Resolves once every check passes; with false when that takes longer, or the service stops. */
+  async whenReady(msMax: number): Promise<boolean> {
+    for (let leftMs = msMax; leftMs > 0 && this.#checks !== null; leftMs -= pollMs) {
+      if (this.report().ready) return true
+      await new Promise((resolve) => setTimeout(resolve, pollMs))
+    }
+    return this.report().ready
   }
 
   report(): ReadyReport {

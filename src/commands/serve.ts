@@ -14,6 +14,8 @@ import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { hasSwitch, type Verb } from './verb.ts'
 
+/** Longest wait for the embedded chain before the banner: every printed call works then. */
+const readyMsMax = 30_000
 /** Timeout of a graceful stop; a second signal exits at once. */
 const stopMsMax = 15_000
 
@@ -49,6 +51,9 @@ export const serveVerb: Verb = {
         ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
       })
       const demo = await firstStart(config, service)
+      // Real nodes may be away for hours, and the banner says where they are looked for.
+      if (config.chain.source === 'embedded')
+        await Promise.race([service.whenReady(readyMsMax), ending.code])
       const hasDemo = demo === null && service.store.find(demoLabel)?.state === 'active'
       const data = config.data === configFields.data.initial ? null : config.data
       const warnings = setsWithoutGeyser(config)

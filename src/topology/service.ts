@@ -29,6 +29,8 @@ export interface Service {
   refresh(): void
   /** Applies what may change while the service runs: the tip accounts. */
   reconfigure(config: Config): void
+  /** Resolves once the sources of all enabled products deliver; false after `msMax`. */
+  whenReady(msMax: number): Promise<boolean>
   /** Writes <data>/doors.json: every endpoint is open. */
   announce(): void
   stop(): Promise<void>
@@ -69,6 +71,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     meters,
     refresh: () => directory.refresh(),
     reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
+    whenReady: (msMax) => readiness.whenReady(msMax),
     announce: () => writeWhole(doorsPath, `${JSON.stringify(endpoints)}\n`),
     async stop() {
       readiness.end()
