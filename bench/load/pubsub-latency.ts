@@ -30,6 +30,10 @@ export const bench: Bench = {
       }
     }),
   ],
+  goals: [
+    { contender: 'logsSubscribe', figure: 'p50', atMost: 1500 },
+    { contender: 'logsSubscribe', figure: 'p99', atMost: 8000 },
+  ],
   verify: ({ evidence }) =>
     Number(evidence?.landed) > 0 ? undefined : 'no transaction was heard of',
 }

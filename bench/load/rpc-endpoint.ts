@@ -36,8 +36,8 @@ export const bench: Bench = {
   candidates: [oursContender(), serverContender(node, 'node'), nginxContender()],
   goals: [
     { contender: ours, to: bare, figure: 'opsPerSecond', atLeast: 0.75 },
-    { contender: ours, to: node, figure: 'opsPerSecond', atLeast: 2.5 },
-    { contender: ours, to: nginx, figure: 'opsPerSecond', atLeast: 0.28 },
+    { contender: ours, to: node, figure: 'opsPerSecond', atLeast: 4 },
+    { contender: ours, to: nginx, figure: 'opsPerSecond', atLeast: 0.35 },
   ],
   verify: verifyLoad,
 }

@@ -34,8 +34,8 @@ export const bench: Bench = {
     contender(plain, 'ours', request('/api/v1/transactions', 'text/plain', text)),
   ],
   goals: [
-    { contender: jsonRpc, to: bare, figure: 'opsPerSecond', atLeast: 0.7 },
-    { contender: plain, to: bare, figure: 'opsPerSecond', atLeast: 0.7 },
+    { contender: jsonRpc, to: bare, figure: 'opsPerSecond', atLeast: 0.75 },
+    { contender: plain, to: bare, figure: 'opsPerSecond', atLeast: 0.75 },
   ],
   verify: verifyLoad,
 }

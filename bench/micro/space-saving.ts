@@ -69,7 +69,7 @@ export const bench: Bench = {
     nativeWay(52, new Keys(52)),
   ],
   goals: keyLengths.flatMap((length) => [
-    { contender: ours(length), to: native(length), figure: 'opsPerSecond', atLeast: 0.55 },
+    { contender: ours(length), to: native(length), figure: 'opsPerSecond', atLeast: 0.75 },
     { contender: ours(length), to: plain(length), figure: 'opsPerSecond', atLeast: 20 },
   ]),
   verify({ evidence }, contender) {
