@@ -16,6 +16,8 @@ import type { Bench } from './lib/bench.ts'
 import { type BenchOptions, parseOptions, usage } from './lib/options.ts'
 import { formatComparison, formatResult, storeResult } from './lib/report.ts'
 import { rounds, runBench } from './lib/rounds.ts'
+import { runFolder, writeSummary } from './lib/runs.ts'
+import { sinceRelease } from './lib/since-release.ts'
 import { formatSmoked, hangSeconds, runSmoke } from './lib/smoke.ts'
 import { whyNoTarget } from './lib/targets.ts'
 
@@ -28,6 +30,15 @@ if (typeof options === 'string') {
   process.exitCode = 2
 } else if (options.compare !== undefined) {
   console.log(formatComparison(...options.compare))
+} else if (options.summary !== undefined) {
+  const document = join(packageRoot(), 'docs', 'PERFORMANCE.md')
+  const { text, isWritten } = writeSummary(folderOf(options), document, options.summary.commit)
+  console.log(text)
+  if (!isWritten) process.exitCode = 1
+} else if (options.sinceRelease) {
+  const { text, isOk } = await sinceRelease(progress)
+  console.log(text)
+  if (!isOk) process.exitCode = 1
 } else if (options.once !== undefined) {
   await runOnce(options.once, options).catch((error: unknown) => {
     console.error(messageOf(error))
@@ -41,7 +52,9 @@ if (typeof options === 'string') {
 
 async function runAll(options: BenchOptions): Promise<void> {
   const chosen = await Promise.all(chosenFiles(options).map(loadBench))
-  const folder = options.out ?? join(packageRoot(), 'bench', 'results')
+  const folder = folderOf(options)
+  const run = runFolder(folder, options)
+  if ('reason' in run) console.log(`not a run for \`summary\`: ${run.reason}\n`)
   const { names: _, out: __, once: ___, token, ...shown } = options
   for (const bench of chosen) {
     const reason = options.target === undefined ? undefined : whyNoTarget(bench.name)
@@ -53,6 +66,7 @@ async function runAll(options: BenchOptions): Promise<void> {
       const result = await runBench(bench, { ...shown, ...(token && { token }), progress })
       progress('')
       const path = storeResult(result, folder, { ...shown, rounds })
+      if ('folder' in run) storeResult(result, run.folder, { ...shown, rounds })
       console.log(`${formatResult(result)}  kept in ${path}\n`)
     } catch (error) {
       progress('')
@@ -61,6 +75,10 @@ async function runAll(options: BenchOptions): Promise<void> {
       process.exitCode = 1
     }
   }
+}
+
+function folderOf({ out }: BenchOptions): string {
+  return out ?? join(packageRoot(), 'bench', 'results')
 }
 
 /** In a process of its own for each bench: see lib/smoke.ts. */

@@ -1,8 +1,12 @@
-// Parses the arguments of `npm run bench --`. Thread: main of the bench process.
+// Parses the arguments of `npm run bench --`.
 
 export interface BenchOptions {
   readonly names: readonly string[]
   readonly compare?: readonly [string, string]
+  /** Writes the tables of docs/PERFORMANCE.md, of this commit or the one that ran last. */
+  readonly summary?: { readonly commit?: string }
+  /** Compares with the newest release instead of running benches. */
+  readonly sinceRelease?: boolean
   readonly seconds?: number
   readonly out?: string
   readonly target?: string
@@ -16,6 +20,10 @@ export interface BenchOptions {
 export const usage = `npm run bench                      all benches
 npm run bench -- ring rpc          those whose name is or begins with "ring" or "rpc"
 npm run bench -- compare a.json b.json
+npm run bench -- summary [commit]  writes the tables of docs/PERFORMANCE.md from three or more whole
+                                   runs of one commit: runs without --seconds on a clean tree
+npm run bench -- since-release     processor time beside the newest release of CHANGELOG.md, which is
+                                   built in a temporary folder; fails when this tree is slower
   --seconds n     measure n seconds per contender and round
   --out folder    where <name>.json goes (bench/results)
   --smoke         run each once, briefly, several at once: fails on a bench that hangs, throws or
@@ -58,6 +66,15 @@ export function parseOptions(words: readonly string[]): BenchOptions | string {
     ...(flags.has('--full') && { full: true }),
     ...(flags.has('--smoke') && { smoke: true }),
   }
+  if (names[0] === 'summary') {
+    const [, commit, ...more] = names
+    if (more.length > 0) return 'summary takes one commit'
+    return { names: [], summary: commit === undefined ? {} : { commit }, ...rest }
+  }
+  if (names[0] === 'since-release')
+    return names.length > 1
+      ? 'since-release takes no names'
+      : { names: [], sinceRelease: true, ...rest }
   if (names[0] !== 'compare') return { names, ...rest }
   const [, before, after, ...more] = names
   if (before === undefined || after === undefined || more.length > 0)

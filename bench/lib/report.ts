@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
 import { join } from 'node:path'
+import { packageRoot } from '../../src/threads/entry.ts'
 import type { BenchResult, GoalResult, Row } from './bench.ts'
 import { bendNotes, growthCells, linesOf } from './growth-lines.ts'
 import { plotSvg } from './plot.ts'
@@ -114,15 +115,17 @@ function formatGoal(goal: GoalResult): string {
 const ratio = (value: number): string => (Number.isFinite(value) ? value.toPrecision(3) : '-')
 const micro = (row: Row): string => row.latencyUs?.p50.toFixed(2) ?? '-'
 
-function readResult(path: string): StoredResult {
+export function readResult(path: string): StoredResult {
   return JSON.parse(readFileSync(path, 'utf8')) as StoredResult
 }
 
-function commitOf(): string {
+/** The tree's own; with `-dirty` where files differ from it or are not in it. */
+export function commitOf(): string {
+  const git = (...words: string[]) =>
+    execFileSync('git', words, { cwd: packageRoot(), stdio: 'pipe' }).toString().trim()
   try {
-    return execFileSync('git', ['rev-parse', '--short', 'HEAD'], { stdio: 'pipe' })
-      .toString()
-      .trim()
+    const commit = git('rev-parse', '--short', 'HEAD')
+    return git('status', '--porcelain') === '' ? commit : `${commit}-dirty`
   } catch {
     return 'unknown'
   }

@@ -1,0 +1,56 @@
+// Whole runs of the benches on disk, `<results>/runs/<commit>/<start>/<bench>.json`, for `summary`.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { BenchOptions } from './options.ts'
+import { commitOf, readResult, type StoredResult } from './report.ts'
+import { rewriteTables, runsMin, summarise } from './summary.ts'
+
+/** The folder of a run that starts now, or why the run does not count. */
+export function runFolder(
+  results: string,
+  { seconds, target }: BenchOptions,
+): { readonly folder: string } | { readonly reason: string } {
+  if (seconds !== undefined) return { reason: '--seconds makes its rounds shorter or longer' }
+  if (target !== undefined) return { reason: 'what runs on the target is not known' }
+  const commit = commitOf()
+  if (!/^[0-9a-f]+$/.test(commit)) return { reason: `${commit} is no commit` }
+  const start = new Date().toISOString().replaceAll(':', '-')
+  return { folder: join(results, 'runs', commit, start) }
+}
+
+/** Writes the tables of `document`; returns what to print, or why nothing was written. */
+export function writeSummary(
+  results: string,
+  document: string,
+  asked?: string,
+): { readonly text: string; readonly isWritten: boolean } {
+  const commit = asked ?? newestCommit(results)
+  const runs = join(results, 'runs', commit ?? '')
+  if (commit === undefined || !existsSync(runs))
+    return { text: `no whole run of ${asked ?? 'any commit'} below ${results}`, isWritten: false }
+  const summary = summarise(resultsBelow(runs))
+  if (typeof summary === 'string') return { text: summary, isWritten: false }
+  const missing = summary.missing.map((one) => `  missing: ${one}`)
+  if (summary.rows.size === 0) {
+    const text = `${commit} has no bench with ${runsMin} whole runs; nothing written`
+    return { text: [text, ...missing].join('\n'), isWritten: false }
+  }
+  writeFileSync(document, rewriteTables(readFileSync(document, 'utf8'), summary))
+  const text = `${summary.rows.size} benches of ${commit} written to ${document}`
+  return { text: [text, ...missing].join('\n'), isWritten: true }
+}
+
+function newestCommit(results: string): string | undefined {
+  const runs = join(results, 'runs')
+  if (!existsSync(runs)) return undefined
+  const newest = (commit: string) => readdirSync(join(runs, commit)).sort().at(-1) ?? ''
+  const byStart = (a: string, b: string) => (newest(a) < newest(b) ? -1 : 1)
+  return readdirSync(runs).sort(byStart).at(-1)
+}
+
+function resultsBelow(folder: string): StoredResult[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.json'))
+    .sort()
+    .map((file) => readResult(join(folder, file)))
+}
