@@ -5,7 +5,7 @@
 //   other gateways' appends ─ notification, or a poll ─► pull ──────► EventLog.accept ─► clients
 //
 // A row that is no frame has its number and is sent as a Gap: it must stop neither this gateway nor
-// the frames after it. No frame is sent before it is committed. The lease is renewed by the loop that
+// the frames after it. No frame is sent before its commit. The lease is renewed by the loop that
 // appends, on the same connection: one that is stuck loses it.
 
 import { isBug } from '../base/assert.ts'

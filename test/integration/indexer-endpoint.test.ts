@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { compressZstd, decompressZstd } from '../../src/base/zstd.ts'
 import { type Asked, IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
 
-const { queries: _, ...limits } = planLimits
+const { queries: _queries, queued: _queued, queueMs: _queueMs, ...limits } = planLimits
 const stage = new IndexerStage({ plain: { creditsPerSecond: 0 } })
 
 beforeAll(() => stage.open())

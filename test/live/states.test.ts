@@ -168,6 +168,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     const principal = { subscription: { id: 'one' }, digest: 'one' } as never
     const gate = {
       admit: (_: unknown, { xToken }: { xToken: string }) => (xToken === 'good' ? principal : null),
+      readmits: () => true,
       lease: () => () => {},
       isExpired: () => false,
     } as never
