@@ -28,6 +28,7 @@ function embedded(name: string, isVerified: boolean): Contender {
         {
           path: folder,
           isFresh: false,
+          release: 'bench',
           sink: solanaFeed(hub, systemClock),
           counters: new StatsCounter(),
           clock: systemClock,

@@ -18,6 +18,8 @@ import { hasSwitch, type Verb } from './verb.ts'
 const readyMsMax = 30_000
 /** Timeout of a graceful stop; a second signal exits at once. */
 const stopMsMax = 15_000
+/** Faults found before a port is opened. */
+const isOfFolder: ReadonlySet<string> = new Set(['data-locked', 'data-format'])
 
 export const serveVerb: Verb = {
   words: ['serve'],
@@ -80,7 +82,7 @@ export const serveVerb: Verb = {
 /** The fault of a start; when several ports cannot be used, all of them. */
 async function startProblem(fault: Fault, config: Config): Promise<string> {
   // Other gateways use shared ports, too: the probes would report every one of them.
-  if (fault.kind === 'data-locked' || config.cluster.sharePorts) return fault.message
+  if (config.cluster.sharePorts || isOfFolder.has(fault.kind)) return fault.message
   const { checkPort } = await import('./doctor.ts')
   const ports = enabledEndpoints(config).map((endpoint) => checkPort(endpoint, false))
   const failed = (await Promise.all(ports)).filter(({ state }) => state === 'fail')

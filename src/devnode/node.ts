@@ -88,7 +88,7 @@ export async function startDevnode(
   { log, report, onDown }: NodeDeps,
 ): Promise<RunningDevnode> {
   const clock = systemClock
-  const { host, secret } = options
+  const { host, secret, files, version } = options
   const meters = new Meters()
   const counter = new StatsCounter()
   const hub = openSolanaHub()
@@ -102,6 +102,7 @@ export async function startDevnode(
     const { chain, cheats, seed, ...running } = await startEmbeddedChain(options.chain, {
       path: options.ledger,
       isFresh: options.isReset,
+      release: version,
       genesis: options.genesis,
       warpSlot: options.warpSlot,
       sink: bothSinks(solanaFeed(hub, clock), feed),
@@ -139,7 +140,7 @@ export async function startDevnode(
       {
         chain: { ...alwaysUp, hub, heads },
         meters,
-        version: options.version,
+        version,
         secret,
         clock,
         log,
@@ -161,7 +162,6 @@ export async function startDevnode(
     }
     const sendShreds = (target: ShredTarget) => feed.sendTo(target, seed)
     if (options.shreds !== null) await sendShreds(options.shreds)
-    const { files, version } = options
     if (files !== null) await writeLedgerFiles(files, { seed, ledger, contact: contact(), version })
     return { addresses, sendShreds, stop }
   } catch (error) {

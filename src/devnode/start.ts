@@ -48,6 +48,8 @@ export interface EmbeddedDeps {
   readonly path: string
   /** Drops that state first. */
   readonly isFresh: boolean
+  /** The version of the package. */
+  readonly release: string
   /** What a new chain begins with besides its own accounts; an existing one ignores it. */
   readonly genesis?: GenesisInput | null
   /** Slot to continue at, or the URL of the node whose slot it is. */
@@ -70,14 +72,14 @@ export async function startEmbeddedChain(
   section: Omit<ChainSection, 'source'>,
   deps: EmbeddedDeps,
 ): Promise<RunningChain> {
-  const { clock, log, counters, sink } = deps
+  const { clock, log, counters, sink, isFresh, release } = deps
   const svm = new Svm()
   const builtins = new Map(
     svm.genesis(vmPrograms).map((account) => [keyOf(account.pubkey), account]),
   )
   const genesis = await genesisOf(svm, deps)
   const warpSlot = await warpSlotOf(deps)
-  const store = await ChainStore.open(deps.path, { isFresh: deps.isFresh, log, clock })
+  const store = await ChainStore.open(deps.path, { isFresh, release, log, clock })
   const archive = archiveIn(deps, section)
   const keys = keysOf(store.seed)
   const ledger = new LedgerState(

@@ -13,6 +13,7 @@ import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/pr
 import { join } from 'node:path'
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
+import { type Converter, prepareFormat } from '../base/format-file.ts'
 import { yellowstoneBounds } from '../geyser/hub.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { HistogramChild } from '../telemetry/meters.ts'
@@ -34,9 +35,13 @@ const slotsBetweenJournals = 64
 /** As many as the hub keeps for replay. */
 const replaySlotsMax = yellowstoneBounds.replaySlots
 const empty = new Uint8Array(0)
+/** Of journal, snapshot and history. */
+const converters: readonly Converter[] = []
 
 interface StoreDeps {
   readonly isFresh: boolean
+  /** The version of the package. */
+  readonly release: string
   readonly log: Log
   readonly clock: Clock
 }
@@ -75,6 +80,7 @@ export class ChainStore {
   static async open(path: string, deps: StoreDeps): Promise<ChainStore> {
     if (deps.isFresh) await rm(path, { recursive: true, force: true })
     await mkdir(path, { recursive: true, mode: 0o700 })
+    await prepareFormat(path, deps.release, converters)
     return new ChainStore(path, await seedIn(path), deps)
   }
 

@@ -66,7 +66,10 @@ export function newRecord(
   return changedRecord(blank, { plan: 'standard', ...request }, known)
 }
 
-/** Applies a request to a record. Removing a product removes what only that product needs. */
+/**
+ * Applies a request to a record. Removing a product removes what only that product needs. What the
+ * request does not name is kept, also what only a later version knows.
+ */
 export function changedRecord(
   record: Registered,
   request: SetRequest,
@@ -76,7 +79,8 @@ export function changedRecord(
   const label = request.label ?? before.label
   const labelProblem = checkLabel(label)
   if (labelProblem !== null) return labelProblem
-  const held = request.products === undefined ? accept(before.products) : parseProducts(request)
+  const isKept = request.products === undefined
+  const held = isKept ? accept(before.products) : parseProducts(request)
   if (!held.ok) return held
   const plan = request.plan ?? before.plan
   if (request.plan !== undefined && !known.plans.includes(plan))
@@ -92,7 +96,7 @@ export function changedRecord(
   const { until: _, ...rest } = before
   return accept({
     ...record,
-    passwordDigest: held.value.includes('indexer') ? record.passwordDigest : null,
+    passwordDigest: isKept || held.value.includes('indexer') ? record.passwordDigest : null,
     subscription: {
       ...rest,
       ...end.value,
@@ -188,6 +192,8 @@ function chooseUpstream(
   asked: string | undefined,
   known: Known,
 ): Outcome<string | null> {
+  // A product of a later version may use it, too.
+  if (asked === undefined && held === before.products) return accept(before.upstream)
   if (!held.includes('dedicated-node')) {
     if (asked === undefined) return accept(null)
     return invalid('no-dedicated-node', 'an upstream set needs the product dedicated-node')
@@ -206,11 +212,10 @@ function chooseDestination(
   asked: string | undefined,
   known: Known,
 ): Outcome<Subscription['destination']> {
-  if (!held.includes('shredstream')) {
-    if (asked === undefined) return accept(null)
-    return invalid('no-shredstream', 'a destination needs the product shredstream')
-  }
-  if (asked === undefined) return accept(before.destination)
+  const isHeld = held.includes('shredstream')
+  if (asked === undefined)
+    return accept(isHeld || held === before.products ? before.destination : null)
+  if (!isHeld) return invalid('no-shredstream', 'a destination needs the product shredstream')
   const address = parseDestination(asked, known.destinationRules)
   if (!address.ok) return address
   return accept(proposeDestination(before.destination, address.value))
@@ -220,13 +225,13 @@ function chooseEnd(
   { until }: Subscription,
   asked: string | undefined,
 ): Outcome<{ readonly until?: string }> {
-  const next = asked ?? until ?? ''
-  if (next === '') return accept({})
-  const isDate = /^\d{4}-\d{2}-\d{2}$/.test(next) && !Number.isNaN(Date.parse(next))
+  if (asked === undefined) return accept(until === undefined ? {} : { until })
+  if (asked === '') return accept({})
+  const isDate = /^\d{4}-\d{2}-\d{2}$/.test(asked) && !Number.isNaN(Date.parse(asked))
   // A day that its month does not have is parsed as one of the next month by some engines.
-  if (!isDate || new Date(next).toISOString().slice(0, 10) !== next)
+  if (!isDate || new Date(asked).toISOString().slice(0, 10) !== asked)
     return invalid('bad-until', 'write the last day as 2026-12-31 (UTC); "" removes it')
-  return accept({ until: next })
+  return accept({ until: asked })
 }
 
 function invalid(code: string, message: string) {

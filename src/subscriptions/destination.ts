@@ -83,15 +83,15 @@ export function servedAddress(destination: Destination | null): string | null {
 /** Proposes a new address. Returning to the proven one needs no new proof. */
 export function proposeDestination(current: Destination | null, address: string): Destination {
   const proven = servedAddress(current)
-  if (proven === address) return { address, state: 'active', standing: null }
-  return { address, state: 'pending', standing: proven }
+  if (proven === address) return { ...current, address, state: 'active', standing: null }
+  return { ...current, address, state: 'pending', standing: proven }
 }
 
 /** Sets the address to proven: the challenge was echoed, or the operator confirmed it. */
 export function confirmDestination(current: Destination): Outcome<Destination> {
   if (current.state !== 'pending' && current.state !== 'failed')
     return wrongState(`it is ${current.state}, there is nothing to confirm`)
-  return accept({ address: current.address, state: 'active', standing: null })
+  return accept({ ...current, state: 'active', standing: null })
 }
 
 /** Sets the address to failed: no challenge was answered. */
@@ -104,7 +104,7 @@ export function failDestination(current: Destination): Outcome<Destination> {
 export function pauseDestination(current: Destination): Outcome<Destination> {
   const served = servedAddress(current)
   if (served === null) return wrongState(`it is ${current.state}, nothing is being sent`)
-  return accept({ address: served, state: 'paused', standing: null })
+  return accept({ ...current, address: served, state: 'paused', standing: null })
 }
 
 /** Sends again. The address was proven before it was paused, so it needs no new proof. */

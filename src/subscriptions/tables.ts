@@ -17,8 +17,10 @@ import type { UsageCounts } from './usage.ts'
 
 /** Address space, not memory; fixed, so that no process has to remap when another grows it. */
 const mapBytes = 1 << 30
-/** Version of the tables; raised by a change that an older version cannot read. */
-const formatHere = 1
+/** Item 0 converts the tables of format 1 to format 2; each runs in a transaction. */
+const converters: readonly ((tables: Tables) => void)[] = []
+/** Raised by a change that an older version cannot read, and only with a converter. */
+const formatHere = converters.length + 1
 
 export class Tables {
   readonly root: RootDatabase
@@ -49,15 +51,24 @@ export class Tables {
     this.marks = this.root.openDB('marks', packed())
     // Killed processes leave entries in the reader table, which would fill up and pin pages.
     this.root.readerCheck()
-    this.#checkFormat()
+    this.#prepareFormat(path)
   }
 
   /** A later version may store fields that this one would silently drop. */
-  #checkFormat(): void {
-    const format = this.marks.get('format') as number | undefined
-    if (format === undefined) this.marks.putSync('format', formatHere)
-    else if (format > formatHere)
-      throw new Fault('registry', `the registry was written by a later version (format ${format})`)
+  #prepareFormat(path: string): void {
+    const format = (this.marks.get('format') as number | undefined) ?? null
+    if (format === formatHere) return
+    if (format !== null && format > formatHere)
+      throw new Fault(
+        'registry',
+        `the registry in ${path} has format ${format}, written by a later release; this release ` +
+          `reads up to format ${formatHere}: use a release that is at least as new`,
+      )
+    this.root.transactionSync(() => {
+      // A new registry has nothing to convert.
+      if (format !== null) for (const convert of converters.slice(format - 1)) convert(this)
+      this.marks.putSync('format', formatHere)
+    })
   }
 }
 

@@ -117,6 +117,8 @@ export function addToWindow(
 
 export function addToDay(stored: UsageCounts | undefined, delta: UsageCounts): UsageCounts {
   return {
+    // Counts that only a later version knows.
+    ...stored,
     credits: (stored?.credits ?? 0) + delta.credits,
     calls: (stored?.calls ?? 0) + delta.calls,
     refused: (stored?.refused ?? 0) + delta.refused,

@@ -5,6 +5,7 @@ import { Directory } from '../auth/directory.ts'
 import { Gate } from '../auth/gate.ts'
 import { declareAuthMeters } from '../auth/meters.ts'
 import { Fault } from '../base/errors.ts'
+import { type Converter, prepareFormat } from '../base/format-file.ts'
 import { guarded } from '../base/guard.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { Shares } from '../cluster/shares.ts'
@@ -26,10 +27,22 @@ interface RegistryParts {
   /** Null without a cluster. */
   readonly sharedRegistry: SharedRegistry | null
 }
-export async function lockFolder({ data }: Context) {
+
+/** What raised the format of the data folder: the index and the files beside the registry. */
+const converters: readonly Converter[] = []
+
+/** Locks the folder and converts it to the format of this release. */
+export async function lockFolder({ data, version }: Pick<Context, 'data' | 'version'>) {
   const locked = await lockData(data)
   if (!locked.ok) throw new Fault('data-locked', locked.refusal.message)
-  return { stop: () => locked.value.release() }
+  const stop = () => locked.value.release()
+  try {
+    await prepareFormat(data, version, converters)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { stop }
 }
 
 export function openRegistry({ config, data, clock }: Context): Store {

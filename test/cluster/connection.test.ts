@@ -214,7 +214,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     await first.ready(20_000)
     await sqlOn(url, 'UPDATE meta SET format = 99')
     const later = open(url, { onConnect: prepareSchema })
-    await until(() => later.problem().includes('later format 99'), 'the refusal', 20_000)
+    await until(() => later.problem().includes('has format 99'), 'the refusal', 20_000)
     expect(later.isUp()).toBe(false)
   })
 

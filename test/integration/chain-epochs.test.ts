@@ -89,7 +89,12 @@ test('gives a chain of an earlier version a validator and sysvars, once', async 
 
 /** One block and one account: earlier versions kept no sysvars, and had no validator. */
 async function writeEarlierChain(path: string): Promise<void> {
-  const store = await ChainStore.open(path, { isFresh: false, log: silentLog, clock: systemClock })
+  const store = await ChainStore.open(path, {
+    isFresh: false,
+    release: '0.2.0',
+    log: silentLog,
+    clock: systemClock,
+  })
   const ledger = new LedgerState(
     { genesisHash: 'g', identity: 'i', faucet: 'f', epochSchedule: epochScheduleOf(32) },
     { blocks: 320, bytes: 1 << 20 },

@@ -51,6 +51,7 @@ export class ChainStage {
     this.#running = await startEmbeddedChain(this.section, {
       path: join(this.folder, 'chain'),
       isFresh,
+      release: '0.2.0',
       sink: solanaFeed(this.hub, systemClock),
       counters: new StatsCounter(),
       clock: systemClock,

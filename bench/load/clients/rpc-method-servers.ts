@@ -44,6 +44,7 @@ async function start(open: typeof startDoor): Promise<StartedChain> {
   const { chain } = await startEmbeddedChain(section, {
     path: folder,
     isFresh: true,
+    release: 'bench',
     sink: {
       status: nothing,
       account: nothing,

@@ -85,6 +85,10 @@ async function isApplied(queries: Queries): Promise<boolean> {
   )
   if (meta === undefined) return false
   if (meta.format > formatHere)
-    throw new Fault('cluster-format', `the cluster has the later format ${meta.format}: upgrade`)
+    throw new Fault(
+      'cluster-format',
+      `the database of cluster.url has format ${meta.format}, written by a later release; this ` +
+        `release reads up to format ${formatHere}: use a release that is at least as new`,
+    )
   return meta.hashes.includes(hashHere)
 }

@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -12,11 +21,12 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-chain-store-'))
 const chain = () => join(folder, 'chain')
 let nowMs = 0
 const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+const deps = { release: '0.2.0', log: silentLog, clock }
 let ledger: LedgerState
 let store: ChainStore
 beforeEach(async () => {
   ledger = ledgerOf()
-  store = await ChainStore.open(chain(), { isFresh: true, log: silentLog, clock })
+  store = await ChainStore.open(chain(), { ...deps, isFresh: true })
 })
 afterEach(() => rmSync(chain(), { recursive: true, force: true }))
 
@@ -65,7 +75,7 @@ function refuse(name: string): void {
 /** What another process reads from the folder. */
 async function restored(): Promise<{ newest: number; lamports: bigint; seen: number }> {
   const again = ledgerOf()
-  const reader = await ChainStore.open(chain(), { isFresh: false, log: silentLog, clock })
+  const reader = await ChainStore.open(chain(), { ...deps, isFresh: false })
   await reader.restore(again, () => true)
   const { seenSlot: seen } = reader
   await reader.close()
@@ -177,4 +187,16 @@ describe('a journal that the disk refused', () => {
     rmSync(join(chain(), 'journal-1'), { force: true })
     expect(await restored()).toMatchObject({ newest: 1, seen: 4 })
   })
+})
+
+test('a chain of a later format is refused untouched, and dropped only with isFresh', async () => {
+  const file = join(chain(), 'format.json')
+  const before = readdirSync(chain())
+  writeFileSync(file, '{"format":2,"release":"4.0.0"}\n')
+  await expect(ChainStore.open(chain(), { ...deps, isFresh: false })).rejects.toThrow(
+    `${file} has format 2, written by release 4.0.0; this release, 0.2.0, reads up to format 1`,
+  )
+  expect(readdirSync(chain())).toEqual(before)
+  await (await ChainStore.open(chain(), { ...deps, isFresh: true })).close()
+  expect(readFileSync(file, 'utf8')).toBe('{"format":1,"release":"0.2.0"}\n')
 })
