@@ -138,6 +138,7 @@ describe('sluice tail', () => {
 
   test.each(['top', 'lifecycle'])('prints %s', async (topic) => {
     const ran = await runCommand(['tail', topic, '--count', '1', '--url', service.origin])
+    expect(ran.stderr).toBe('')
     expect(ran.stdout).not.toBe('')
     expect(ran.code).toBe(0)
   })
@@ -153,6 +154,7 @@ describe('sluice tail', () => {
     const resume = ['--from-seq', `${service.events.oldestSeq - 1}`, '--count', '30']
     const ran = await runCommand(['tail', ...words, '--json', ...resume, '--data', data])
     const kinds = [...ran.stdout.matchAll(/^{"seq":\d+,"(\w+)"/gm)].map(([, kind]) => kind)
+    expect(ran.stderr).toBe('')
     expect(kinds).toHaveLength(30)
     expect([...new Set(kinds)].sort()).toEqual(due)
   })
