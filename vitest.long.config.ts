@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 const soaks = [
   'bench-load',
   'indexer-sandbox',
+  'memory',
   'metrics-attack',
   'metrics-storm',
   'pubsub-crowd',

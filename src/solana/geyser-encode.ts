@@ -13,15 +13,42 @@ const writer = new BackWriter()
 
 /** SubscribeUpdateAccountInfo; `data` replaces the account's own. */
 export function encodeAccountInfo(account: AccountContent, data = account.data): Buffer {
+  writeAccountInfo(account, data)
+  return writer.take()
+}
+
+/** Returns the mark before the data. */
+function writeAccountInfo(account: AccountContent, data: Uint8Array): number {
   if (account.txnSignature !== null) writer.bytesAlways(8, account.txnSignature)
   writer.big(7, account.writeVersion)
+  const afterData = writer.mark
   writer.bytes(6, data)
   writer.big(5, account.rentEpoch)
   writer.flag(4, account.executable)
   writer.bytes(3, account.owner)
   writer.big(2, account.lamports)
   writer.bytes(1, account.pubkey)
-  return writer.take()
+  return afterData
+}
+
+/** SubscribeUpdateAccount of an account, with views of its info and of its data. */
+export function encodeAccountUpdate(
+  account: AccountContent,
+  at: { slot: number; isStartup: boolean },
+): { body: Buffer; info: Buffer; data: Buffer } {
+  writer.flag(3, at.isStartup)
+  writer.number(2, at.slot)
+  const afterInfo = writer.mark
+  const afterData = writeAccountInfo(account, account.data)
+  const infoBytes = writer.mark - afterInfo
+  writer.wrap(1, afterInfo)
+  const body = writer.take()
+  const [infoEnd, dataEnd] = [body.length - afterInfo, body.length - afterData]
+  return {
+    body,
+    info: body.subarray(infoEnd - infoBytes, infoEnd),
+    data: body.subarray(dataEnd - account.data.length, dataEnd),
+  }
 }
 
 /** SubscribeUpdateAccount around an encoded SubscribeUpdateAccountInfo. */

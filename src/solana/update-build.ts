@@ -9,8 +9,7 @@ import type {
   TransactionContent,
 } from './geyser-content.ts'
 import {
-  encodeAccount,
-  encodeAccountInfo,
+  encodeAccountUpdate,
   encodeBlockMeta,
   encodeEntry,
   encodeRewards,
@@ -37,7 +36,8 @@ export function accountUpdate(
   content: AccountContent,
   isStartup = false,
 ): AccountUpdate {
-  const encoded = encodeAccount(encodeAccountInfo(content), { slot: moment.slot, isStartup })
+  // Its data is the body's: an update that is kept for a replay has it once.
+  const encoded = encodeAccountUpdate(content, { slot: moment.slot, isStartup })
   return { kind: 'account', ...moment, ...content, isStartup, ...encoded }
 }
 

@@ -2,9 +2,14 @@
 import { describe, expect, it } from 'vitest'
 import { BackWriter } from '../../../src/base/back-writer.ts'
 import { loadCodec } from '../../../src/geyser/codec.ts'
-import { encodeBlock, encodeRewards } from '../../../src/solana/geyser-encode.ts'
+import {
+  encodeAccount,
+  encodeAccountInfo,
+  encodeBlock,
+  encodeRewards,
+} from '../../../src/solana/geyser-encode.ts'
 import { encodeTransaction } from '../../../src/solana/geyser-transaction.ts'
-import { slotUpdate } from '../../../src/solana/update-build.ts'
+import { accountUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
 import { slotStatus } from '../../../src/solana/updates.ts'
 import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
@@ -50,6 +55,29 @@ describe('bodies of updates', () => {
       const whole = codec.decode<Record<string, object>>(`geyser.${outer}`, update.body)!
       expect(codec.decode(`geyser.${type}`, update.info)).toEqual(whole[update.kind])
     }
+  })
+
+  it('have the data of an account once', () => {
+    for (const txnSignature of [null, new Uint8Array(64).fill(9)])
+      for (const length of [0, 1, 131_097]) {
+        const data = new Uint8Array(length).fill(7)
+        const account = {
+          pubkey: new Uint8Array(32).fill(1),
+          lamports: 5n,
+          owner: new Uint8Array(32).fill(2),
+          executable: false,
+          rentEpoch: 0n,
+          data,
+          writeVersion: 300n,
+          txnSignature,
+        }
+        const update = accountUpdate({ slot: 3, createdAtMs: 0 }, account)
+        expect(update.data).toEqual(Buffer.from(data))
+        expect(update.data.buffer).toBe(update.body.buffer)
+        expect(Buffer.from(update.info)).toEqual(encodeAccountInfo(account))
+        const { body } = encodeAccount(update.info, { slot: 3, isStartup: false })
+        expect(update.body).toEqual(body)
+      }
   })
 
   it('keep every value of a transaction', () => {
