@@ -12,7 +12,9 @@
 //
 //   query ─► queue ─► session ─► answer         silence: SELECT 1 every second, a poll
 //                        └─ error, timeout, end ─► reconnect with exponential back-off
+
 import { Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Client, DatabaseError, types } from 'pg'
 import type { Backoff } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -52,6 +54,8 @@ const statementMsInitial = 5_000
 const silenceMs = 1_000
 /** The answer to a poll is late after this, or after twice the time of the slowest recent one. */
 const answerMs = 500
+/** How long an answer may follow a second session and still keep the first one. */
+const preferredMs = 100
 /** The slowest answer is forgotten by this factor a poll. */
 const decay = 0.9
 /** Statements and transactions that wait for the connection. */
@@ -252,6 +256,8 @@ export class Connection implements Queries {
     if (isOver()) return
     try {
       const spare = await this.#open(answered)
+      // A server that stalled answers both at once: the session that exists is preferred.
+      await delay(preferredMs, undefined, { signal: answered }).catch(() => {})
       if (isOver()) return spare.destroy()
       this.#session = null
       silent.destroy()
