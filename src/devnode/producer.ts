@@ -189,6 +189,7 @@ export class Producer {
   #openSlot(slot: number): OpenSlot {
     const { ledger, sink } = this.#deps
     const { slot: parent, facts } = ledger.newest
+    ledger.open(slot)
     // Wall clocks may step back; a chain's time does not.
     this.#blockTime = Math.max(this.#blockTime, Math.floor(this.nowMs / 1000))
     sink.status({ slot, parent, status: slotStatus.firstShredReceived })

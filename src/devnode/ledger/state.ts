@@ -46,6 +46,7 @@ export class LedgerState implements Ledger {
   readonly #samples = new Samples()
   readonly #fees = new RecentFees()
   readonly #blocks: Blocks
+  #openSlot = 0
   #confirmed = 0
   #finalized = 0
   #open: StoredTransaction[] = []
@@ -154,6 +155,11 @@ export class LedgerState implements Ledger {
     return this.#history.findRecent(signature)
   }
 
+  /** The slot whose transactions run from now on. */
+  open(slot: number): void {
+    this.#openSlot = slot
+  }
+
   // Reads: the RPC methods.
 
   slot(commitment: Commitment): number {
@@ -161,8 +167,10 @@ export class LedgerState implements Ledger {
     return commitment === Commitment.confirmed ? this.#confirmed : this.#finalized
   }
 
+  /** At processed the open slot: the one after the newest block, unless slots were skipped. */
   stateSlot(commitment: Commitment): number {
-    return commitment === Commitment.processed ? this.newest.slot + 1 : this.slot(commitment)
+    if (commitment !== Commitment.processed) return this.slot(commitment)
+    return Math.max(this.#openSlot, this.newest.slot + 1)
   }
 
   blockHeight(commitment: Commitment): number {
@@ -253,7 +261,7 @@ export class LedgerState implements Ledger {
     if (found === null) return null
     const commitment = this.#commitmentOf(found.slot)
     const confirmations =
-      commitment === Commitment.finalized ? null : this.newest.slot + 1 - found.slot
+      commitment === Commitment.finalized ? null : this.stateSlot(Commitment.processed) - found.slot
     return { slot: found.slot, confirmations, err: found.err, commitment }
   }
 
