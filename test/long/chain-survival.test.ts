@@ -1,6 +1,6 @@
 // What the embedded chain survives: restarts, a torn journal, broken bytes. A killed process:
 // integration/devnode-process.
-import { appendFileSync, cpSync, readdirSync } from 'node:fs'
+import { appendFileSync, cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -25,6 +25,20 @@ async function started(section: ConstructorParameters<typeof ChainStage>[0] = {}
 
 function airdrop(stage: ChainStage, to: Uint8Array, lamports = 5_000_000_000n) {
   return good(stage.chain.requestAirdrop(to, lamports))
+}
+
+/**
+ * Copies the files as they are at one moment: LMDB commits on a thread of its own, and a copy made
+ * across a commit is one that no kill leaves behind.
+ */
+function copyAtRest(from: string, to: string): void {
+  const contents = (folder: string) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .sort()
+      .filter((name) => name.endsWith('data.mdb'))
+      .map((name) => readFileSync(join(folder, name)))
+  do cpSync(from, to, { recursive: true })
+  while (!Buffer.concat(contents(from)).equals(Buffer.concat(contents(to))))
 }
 
 const some = () => Keypair.generate().publicKey.toBytes()
@@ -162,7 +176,7 @@ describe('the embedded chain across restarts', () => {
     // What a killed server leaves behind is what its files hold at some moment.
     const left = new ChainStage(stage.section)
     stages.push(left)
-    cpSync(join(stage.folder, 'chain'), join(left.folder, 'chain'), { recursive: true })
+    copyAtRest(join(stage.folder, 'chain'), join(left.folder, 'chain'))
     await left.start()
     const after = left.chain.ledger
     for (const wallet of final) expect(after.account(wallet, 2)?.lamports).toBe(5_000_000_000n)
