@@ -154,7 +154,9 @@ function add(call: Call): Promise<Outcome<Report>> {
       if (!issued.ok) return issued
       const { subscription, token, indexer } = issued.value
       const isOver = asOf(subscription, Date.now()).state === 'expired'
-      const effect = isOver ? 'its last day is over, so it is refused' : 'its token works from now on'
+      const effect = isOver
+        ? 'its last day is over, so it is refused'
+        : 'its token works from now on'
       const done = `${subscription.label} was added; ${effect}.`
       const record = subscriptionText(subscription)
       const text = `${done}\n\n${record}\n\n${secretsText({ token, indexer })}`
