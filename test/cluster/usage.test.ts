@@ -1,0 +1,84 @@
+// Usage of a whole gateway that is killed while PostgreSQL is away: all but its last second is
+// counted after the next start, and once.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Devnode, startDevnode } from '../testkit/devnode.ts'
+import { provision, type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
+import { newFolder, removeFolders, seed } from './gateway-stage.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+
+describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
+  let postgres: Postgres
+  let node: Devnode
+  const servers: Server[] = []
+  const data = newFolder()
+
+  const start = async () => {
+    const closed = ['websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer']
+    const server = await startServer({
+      data,
+      flags: [
+        ...closed.map((name) => `--${name}.enabled=false`),
+        '--chain.source=upstream',
+        `--upstreams.default.nodes.0.rpc=${node.url('rpc')}`,
+        `--upstreams.default.nodes.0.grpc=${node.url('grpc')}`,
+        `--cluster.url=${postgres.url}`,
+        '--cluster.gateway=g0',
+      ],
+    })
+    servers.push(server)
+    return server
+  }
+
+  const statusOf = async (server: Server, token: string) => {
+    const answer = await fetch(server.url('rpc'), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-token': token },
+      body: '{"jsonrpc":"2.0","id":1,"method":"getVersion"}',
+    })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+
+  beforeAll(async () => {
+    postgres = await startPostgres()
+    await seed(postgres.url)
+    node = await startDevnode({ slotMs: 400 })
+  })
+  afterAll(async () => {
+    delete process.env.SLUICE_CLUSTER__URL
+    await Promise.all(servers.map((server) => server.dispose()))
+    await node?.dispose()
+    postgres?.dispose()
+    removeFolders()
+  })
+
+  it('is on disk a second later, and is counted exactly once', async () => {
+    const { subscription, token } = await provision(newFolder(), 'acme', '--product=bundle')
+    const counted = async () => {
+      const rows = await postgres.sql<{ sum: string | null }>(
+        'SELECT sum(calls) FROM usage_days WHERE id = $1',
+        [subscription.id],
+      )
+      return Number(rows[0]?.sum ?? 0)
+    }
+    const first = await start()
+    let calls = 0
+    await until(async () => (await statusOf(first, token)) === 200, 'the new token')
+    calls++
+    for (; calls < 50; calls++) expect(await statusOf(first, token)).toBe(200)
+    await until(async () => (await counted()) === calls, 'the usage of the first calls')
+    postgres.stop()
+    for (; calls < 150; calls++) expect(await statusOf(first, token)).toBe(200)
+    // What the contract forgives.
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    await first.stop('SIGKILL')
+    postgres.start()
+    const second = await start()
+    await until(async () => (await counted()) === calls, 'the usage of the killed process')
+    // Another call goes through the whole pipeline, so that nothing of the first one can follow it.
+    expect(await statusOf(second, token)).toBe(200)
+    await until(async () => (await counted()) >= calls + 1, 'the usage of one more call')
+    expect(await counted()).toBe(calls + 1)
+  })
+})
