@@ -26,7 +26,7 @@ import type { SignatureParams } from './subscription-params.ts'
 const AFTER_ANSWER_MS = 20
 /** Longest wait of a notification, however many subscribe meanwhile. */
 const WAIT_MS_MAX = 100
-/** Lookups while nodes do not answer or report a lower commitment than the stream has reached. */
+/** Lookups while nodes do not answer, or they and the stream have not reached the same. */
 const LOOKUPS_MAX = 5
 const LOOKUP_MS = 400
 /**
@@ -157,12 +157,17 @@ export class SignatureNotifications {
       if (status !== 'unavailable') {
         const { slot } = status
         if (withReceived) this.#received(feed, slot, null)
-        if (status.commitment >= commitment) {
+        const [hasNode, hasStream] = [
+          status.commitment >= commitment,
+          chain.slot(commitment) >= slot,
+        ]
+        if (hasNode && hasStream) {
           this.#landed(feed, { slot, err: JSON.stringify(status.err) }, null)
           return
         }
-        // A slot that the stream has not reached at that commitment is notified by the stream.
-        if (slot > chain.slot(commitment)) return
+        // The stream notifies of it when it reaches that slot: not before, since calls are answered
+        // from the stream, and would show the customer an older state than it was notified of.
+        if (!hasNode && !hasStream) return
       }
       if (lookups === LOOKUPS_MAX) return
       await new Promise((resolve) => setTimeout(resolve, LOOKUP_MS))

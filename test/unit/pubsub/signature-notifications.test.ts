@@ -180,7 +180,30 @@ describe('a signature', () => {
     expect(stage.published).toEqual([received, landed])
   })
 
+  it('is not notified before the stream, which answers calls, has what the node reports', async () => {
+    stage.streamSlot = 8
+    stage.statuses[0] = status(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(500)
+    expect(stage.published).toEqual([received])
+    stage.stream()
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified when the stream has passed its slot without it', async () => {
+    stage.streamSlot = 8
+    stage.statuses[0] = status(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(500)
+    expect(stage.published).toEqual([received])
+    stage.streamSlot = 10
+    await vi.advanceTimersByTimeAsync(400)
+    expect(stage.published).toEqual([received, landed])
+  })
+
   it('is looked up again when no node answered', async () => {
+    stage.streamSlot = 9
     stage.statuses.splice(0, 1, 'unavailable', status(Commitment.confirmed))
     stage.subscribe(stage.connect(), 'confirmed')
     await vi.advanceTimersByTimeAsync(450)
