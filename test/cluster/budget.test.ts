@@ -19,7 +19,6 @@ import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 const isHere = hasPostgres()
 const names = ['g0', 'g1', 'g2']
 const [rate, burst] = [100, 200]
-const waitMs = 30_000
 /** A busy machine exchanges less often; 97 % is the design's, on a machine with time. */
 const usable = isFull ? 0.97 : 0.6
 const spendMs = isFull ? 6_000 : 2_000
@@ -61,7 +60,7 @@ beforeAll(async () => {
     }),
   )
   servers.push(...(await Promise.all(started)))
-}, 120_000)
+})
 
 afterEach(() => {
   for (const client of clients.splice(0)) client.close()
@@ -74,7 +73,7 @@ afterAll(async () => {
   postgres?.dispose()
   delete process.env.SLUICE_CLUSTER__URL
   removeFolders()
-}, 60_000)
+})
 
 /** A client of each gateway with a token of a new plan, which is full; and what they spent so far. */
 async function newClients(endpoint: Endpoint) {
@@ -91,15 +90,11 @@ async function newClients(endpoint: Endpoint) {
   }
   const own: BudgetClient[] = []
   for (const server of servers)
-    await until(
-      async () => {
-        const client = await connect(server)
-        if (client !== null) own.push(client)
-        return client !== null
-      },
-      `the token at ${endpoint}`,
-      waitMs,
-    )
+    await until(async () => {
+      const client = await connect(server)
+      if (client !== null) own.push(client)
+      return client !== null
+    }, `the token at ${endpoint}`)
   // Longer than a grant: the next call is the first one of its gateway again.
   await sleep(2_300)
   return { id: subscription.id, clients: own, spent }
@@ -219,7 +214,7 @@ describe.skipIf(!isHere).each(isFull ? endpoints : (['grpc'] as const))(
         const rows = await postgres.sql<{ credits: number }>(sum, [stage.id])
         return Number(rows[0]!.credits)
       }
-      await until(async () => (await usage()) >= answered, 'the usage', waitMs)
+      await until(async () => (await usage()) >= answered, 'the usage')
       await sleep(1_500)
       expect(await usage()).toBe(answered)
     })

@@ -6,7 +6,7 @@ import { Connection } from '../../src/cluster/postgres/client.ts'
 import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 const opened: { stop(): Promise<void> }[] = []
@@ -37,7 +37,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
 
   it('returns 64-bit integers as numbers, json parsed and bytea as bytes', async () => {
     const connection = open(postgres.url)
-    expect(await connection.ready(20_000)).toBe(true)
+    expect(await connection.ready(hangMs)).toBe(true)
     const rows = await connection.query(
       `SELECT 9007199254740991::int8 AS n, '{"a":1}'::json AS j, '\\x0102'::bytea AS b`,
     )
@@ -47,7 +47,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
   it('runs one transaction at a time and rolls back what throws', async () => {
     const url = await postgres.database()
     const connection = open(url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     await connection.query('CREATE TABLE public.steps (n integer)')
     const adding = connection.transaction(async (queries) => {
       await queries.query('INSERT INTO public.steps VALUES (1)')
@@ -65,7 +65,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
 
   it('reports a mistake in a statement without losing the connection', async () => {
     const connection = open(postgres.url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     await expect(connection.query('SELECT nothing')).rejects.toMatchObject({ kind: 'database' })
     expect(connection.isUp()).toBe(true)
     expect(await connection.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
@@ -76,9 +76,9 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     const connection = open(url)
     let notified = 0
     connection.listen('news', () => notified++)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     await postgres.sql('NOTIFY news')
-    await until(() => notified >= 2, 'the notification', 20_000)
+    await until(() => notified >= 2, 'the notification')
     cut.swallow(true)
     // A second of silence, half a second for an answer, three for a session beside it.
     await until(() => !connection.isUp(), 'the silence to be noticed', 9_000)
@@ -89,7 +89,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     await until(() => connection.isUp(), 'the new connection', 6_000)
     const before = notified
     await postgres.sql('NOTIFY news')
-    await until(() => notified > before, 'the notification on the new connection', 20_000)
+    await until(() => notified > before, 'the notification on the new connection')
   })
 
   it('gives up a path that goes silent while a connection is set up', async () => {
@@ -102,14 +102,14 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
       },
     })
     // The bound of one statement; the next attempt follows at once.
-    expect(await connection.ready(10_000)).toBe(true)
+    expect(await connection.ready(hangMs)).toBe(true)
     expect(setUps).toBe(2)
   })
 
   it('answers a poll within a second of the session becoming half-open', async () => {
     const { cut, url } = await relay()
     const connection = open(url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     await connection.poll('SELECT 1')
     cut.blackHole()
     const sentMs = performance.now()
@@ -118,14 +118,14 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
         () => true,
         () => false,
       )
-    await until(one, 'an answer', 20_000)
+    await until(one, 'an answer')
     expect(performance.now() - sentMs).toBeLessThan(2_000)
   })
 
   it('keeps its session where every answer takes 600 ms', async () => {
     const { cut, url } = await relay()
     const connection = open(url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     const backend = 'SELECT pg_backend_pid() AS pid'
     const [before] = await connection.poll<{ pid: number }>(backend)
     cut.delay(600)
@@ -136,7 +136,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
 
   it('keeps its session while PostgreSQL stalls for a second', async () => {
     const connection = open(postgres.url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     const backend = 'SELECT pg_backend_pid() AS pid'
     const [before] = await connection.poll<{ pid: number }>(backend)
     postgres.pause()
@@ -149,7 +149,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
 
   it('takes an error of the system for one that a retry helps against', async () => {
     const connection = open(postgres.url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     const broken = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })
     const query = vi.spyOn(Client.prototype, 'query').mockImplementationOnce(() => {
       throw broken
@@ -160,15 +160,15 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
 
   it('ends a statement at its bound and serves the next', async () => {
     const connection = open(postgres.url, { statementMs: 300 })
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     await expect(connection.query('SELECT pg_sleep(20)')).rejects.toMatchObject({ kind: 'cluster' })
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     expect(await connection.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
   })
 
   it('refuses more than a thousand waiting statements', async () => {
     const connection = open(postgres.url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     const all = Array.from({ length: 1_001 }, () => connection.query('SELECT 1'))
     const outcomes = await Promise.allSettled(all)
     expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1)
@@ -177,7 +177,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
   it('creates the schema once when gateways start at the same time', async () => {
     const url = await postgres.database()
     const all = Array.from({ length: 4 }, () => open(url, { onConnect: prepareSchema }))
-    for (const connection of all) expect(await connection.ready(30_000)).toBe(true)
+    for (const connection of all) expect(await connection.ready(hangMs)).toBe(true)
     const rows = await sqlOn<{ count: string }>(url, 'SELECT count(*) FROM meta')
     expect(rows).toEqual([{ count: '1' }])
   })
@@ -187,7 +187,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     const hold = `hold_leases(text[], text, text, integer, integer)`
     const connect = async () => {
       const connection = open(url, { onConnect: prepareSchema })
-      expect(await connection.ready(20_000)).toBe(true)
+      expect(await connection.ready(hangMs)).toBe(true)
     }
     await connect()
     const [created] = await sqlOn<{ hashes: string[] }>(url, 'SELECT hashes FROM meta')
@@ -211,19 +211,19 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
   it('refuses a database of a later format with one sentence', async () => {
     const url = await postgres.database()
     const first = open(url, { onConnect: prepareSchema })
-    await first.ready(20_000)
+    await first.ready(hangMs)
     await sqlOn(url, 'UPDATE meta SET format = 99')
     const later = open(url, { onConnect: prepareSchema })
-    await until(() => later.problem().includes('has format 99'), 'the refusal', 20_000)
+    await until(() => later.problem().includes('has format 99'), 'the refusal')
     expect(later.isUp()).toBe(false)
   })
 
   it('is back after all of PostgreSQL was killed', async () => {
     const connection = open(postgres.url)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     await postgres.kill()
-    await until(() => !connection.isUp(), 'the end of the connection', 20_000)
+    await until(() => !connection.isUp(), 'the end of the connection')
     postgres.start()
-    await until(() => connection.isUp(), 'the new connection', 20_000)
+    await until(() => connection.isUp(), 'the new connection')
   })
 })

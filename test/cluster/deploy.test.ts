@@ -11,7 +11,6 @@ import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 import { hasPostgres } from './postgres.ts'
 
-const waitMs = 60_000
 const front = '127.0.0.4'
 /** Below the ports that other programs' connections have. */
 const base = 20_000 + Math.floor(Math.random() * 1_000) * 10
@@ -45,8 +44,8 @@ describe.skipIf(!hasPostgres() || !hasHaproxy())('a cluster behind haproxy', () 
       if (script.exitCode !== null) throw new Error(`local.sh ended: ${output}`)
       return output.includes('token in')
     }
-    await until(isUp, 'the cluster to start', 100_000)
-  }, 120_000)
+    await until(isUp, 'the cluster to start')
+  })
 
   afterAll(async () => {
     if (script.exitCode === null && script.signalCode === null) {
@@ -54,7 +53,7 @@ describe.skipIf(!hasPostgres() || !hasHaproxy())('a cluster behind haproxy', () 
       await once(script, 'exit')
     }
     rmSync(folder, { recursive: true, force: true })
-  }, 60_000)
+  })
 
   const token = () => readFileSync(join(folder, 'token'), 'utf8').trim()
   const call = async () => {
@@ -69,10 +68,10 @@ describe.skipIf(!hasPostgres() || !hasHaproxy())('a cluster behind haproxy', () 
   const isServed = async () => (await call().catch(() => 0)) === 200
 
   it('serves calls, streams and events through it', async () => {
-    await until(isServed, 'a ready gateway', waitMs)
+    await until(isServed, 'a ready gateway')
     const follower = new Follower(`${front}:${grpc}`, token(), 1)
-    await until(() => follower.newest >= 0, 'the first block', waitMs)
-    await follower.reaches(follower.newest + 3, waitMs)
+    await until(() => follower.newest >= 0, 'the first block')
+    await follower.reaches(follower.newest + 3)
     follower.stop()
     expect([follower.gaps(), follower.duplicates]).toEqual([[], 0])
     const ready = await fetch(`http://${front}:${metrics}/ready`)
@@ -83,7 +82,7 @@ describe.skipIf(!hasPostgres() || !hasHaproxy())('a cluster behind haproxy', () 
     // PostgreSQL, hub, two gateways, haproxy.
     const pids = readFileSync(join(folder, 'pids'), 'utf8').trim().split('\n').map(Number)
     process.kill(pids[2]!, 'SIGKILL')
-    await until(isServed, 'an answer of the other one', waitMs)
+    await until(isServed, 'an answer of the other one')
     for (let at = 0; at < 20; at++) expect(await call()).toBe(200)
   })
 })

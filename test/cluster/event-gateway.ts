@@ -7,8 +7,7 @@ import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
 import { SharedEvents } from '../../src/cluster/shared-events.ts'
 import { EventLog } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-
-const waitMs = 30_000
+import { hangMs } from '../testkit/until.ts'
 
 /** What was opened; `stopAll` ends it, the last one first. */
 const open: { stop(): Promise<void> }[] = []
@@ -26,7 +25,7 @@ export async function logOf(url: string, holder: string) {
     onConnect: prepareSchema,
   }).start()
   open.push(connection)
-  if (!(await connection.ready(waitMs))) throw new Error(connection.problem())
+  if (!(await connection.ready(hangMs))) throw new Error(connection.problem())
   const leases = new PostgresLeases(connection, { holder, info: holder, clock: systemClock })
   return { connection, leases, shared: new PostgresEventLog(connection, holder) }
 }
@@ -36,7 +35,7 @@ export async function eventGateway(url: string, name: string) {
   const events = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
   const follower = new SharedEvents(events, { shared, leases, clock: systemClock, log: silentLog })
   open.push(follower)
-  await follower.ready(waitMs)
+  await follower.ready(hangMs)
   const put = (block: number) => {
     const facts = { blockNumber: block, atNs: 1n, key: `b${block}` }
     follower.append('TPS', Buffer.from(`${block}`), 0, facts)

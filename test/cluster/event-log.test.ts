@@ -5,13 +5,12 @@ import { eventGateway, logOf, stopAll } from './event-gateway.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const isHere = hasPostgres()
-const waitMs = 30_000
 let postgres: Postgres
 let url = ''
 
 beforeAll(async () => {
   if (isHere) postgres = await startPostgres()
-}, 60_000)
+})
 
 beforeEach(async () => {
   if (isHere) url = await postgres.database()
@@ -68,11 +67,11 @@ describe.skipIf(!isHere)('a row that is no frame', () => {
   ])('stops no gateway, neither a running nor a starting one (%s)', async (what, text) => {
     const one = await gateway('one')
     one.put(1)
-    await until(() => one.events.newestSeq === 1, 'block 1', waitMs)
+    await until(() => one.events.newestSeq === 1, 'block 1')
     await one.connection.query('INSERT INTO event_frames VALUES (2, $1)', [Buffer.from(text)])
     await one.connection.query('UPDATE event_head SET next = 3')
     one.put(3)
-    await until(() => one.payloads().at(-1) === '3', 'block 3', waitMs)
+    await until(() => one.payloads().at(-1) === '3', 'block 3')
     const late = await gateway('late')
     const kinds = [...late.events.after(0)].map(({ seq, kind }) => `${seq} ${kind}`)
     expect(kinds).toEqual(['1 TPS', what === 'kind' ? '2 unknown' : '2 Gap', '3 TPS'])
@@ -84,16 +83,16 @@ describe.skipIf(!isHere)('gateways with one log', () => {
   it('publish the frames of one of them, and take over what it did not append', async () => {
     const [one, other] = [await gateway('one'), await gateway('other')]
     one.put(1)
-    await until(() => one.follower.isNumberer, 'a numberer', waitMs)
+    await until(() => one.follower.isNumberer, 'a numberer')
     other.put(1)
     one.put(2)
     other.put(2)
-    await until(() => other.events.newestSeq === 2 && one.events.newestSeq === 2, 'both', waitMs)
+    await until(() => other.events.newestSeq === 2 && one.events.newestSeq === 2, 'both')
     // Only the other one's source has block 3: it is appended as soon as the first one is gone.
     other.put(3)
     expect(other.follower.isNumberer).toBe(false)
     await one.follower.stop()
-    await until(() => other.events.newestSeq === 3, 'block 3', waitMs)
+    await until(() => other.events.newestSeq === 3, 'block 3')
     expect(other.payloads()).toEqual(['1', '2', '3'])
     expect(other.events.run).toBe(one.events.run)
     const late = await gateway('late')
@@ -103,32 +102,32 @@ describe.skipIf(!isHere)('gateways with one log', () => {
   it('append nothing twice when the source of the next numberer is behind', async () => {
     const [one, other] = [await gateway('one'), await gateway('other')]
     one.put(1)
-    await until(() => one.events.newestSeq === 1, 'block 1', waitMs)
+    await until(() => one.events.newestSeq === 1, 'block 1')
     other.put(1)
     for (const block of [2, 3]) one.put(block)
-    await until(() => other.events.newestSeq === 3, 'block 3', waitMs)
+    await until(() => other.events.newestSeq === 3, 'block 3')
     await one.follower.stop()
-    await until(() => other.follower.isNumberer, 'the other numberer', waitMs)
+    await until(() => other.follower.isNumberer, 'the other numberer')
     for (const block of [2, 3, 4]) other.put(block)
-    await until(() => other.payloads().includes('4'), 'block 4', waitMs)
+    await until(() => other.payloads().includes('4'), 'block 4')
     expect(other.payloads()).toEqual(['1', '2', '3', '4'])
   })
 
   it('report blocks that no source has as a Gap with their numbers', async () => {
     const one = await gateway('one')
     one.put(1)
-    await until(() => one.events.newestSeq === 1, 'block 1', waitMs)
+    await until(() => one.events.newestSeq === 1, 'block 1')
     await one.follower.stop()
     const other = await gateway('other')
     other.put(5)
-    await until(() => other.events.newestSeq === 3, 'block 5', waitMs)
+    await until(() => other.events.newestSeq === 3, 'block 5')
     expect(other.payloads()).toEqual(['1', '{"from":0,"to":0,"from_block":2,"to_block":4}', '5'])
   })
 
   it('begin another run above all numbers when PostgreSQL lost the newest frames', async () => {
     const [one, other] = [await gateway('one'), await gateway('other')]
     for (const block of [1, 2, 3]) one.put(block)
-    await until(() => other.events.newestSeq === 3, 'three frames', waitMs)
+    await until(() => other.events.newestSeq === 3, 'three frames')
     let restarts = 0
     other.events.onRestart(() => restarts++)
     const { run } = one.events
@@ -137,12 +136,12 @@ describe.skipIf(!isHere)('gateways with one log', () => {
     await one.connection.query('UPDATE event_head SET next = 2')
     one.put(4)
     const isBeyond = () => other.events.newestSeq > 65_536 && one.events.newestSeq > 65_536
-    await until(isBeyond, 'another run', waitMs)
+    await until(isBeyond, 'another run')
     expect(one.events.run).not.toBe(run)
     expect(other.events.run).toBe(one.events.run)
     expect(restarts).toBe(1)
     // The lost ones are numbered again.
-    await until(() => other.payloads().at(-1) === '4', 'the next block', waitMs)
+    await until(() => other.payloads().at(-1) === '4', 'the next block')
     expect(other.payloads()).toEqual(['2', '3', '4'])
   })
 })

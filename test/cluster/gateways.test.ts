@@ -10,7 +10,6 @@ import { removeFolders, seed } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const isHere = hasPostgres()
-const waitMs = 30_000
 let postgres: Postgres
 let hub: Server
 const sockets: Socket[] = []
@@ -21,7 +20,7 @@ beforeAll(async () => {
   await seed(postgres.url)
   const flags = [`--cluster.url=${postgres.url}`, '--cluster.gateway=here', '--chain.slotMs=150']
   hub = await startServer({ flags: [...flags, '--gateways=2'] })
-}, 120_000)
+})
 
 afterAll(async () => {
   for (const socket of sockets) socket.destroy()
@@ -29,7 +28,7 @@ afterAll(async () => {
   postgres?.dispose()
   delete process.env.SLUICE_CLUSTER__URL
   removeFolders()
-}, 60_000)
+})
 
 interface Gateway {
   readonly name: string
@@ -69,11 +68,7 @@ const isAlive = (pid: number) => {
 
 describe.skipIf(!isHere)('a hub with two gateways', () => {
   it('lists them in sluice status and has their meters', async () => {
-    await until(
-      async () => (await gateways()).every(({ state }) => state === 'up'),
-      'both up',
-      waitMs,
-    )
+    await until(async () => (await gateways()).every(({ state }) => state === 'up'), 'both up')
     expect((await gateways()).map(({ name }) => name)).toEqual(['here-g1', 'here-g2'])
     const { stdout } = await sluice(hub.data, 'status')
     expect(stdout).toMatch(/^here-g1 +up .* 0$/m)
@@ -82,7 +77,7 @@ describe.skipIf(!isHere)('a hub with two gateways', () => {
     expect(meters).toMatch(/^sluice_build_info\{[^}]*gateway="here-g2"\} 1$/m)
     expect(meters.match(/^# TYPE sluice_build_info /gm)).toHaveLength(1)
     const isReady = async () => (await fetch(`${hub.url('metrics')}/ready`)).ok
-    await until(isReady, 'the hub to be ready', waitMs)
+    await until(isReady, 'the hub to be ready')
   })
 
   it('serve a token on both, with the stream of the hub', async () => {
@@ -99,12 +94,11 @@ describe.skipIf(!isHere)('a hub with two gateways', () => {
     await until(
       async () => (await Promise.all(Array.from({ length: 10 }, call))).every(Boolean),
       'the token',
-      waitMs,
     )
     for (let at = 0; at < 20; at++) expect(await call()).toBe(true)
     const follower = new Follower(new URL(hub.url('grpc')).host, token, 1)
-    await until(() => follower.newest >= 0, 'the first block', waitMs)
-    await follower.reaches(follower.newest + 10, waitMs)
+    await until(() => follower.newest >= 0, 'the first block')
+    await follower.reaches(follower.newest + 10)
     follower.stop()
     expect([follower.gaps(), follower.duplicates]).toEqual([[], 0])
   })
@@ -130,13 +124,13 @@ describe.skipIf(!isHere)('a hub with two gateways', () => {
     for (const answer of await Promise.all(answers)) expect(answer).toContain(' 200 ')
     const isBack = ({ name, state, restarts }: Gateway) =>
       name === victim!.name && state === 'up' && restarts === 1
-    await until(async () => (await gateways()).some(isBack), 'another process', waitMs)
+    await until(async () => (await gateways()).some(isBack), 'another process')
   })
 
   it('ends with its gateways, also when it is killed', async () => {
     const pids = (await gateways()).map(({ pid }) => pid)
     await hub.stop('SIGKILL')
-    await until(() => !pids.some(isAlive), 'the end of the gateways', waitMs)
+    await until(() => !pids.some(isAlive), 'the end of the gateways')
   })
 })
 

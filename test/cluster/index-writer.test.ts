@@ -24,7 +24,6 @@ import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 const isHere = hasPostgres() && hasClickhouseServer()
 /** `SLUICE_CLUSTER_FULL=1` repeats the faults. */
 const rounds = isFull ? 10 : 1
-const waitMs = 90_000
 const confirmed = 1
 
 interface Gateway {
@@ -67,7 +66,7 @@ beforeAll(async () => {
     const data = newFolder()
     gateways.push({ name, data, server: await start(name, data) })
   }
-}, 180_000)
+})
 
 afterAll(async () => {
   follower?.stop()
@@ -77,7 +76,7 @@ afterAll(async () => {
   postgres?.dispose()
   delete process.env.SLUICE_CLUSTER__URL
   removeFolders()
-}, 120_000)
+})
 
 async function isWriter({ server }: Gateway): Promise<boolean> {
   const meters = await fetch(`${server.url('metrics')}/metrics`, {
@@ -92,16 +91,12 @@ async function isWriter({ server }: Gateway): Promise<boolean> {
 /** The gateway that writes; with another one that must have ended. */
 async function writer(except?: Gateway): Promise<Gateway> {
   let found: Gateway | undefined
-  await until(
-    async () => {
-      const others = gateways.filter((one) => one !== except)
-      const are = await Promise.all(others.map(isWriter))
-      found = others[are.indexOf(true)]
-      return are.filter(Boolean).length === 1
-    },
-    'one writer',
-    waitMs,
-  )
+  await until(async () => {
+    const others = gateways.filter((one) => one !== except)
+    const are = await Promise.all(others.map(isWriter))
+    found = others[are.indexOf(true)]
+    return are.filter(Boolean).length === 1
+  }, 'one writer')
   return found!
 }
 
@@ -111,7 +106,7 @@ const indexed = async () => Number(await ask('SELECT max(slot) FROM chain.blocks
 /** Waits until the index has ten slots more. */
 async function grows(): Promise<void> {
   const to = (await indexed()) + 10
-  await until(async () => (await indexed()) >= to, `slot ${to} in the index`, waitMs)
+  await until(async () => (await indexed()) >= to, `slot ${to} in the index`)
 }
 
 const signal = ({ server }: Gateway, name: NodeJS.Signals) => process.kill(-server.child.pid!, name)
@@ -130,7 +125,7 @@ const faults = {
     await grows()
     signal(victim, 'SIGCONT')
     // It finds out by itself, and the other one stays the writer.
-    await until(async () => !(await isWriter(victim)), 'the paused one to know', waitMs)
+    await until(async () => !(await isWriter(victim)), 'the paused one to know')
     return next
   },
   async stop(victim: Gateway) {
@@ -143,7 +138,7 @@ const faults = {
 
 describe.skipIf(!isHere)('the index of two gateways (skipped: no PostgreSQL or ClickHouse)', () => {
   it('has every row of the source once when its writer is killed, paused or stopped', async () => {
-    await until(async () => (await indexed().catch(() => 0)) > 0, 'the first rows', waitMs)
+    await until(async () => (await indexed().catch(() => 0)) > 0, 'the first rows')
     const first = await indexed()
     for (let round = 0; round < rounds; round++)
       for (const [name, fault] of Object.entries(faults)) {
@@ -153,7 +148,7 @@ describe.skipIf(!isHere)('the index of two gateways (skipped: no PostgreSQL or C
         await grows()
       }
     const last = await indexed()
-    await follower.reaches(last, waitMs)
+    await follower.reaches(last)
     expect(await indexedBlocks(first, last)).toEqual(sourceBlocks(first, last))
     // Not even rows that the tables would merge into one: nothing was written again.
     for (const [table, key] of [
@@ -166,7 +161,7 @@ describe.skipIf(!isHere)('the index of two gateways (skipped: no PostgreSQL or C
         await ask(`SELECT count() - uniqExact(${key}) FROM chain.${table}`),
         `${table} twice`,
       ).toBe('0')
-  }, 600_000)
+  })
 
   it('refuses a server that is not of the cluster', async () => {
     const refused = refuseSecondWriter(clickhouse.url, 'alone')
@@ -207,7 +202,6 @@ describe.skipIf(!isHere)('a writer whose term has ended', () => {
       async () =>
         (await ask("SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'")) === '0',
       'the end of the insert',
-      waitMs,
     )
     expect(await ask('SELECT count() FROM chain._tps')).toBe('0')
     await half.stop()

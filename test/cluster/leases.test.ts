@@ -11,7 +11,7 @@ import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { leaseDestinations } from '../../src/topology/cluster.ts'
 import type { Context } from '../../src/topology/context.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 describe.skipIf(!hasPostgres())('leases', () => {
@@ -28,7 +28,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
         log: silentLog,
         onConnect: prepareSchema,
       }).start()
-      await connection.ready(20_000)
+      await connection.ready(hangMs)
       connections.push(connection)
       holders.push(new PostgresLeases(connection, { holder, info: holder, clock: systemClock }))
     }
@@ -60,14 +60,10 @@ describe.skipIf(!hasPostgres())('leases', () => {
     expect(await b.hold(['term'], 400, 1)).toEqual([])
     let taken = await b.hold(['term'], 60_000, 1)
     const deadlineMs = renewed!.untilMs
-    await until(
-      async () => {
-        if (taken.length === 0) taken = await b.hold(['term'], 60_000, 1)
-        return taken.length > 0
-      },
-      'the take-over',
-      20_000,
-    )
+    await until(async () => {
+      if (taken.length === 0) taken = await b.hold(['term'], 60_000, 1)
+      return taken.length > 0
+    }, 'the take-over')
     expect(systemClock.monotonicMs()).toBeGreaterThan(deadlineMs)
     expect(taken[0]!.term).toBeGreaterThan(renewed!.term)
     expect(await b.holderOf('term')).toBe('b')
@@ -91,7 +87,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
     // Reason for the cast: of the context it reads the clock only.
     const keeper = leaseDestinations({ clock: systemClock } as Context, { cluster })
     const ledger = new PostgresLedger(cluster.exchanging, cluster.session)
-    for (const connection of cluster.connections.values()) await connection.ready(20_000)
+    for (const connection of cluster.connections.values()) await connection.ready(hangMs)
     let deadlineMs = 0
     const user = {
       wanted: () => ['sub'],
@@ -101,7 +97,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
       },
     }
     keeper.start(user)
-    await until(() => keeper.isHeld('sub'), 'the lease', 20_000)
+    await until(() => keeper.isHeld('sub'), 'the lease')
     const spent = { id: 'sub', perSecond: 1, burst: 1, spent: 0, left: 0, wanted: 0 }
     await ledger.settle(1, [spent])
     const locking = sqlOn(
@@ -110,7 +106,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
        SELECT pg_sleep(3) FROM locked`,
     )
     const sleeps = `SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'`
-    await until(async () => (await sqlOn(url, sleeps)).length > 0, 'the lock', 20_000)
+    await until(async () => (await sqlOn(url, sleeps)).length > 0, 'the lock')
     const settling = ledger.settle(2, [spent])
     const isLost: boolean[] = []
     const watching = setInterval(() => isLost.push(performance.now() > deadlineMs), 5)
@@ -133,7 +129,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
       onConnect: prepareSchema,
     }).start()
     connections.push(connection)
-    await connection.ready(20_000)
+    await connection.ready(hangMs)
     const open = () =>
       new PostgresLeases(connection, { holder: 'here', info: '', clock: systemClock })
     const before = open()
@@ -147,7 +143,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
     const next = open()
     await next.hold(['shred/live'], 60_000, 1)
     const names = 'SELECT name FROM leases'
-    await until(async () => (await sqlOn(url, names)).length === 1, 'the old rows to go', 20_000)
+    await until(async () => (await sqlOn(url, names)).length === 1, 'the old rows to go')
     expect(await sqlOn(url, names)).toEqual([{ name: 'shred/live' }])
     // A name that comes back has a higher term than it ever had.
     const [again] = await next.hold(['shred-member/1'], 60_000, 1)
@@ -159,7 +155,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
     const deps = { clock: systemClock, log: silentLog }
     const twins = [new Cluster(section, deps), new Cluster(section, deps)]
     for (const { writing, reading } of twins)
-      for (const connection of [writing, reading]) await connection.ready(20_000)
+      for (const connection of [writing, reading]) await connection.ready(hangMs)
     const leases = twins.map((twin) => twin.leasesOn(twin.writing))
     const [one, other] = leases as [PostgresLeases, PostgresLeases]
     expect(await one.hold(['twins'], 60_000, 1)).toHaveLength(1)
@@ -168,11 +164,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
     expect(await one.holderOf('twins')).toBe('same')
     for (const twin of twins) twin.announce()
     // Each has a row of its own, and so counts for fair shares.
-    await until(
-      async () => (await twins[0]!.gateways()).length === 2,
-      'a row for each of the two',
-      20_000,
-    )
+    await until(async () => (await twins[0]!.gateways()).length === 2, 'a row for each of the two')
     for (const twin of twins) await twin.stop()
   })
 })

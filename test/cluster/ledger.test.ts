@@ -9,7 +9,7 @@ import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
 import { Shares } from '../../src/cluster/shares.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { LedgerModel } from '../testkit/ledger-model.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 import { isFull } from './full.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
@@ -20,7 +20,7 @@ describe.skipIf(!hasPostgres())('the ledger of budgets', () => {
     const options = { url: postgres.url, name: 'test', clock: systemClock, log: silentLog }
     const connection = new Connection({ ...options, onConnect: prepareSchema }).start()
     connections.push(connection)
-    expect(await connection.ready(20_000)).toBe(true)
+    expect(await connection.ready(hangMs)).toBe(true)
     return connection
   }
   beforeAll(async () => {
@@ -100,7 +100,7 @@ describe.skipIf(!hasPostgres())('the ledger of budgets', () => {
         return shares
       }),
     )
-    await until(() => gateways.every(({ live }) => live === 3), 'all gateways', 20_000)
+    await until(() => gateways.every(({ live }) => live === 3), 'all gateways')
     await new Promise((resolve) => setTimeout(resolve, 300))
     const plan = { perSecond: 100, burst: 200 }
     for (const [id, users] of [

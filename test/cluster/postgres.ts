@@ -146,7 +146,7 @@ export class PostgresProcess implements Postgres {
     const pids = this.#pids()
     signalAll(pids, 'SIGKILL')
     const isGone = (pid: number) => !existsSync(`/proc/${pid}`) || stateOf(pid) === 'Z'
-    await until(() => pids.every(isGone), 'PostgreSQL to be gone', 20_000)
+    await until(() => pids.every(isGone), 'PostgreSQL to be gone')
     rmSync(join(this.folder, 'postmaster.pid'), { force: true })
   }
 

@@ -8,7 +8,6 @@ import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 import { type Standby, startStandby, waitForNobody, waitForStandby } from './standby.ts'
 
 const isHere = hasPostgres()
-const waitMs = 30_000
 let primary: Postgres
 let standby: Standby
 
@@ -16,13 +15,13 @@ beforeAll(async () => {
   if (!isHere) return
   primary = await startPostgres()
   standby = await startStandby(primary)
-}, 120_000)
+})
 
 afterAll(async () => {
   await stopAll()
   primary?.dispose()
   standby?.dispose()
-}, 60_000)
+})
 
 const url = () => `postgres://sluice@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`
 
@@ -44,15 +43,15 @@ describe.skipIf(!isHere)('a failover of PostgreSQL', () => {
     const [one, other] = [await eventGateway(url(), 'one'), await eventGateway(url(), 'other')]
     const { run } = one.events
     for (const block of [1, 2, 3]) one.put(block)
-    await until(() => other.events.newestSeq === 3, 'three frames', waitMs)
+    await until(() => other.events.newestSeq === 3, 'three frames')
     await failOver()
     one.put(4)
-    await until(() => other.events.newestSeq === 4, 'the fourth frame', waitMs)
+    await until(() => other.events.newestSeq === 4, 'the fourth frame')
     expect([one.events.run, other.events.run]).toEqual([run, run])
     expect(one.payloads()).toEqual(['1', '2', '3', '4'])
     expect(sent(other)).toEqual(sent(one))
     await stopAll()
-  }, 120_000)
+  })
 
   it('to one that lacks frames gives no number another content', async () => {
     primary.dispose()
@@ -61,22 +60,22 @@ describe.skipIf(!isHere)('a failover of PostgreSQL', () => {
     const one = await eventGateway(url(), 'one')
     const { run } = one.events
     one.put(5)
-    await until(() => one.events.newestSeq === 5, 'the fifth frame', waitMs)
+    await until(() => one.events.newestSeq === 5, 'the fifth frame')
     await until(
       async () => (await standby.sql('SELECT 1 FROM event_frames')).length === 5,
       'a copy',
     )
     await standby.detach()
     for (const block of [6, 7]) one.put(block)
-    await until(() => one.events.newestSeq === 7, 'the frames that are lost', waitMs)
+    await until(() => one.events.newestSeq === 7, 'the frames that are lost')
     // Nobody is left who knows that 6 and 7 were sent.
     await stopAll()
     await failOver()
     const late = await eventGateway(url(), 'late')
     late.put(8)
-    await until(() => late.payloads().includes('8'), 'the next frame', waitMs)
+    await until(() => late.payloads().includes('8'), 'the next frame')
     expect(late.events.newestSeq).toBeGreaterThan(65_536)
     expect(late.events.run).not.toBe(run)
     expect(late.events.canResume(7)).toBe(false)
-  }, 120_000)
+  })
 })

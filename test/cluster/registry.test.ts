@@ -12,13 +12,11 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { sluice } from '../testkit/server.ts'
 import { isSlice } from '../testkit/slice.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 import { isFull } from './full.ts'
 import { by, type Gateway, known, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 import { waitForAbsent, waitForNobody } from './standby.ts'
-
-const waitMs = 30_000
 
 describe.skipIf(!hasPostgres())('the shared registry', () => {
   let postgres: Postgres
@@ -56,7 +54,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
         expect(shape(await change(gateway.shared.verbs)), `seed ${seed} step ${step}`).toEqual(one)
       }
     }
-    await until(() => isEqual(all), 'the gateways to be equal', waitMs)
+    await until(() => isEqual(all), 'the gateways to be equal')
     for (const { store } of all) {
       expect(store.verifyAudit()).toMatchObject({ ok: true, entries: embedded.head().seq })
       expect(facts(store.list())).toEqual(facts(embedded.list()))
@@ -72,17 +70,17 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     await through.start()
     const added = await all[0].shared.verbs.add({ label: 'a', products: ['bundle'] }, by)
     expect(added.ok).toBe(true)
-    await until(() => through.store.find('a')?.state === 'active', 'the new one', waitMs)
+    await until(() => through.store.find('a')?.state === 'active', 'the new one')
     // Notifications are lost and nothing else: the poll finds the change.
     await through.cluster.reading.query('UNLISTEN *')
     await all[1]!.shared.verbs.addNote('a', { kind: 'other', text: 'polled' }, by)
-    await until(() => through.store.find('a')?.note === 'polled', 'the polled change', waitMs)
+    await until(() => through.store.find('a')?.note === 'polled', 'the polled change')
     // The connection is half-open: no notification and no answer comes through it.
     cut.swallow(true)
     await all[1]!.shared.verbs.suspend('a', by)
     cut.swallow(false)
     const sentMs = performance.now()
-    await until(() => through.store.find('a')?.state === 'suspended', 'the change', waitMs)
+    await until(() => through.store.find('a')?.state === 'suspended', 'the change')
     // Twice the second of the contract.
     expect(performance.now() - sentMs).toBeLessThan(2_000)
     cut.close()
@@ -98,21 +96,17 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
         const label = index % 2 === 0 ? `${name}-${index}` : `both-${index}`
         const added = await gateway.shared.verbs.add({ label, products: ['bundle'] }, by)
         if (added.ok) made.push(added.value.subscription.id)
-        else if (added.refusal.kind === 'unavailable') await gateway.cluster.writing.ready(waitMs)
+        else if (added.refusal.kind === 'unavailable') await gateway.cluster.writing.ready(hangMs)
         else expect(added.refusal.code).toBe('label-taken')
       }
     }
     const both = Promise.all([operate(all[0], 'one'), operate(all[1]!, 'two')])
-    await until(() => made.length > count / 3, 'some changes', waitMs)
+    await until(() => made.length > count / 3, 'some changes')
     await postgres.kill()
     postgres.start()
     await both
     const [head] = await sqlOn<{ seq: string }>(url, 'SELECT seq FROM head')
-    await until(
-      () => all.every(({ store }) => store.head().seq === Number(head!.seq)),
-      'all',
-      waitMs,
-    )
+    await until(() => all.every(({ store }) => store.head().seq === Number(head!.seq)), 'all')
     for (const { store } of all) {
       expect(store.verifyAudit().ok).toBe(true)
       const ids = store.list().map(({ id }) => id)
@@ -131,7 +125,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     const rotating = verbs.rotate('slow', { graceMs: 0 }, by)
     // The connection that asks for the outcome waits for the commit, which nobody else can see.
     const waits = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`
-    await until(async () => (await sqlOn(url, waits)).length > 0, 'the question', waitMs)
+    await until(async () => (await sqlOn(url, waits)).length > 0, 'the question')
     await waitForNobody(postgres)
     const rotated = await rotating
     if (!rotated.ok) throw new Error(rotated.refusal.message)
@@ -162,7 +156,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       const { stdout } = await command('subscription', 'show', 'doubt')
       return (JSON.parse(stdout) as { subscription: Subscription }).subscription.tokenLast4
     }
-    await until(async () => (await last4()) === token.slice(-4), 'the new token', waitMs)
+    await until(async () => (await last4()) === token.slice(-4), 'the new token')
   })
 
   it('lets a gateway go on from its copy when the connection ends while it joins', async () => {
@@ -176,7 +170,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     for (const [options, isKnown] of [[{ folder }, true] as const, [{}, false] as const]) {
       const gateway = openGateway(url, 'g', options)
       gateways.push(gateway)
-      await gateway.cluster.reading.ready(waitMs)
+      await gateway.cluster.reading.ready(hangMs)
       gateway.cluster.reading.query = () => Promise.reject(away)
       const joined = gateway.shared.join()
       if (isKnown) await joined
@@ -188,20 +182,16 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     const { all, url } = await openCluster(2)
     const added = await all[0].shared.verbs.add({ label: 'leaked', products: ['bundle'] }, by)
     expect(added.ok).toBe(true)
-    await until(() => isEqual(all), 'both', waitMs)
+    await until(() => isEqual(all), 'both')
     const copy = postgres.copy()
-    await until(async () => (await all[0].shared.verbs.end('leaked', by)).ok, 'the end', waitMs)
-    await until(() => isEqual(all), 'both', waitMs)
+    await until(async () => (await all[0].shared.verbs.end('leaked', by)).ok, 'the end')
+    await until(() => isEqual(all), 'both')
     const newest = all[0].store.head()
     postgres.restore(copy)
-    await until(
-      async () => {
-        const [head] = await sqlOn<{ hash: string }>(url, 'SELECT hash FROM head')
-        return head?.hash === newest.hash
-      },
-      'the database to be healed',
-      waitMs,
-    )
+    await until(async () => {
+      const [head] = await sqlOn<{ hash: string }>(url, 'SELECT hash FROM head')
+      return head?.hash === newest.hash
+    }, 'the database to be healed')
     expect(all.map(({ store }) => store.find('leaked')?.state)).toEqual(['ended', 'ended'])
     // A gateway that joins now, with an empty folder, does not get the old token either.
     const { all: late } = await openCluster(1, url)
@@ -217,7 +207,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       `UPDATE audit SET entry = (entry::jsonb || '{"hash":"${'f'.repeat(64)}"}')::json;
        UPDATE head SET hash = '${'f'.repeat(64)}'`,
     )
-    await until(() => all[0].shared.follower.state() === 'forked', 'the fork', waitMs)
+    await until(() => all[0].shared.follower.state() === 'forked', 'the fork')
     expect(all[0].store.find('kept')?.state).toBe('active')
     expect(all[0].store.verifyAudit().ok).toBe(true)
     const refused = await all[0].shared.verbs.end('kept', by)
@@ -227,7 +217,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
   it('follows on behind a rightly hashed change whose record is none, and refuses to change it', async () => {
     const { all, url } = await openCluster(2)
     await all[0].shared.verbs.add({ label: 'bad', products: ['bundle'] }, by)
-    await until(() => isEqual(all) && all[1]!.store.find('bad') !== null, 'both', waitMs)
+    await until(() => isEqual(all) && all[1]!.store.find('bad') !== null, 'both')
     const { id } = all[0].store.find('bad')!
     for (const record of [{}, { subscription: { id } }, null]) {
       const head = all[0].store.head()
@@ -245,7 +235,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       const changed = [id, entry.seq, JSON.stringify(record)]
       await sqlOn(url, 'UPDATE records SET seq = $2, record = $3 WHERE id = $1', changed)
       await sqlOn(url, 'UPDATE head SET seq = $1, hash = $2', [entry.seq, entry.hash])
-      await until(() => isEqual(all) && all[0].store.head().seq === entry.seq, 'it', waitMs)
+      await until(() => isEqual(all) && all[0].store.head().seq === entry.seq, 'it')
       const refused = await all[0].shared.verbs.suspend(id, by)
       const code = record === null ? 'no-subscription' : 'invalid-record'
       expect(refused).toMatchObject({ ok: false, refusal: { code } })
@@ -257,7 +247,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     expect((await all[1]!.shared.verbs.add({ label: 'next', products: ['bundle'] }, by)).ok).toBe(
       true,
     )
-    await until(() => isEqual(all), 'the next change', waitMs)
+    await until(() => isEqual(all), 'the next change')
     // A gateway that starts with an empty folder.
     const { all: late } = await openCluster(1, url)
     expect(late[0].store.find('next')?.state).toBe('active')
@@ -275,12 +265,12 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     const { follower } = gateway.shared
     const { hash } = gateway.store.head()
     await sqlOn(url, `UPDATE head SET hash = '${'f'.repeat(64)}'`)
-    await until(() => follower.state() === 'forked', 'the fork', waitMs)
+    await until(() => follower.state() === 'forked', 'the fork')
     expect(gateway.shared.isExpired()).toBe(false)
     laterMs = 600_000
-    await until(() => gateway.shared.isExpired(), 'the end of its time', waitMs)
+    await until(() => gateway.shared.isExpired(), 'the end of its time')
     await sqlOn(url, 'UPDATE head SET hash = $1', [hash])
-    await until(() => follower.state() === 'following', 'the chain', waitMs)
+    await until(() => follower.state() === 'following', 'the chain')
     expect(gateway.shared.isExpired()).toBe(false)
   })
 
@@ -305,12 +295,12 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     const { all } = await openCluster(1)
     await all[0].shared.verbs.add({ label: 'here', products: ['bundle'] }, by)
     postgres.stop()
-    await until(() => !all[0].cluster.writing.isUp(), 'the end of the connection', waitMs)
+    await until(() => !all[0].cluster.writing.isUp(), 'the end of the connection')
     expect(all[0].store.find('here')?.state).toBe('active')
     const refused = await all[0].shared.verbs.end('here', by)
     expect(refused).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
     postgres.start()
-    await until(() => all[0].cluster.writing.isUp(), 'the connection', waitMs)
+    await until(() => all[0].cluster.writing.isUp(), 'the connection')
     expect((await all[0].shared.verbs.end('here', by)).ok).toBe(true)
   })
 
@@ -342,11 +332,11 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       if (round === 20 || round === 40) cut.cut()
       if (round % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 20))
     }
-    await until(() => users.every((usage) => usage.unconfirmed() === 0), 'the usage', waitMs)
+    await until(() => users.every((usage) => usage.unconfirmed() === 0), 'the usage')
     const report = await all[0].shared.report('used')
     expect(report?.window.credits).toBe(360)
     expect(report?.days.map(({ calls, bytes }) => [calls, bytes])).toEqual([[120, 1_200]])
-    await until(() => Math.max(...learned) === 360, 'the total of both', waitMs)
+    await until(() => Math.max(...learned) === 360, 'the total of both')
     for (const usage of users) await usage.stop()
     cut.close()
   })

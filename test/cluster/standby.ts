@@ -4,8 +4,6 @@ import { freePort } from '../testkit/free-port.ts'
 import { until } from '../testkit/until.ts'
 import { newServerFolder, type Postgres, PostgresProcess, runAside } from './postgres.ts'
 
-const waitMs = 60_000
-
 export interface Standby extends Postgres {
   /** It takes writes from then on, on a timeline of its own. */
   promote(): Promise<void>
@@ -25,14 +23,14 @@ export async function startStandby(primary: Postgres, port?: number): Promise<St
   await server.restart()
   process.once('exit', () => server.dispose())
   const isFollowing = async () => (await replicas(primary, '')).length === 1
-  await until(isFollowing, 'the standby to follow', waitMs)
+  await until(isFollowing, 'the standby to follow')
   return Object.assign(server, {
     promote: () => runAside(join(bin, 'pg_ctl'), ['-D', folder, '-w', '-t', '60', 'promote']),
     detach: async () => {
       await server.sql(`ALTER SYSTEM SET primary_conninfo = ''`)
       await server.sql('SELECT pg_reload_conf()')
       const isOff = async () => (await replicas(primary, '')).length === 0
-      await until(isOff, 'the standby to be off', waitMs)
+      await until(isOff, 'the standby to be off')
     },
   })
 }
@@ -43,7 +41,7 @@ export async function waitForStandby(primary: Postgres): Promise<void> {
   await primary.sql(`ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (standby)'`)
   await primary.sql('SELECT pg_reload_conf()')
   const isSynchronous = async () => (await replicas(primary, 'quorum')).length === 1
-  await until(isSynchronous, 'the standby to be synchronous', waitMs)
+  await until(isSynchronous, 'the standby to be synchronous')
 }
 
 /** From now on a commit of the primary waits for a standby that does not come. */
@@ -56,7 +54,7 @@ export async function waitForAbsent(primary: Postgres): Promise<void> {
     )
     return row?.names === 'absent'
   }
-  await until(isSet, 'commits to wait', waitMs)
+  await until(isSet, 'commits to wait')
 }
 
 /** A server without a standby would wait for one for ever. */

@@ -65,7 +65,7 @@ describe('the examples of sluice/client', () => {
         stderr += chunk
       })
       try {
-        await until(() => stdout !== '' || child.exitCode !== null, 'its first line', 30_000)
+        await until(() => stdout !== '' || child.exitCode !== null, 'its first line')
         expect({ stderr, hasPrinted: stdout !== '' }).toEqual({ stderr: '', hasPrinted: true })
       } finally {
         child.kill()

@@ -10,11 +10,11 @@ beforeAll(async () => {
   devnode = await startDevnode()
   const flags = ['--websocket.queryToken=true', '--metrics.enabled=false']
   gateway = await SolanaNode.before([await SolanaNode.of(devnode)], ...flags)
-}, 120_000)
+})
 afterAll(async () => {
   await gateway?.dispose()
   await devnode?.dispose()
-}, 60_000)
+})
 
 describe('the devnode', () => {
   describeClientFlows(() => ({ http: devnode.url('rpc'), ws: devnode.url('websocket') }))

@@ -30,8 +30,8 @@ let node: SolanaNode
 beforeAll(async () => {
   devnode = await startDevnode({ flags: ['--slots-per-epoch=1000'] })
   node = await SolanaNode.of(devnode)
-}, 120_000)
-afterAll(() => devnode?.dispose(), 60_000)
+})
+afterAll(() => devnode?.dispose())
 
 /** The result of a call that must not fail. */
 // biome-ignore lint/suspicious/noExplicitAny: a test looks at whatever came
@@ -129,7 +129,7 @@ describe('accounts', () => {
       TOKEN_2022_PROGRAM_ID,
     )
     expect(info?.value.amount ?? '5').toBe('5')
-  }, 60_000)
+  })
 
   it('copy programs and change who may upgrade them', async () => {
     const [copy, authority] = [key(), key()]
@@ -152,7 +152,7 @@ describe('accounts', () => {
     await done('surfnet_setProgramAuthority', copy.toBase58())
     const fixed = await node.connection.getAccountInfo(code, 'processed')
     expect(fixed!.data[12]).toBe(0)
-  }, 60_000)
+  })
 
   it('go back to the first block, one by one or all', async () => {
     const [one, two] = [key(), key()]
@@ -171,7 +171,7 @@ describe('accounts', () => {
     )
     expect(await node.connection.getSlot('processed')).toBeGreaterThanOrEqual(slot)
     await landsTransfer()
-  }, 60_000)
+  })
 
   it.each([
     ['a bad key', ['surfnet_setAccount', 'l0l', {}], -32602, 'Invalid'],
@@ -377,5 +377,5 @@ describe('a gateway before the devnode', () => {
     } finally {
       await gateway.dispose()
     }
-  }, 120_000)
+  })
 })

@@ -72,11 +72,11 @@ beforeAll(async () => {
   source = await SolanaNode.of(first)
   const program = await source.connection.getAccountInfo(memo, 'processed')
   elf = inFolder('memo.so', program!.data)
-}, 120_000)
+})
 afterAll(async () => {
   await first?.dispose()
   rmSync(folder, { recursive: true, force: true })
-}, 60_000)
+})
 
 describe('the first block', () => {
   const [given, renamed, listed, wallet] = [address(), address(), address(), address()]
@@ -103,8 +103,8 @@ describe('the first block', () => {
       ],
     })
     node = await SolanaNode.of(devnode)
-  }, 120_000)
-  afterAll(() => devnode?.dispose(), 60_000)
+  })
+  afterAll(() => devnode?.dispose())
 
   it('has the accounts of files and folders, with lamports beyond 2^53', async () => {
     const answer = await fetch(node.url, {
@@ -161,7 +161,7 @@ describe('the first block', () => {
     expect(devnode.stderr()).toMatch(/"--account, --mint".*ignored: the ledger exists/)
     expect((await node.call('getBalance', wallet)).result.value).toBe(500_000_000e9)
     expect((await invoke(node, fixed.publicKey)).join()).toContain('Memo')
-  }, 120_000)
+  })
 })
 
 describe('another node', () => {
@@ -185,7 +185,7 @@ describe('another node', () => {
     } finally {
       await devnode.dispose()
     }
-  }, 120_000)
+  })
 
   it.each([
     ['an account that it lacks', (key: string) => ['--clone', key], 'does not exist'],

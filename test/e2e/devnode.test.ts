@@ -27,8 +27,8 @@ let node: SolanaNode
 beforeAll(async () => {
   devnode = await startDevnode()
   node = await SolanaNode.of(devnode)
-}, 120_000)
-afterAll(() => devnode?.dispose(), 60_000)
+})
+afterAll(() => devnode?.dispose())
 
 describe('kit', () => {
   describeKit(async () => {
@@ -181,7 +181,7 @@ describe('the node', () => {
     } finally {
       await gateway.dispose()
     }
-  }, 120_000)
+  })
 })
 
 describe('the command', () => {
@@ -232,5 +232,5 @@ describe('the command', () => {
     const three = await SolanaNode.of(third)
     expect(await three.connection.getBalance(funded.publicKey, 'processed')).toBe(0)
     await third.dispose()
-  }, 120_000)
+  })
 })

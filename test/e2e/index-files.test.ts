@@ -9,7 +9,6 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
-const deadlineMs = 60_000
 const isRoot = process.getuid?.() === 0
 let server: Server
 let folder = ''
@@ -24,12 +23,12 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'readable.json'), '{"version":0,"files":[]}', { mode: 0o644 })
   server = await startServer({ data, isWhole: true })
   await until(() => server.stdout().includes('INDEXER_PASSWORD='), 'the banner')
-}, deadlineMs)
+})
 
 afterAll(() => server?.dispose())
 
 it('keeps every file and folder of the index from other users, and queries still read it', async () => {
-  await until(async () => (await count()) > 0, 'rows', deadlineMs)
+  await until(async () => (await count()) > 0, 'rows')
   const kinds = new Set<string>()
   for (const name of readdirSync(folder)) {
     const found = statSync(join(folder, name), { throwIfNoEntry: false })

@@ -7,7 +7,6 @@ import { runCommand } from '../testkit/command.ts'
 import { type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
-const deadlineMs = 60_000
 let server: Server
 let client: ReturnType<typeof createClient>
 
@@ -22,7 +21,7 @@ beforeAll(async () => {
     http_headers: { 'x-token': printed('TOKEN') },
     log: { level: ClickHouseLogLevel.OFF },
   })
-}, deadlineMs)
+})
 
 afterAll(async () => {
   await client?.close()
@@ -39,9 +38,9 @@ describe('the indexer of a default start', () => {
       const [row] = await rows<{ n: string }>('SELECT count() AS n FROM transactions')
       return Number(row?.n)
     }
-    await until(async () => (await count()) > 0, 'the first transactions', deadlineMs)
+    await until(async () => (await count()) > 0, 'the first transactions')
     const before = await count()
-    await until(async () => (await count()) > before, 'more transactions', deadlineMs)
+    await until(async () => (await count()) > before, 'more transactions')
     const blocks = await rows<{ n: string }>('SELECT count() AS n FROM contention')
     expect(Number(blocks[0]?.n)).toBeGreaterThan(0)
   })
@@ -103,7 +102,7 @@ describe('the indexer of a default start', () => {
     const query_id = `seen-${Date.now()}`
     await (await client.query({ query: 'SELECT 1', query_id })).text()
     const own = `SELECT rows, code FROM usage WHERE query_id = '${query_id}'`
-    await until(async () => (await rows(own)).length === 1, 'its row', deadlineMs)
+    await until(async () => (await rows(own)).length === 1, 'its row')
     expect(await rows(own)).toEqual([{ rows: '1', code: 0 }])
   })
 
@@ -120,7 +119,7 @@ describe('the indexer of a default start', () => {
     const query = `SELECT '${token}' AS a -- ${token}`
     await expect(client.query({ query, query_id: token })).rejects.toMatchObject({ code: '36' })
     await (await client.query({ query })).text()
-    await until(() => server.stderr().includes('slow query'), 'the line', deadlineMs)
+    await until(() => server.stderr().includes('slow query'), 'the line')
     expect(server.stderr()).not.toContain(token)
     expect(server.stderr()).not.toContain(/^INDEXER_PASSWORD=(.+)$/m.exec(server.stdout())![1]!)
   })

@@ -35,7 +35,6 @@ describe.each(sources)('with $name', ({ flags, isMissing, blocks }) => {
     await until(
       async () => (await get('/v1/blocks')).body.blocks.length >= blocks,
       `${blocks} blocks`,
-      60_000,
     )
   })
   afterAll(() => server?.dispose())

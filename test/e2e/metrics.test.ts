@@ -34,7 +34,7 @@ describe('a default start', () => {
   test('sends all four kinds in their shapes and order, without a gap', async () => {
     const listener = new Listener(stream)
     const isLive = () => listener.kinds.filter((kind) => kind === 'ContentionData').length >= 4
-    await until(isLive, 'four blocks', 30_000)
+    await until(isLive, 'four blocks')
     for (const kind of Object.keys(goldenOf)) {
       const frames = listener.frames.filter((frame) => kind in frame)
       expect(frames.length).toBeGreaterThan(0)
@@ -125,7 +125,7 @@ test('numbers go on over a restart, and an old cursor gets a snapshot', async ()
   open()
   for (const query of [`resume_from=${cursor}&run=${run}`, `resume_from=${cursor}`]) {
     const after = new Listener(`${stream}?${query}`)
-    await until(() => after.seqs.length > 3, 'frames of the new run', 30_000)
+    await until(() => after.seqs.length > 3, 'frames of the new run')
     expect(after.frames[0]).toMatchObject({ seq: 0, Resume: { mode: 'snapshot' } })
     expect((after.frames[0]!.Resume as { run: string }).run).not.toBe(run)
     expect(Math.min(...after.seqs)).toBeGreaterThan(cursor)

@@ -10,7 +10,6 @@ import { type Door, sluice } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
-const deadlineMs = 50_000
 const onlyMetrics = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream', 'indexer'].map(
   (name) => `--${name}.enabled=false`,
 )
@@ -22,7 +21,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const)
     const words = ['start', '--', `--data=${data}`, '--metrics.port=0', ...onlyMetrics]
     const npm = spawn('npm', words, { cwd: root, stdio: 'ignore' })
     const exited = once(npm, 'exit')
-    await until(() => existsSync(doorsFile), 'the endpoints to open', deadlineMs)
+    await until(() => existsSync(doorsFile), 'the endpoints to open')
     const { metrics } = JSON.parse(readFileSync(doorsFile, 'utf8')) as { metrics: Door }
     const { stdout } = await sluice(data, 'status', '--output=json')
     const { pid } = JSON.parse(stdout) as { pid: number }
@@ -32,7 +31,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const)
       expect([isAlive(pid), await isOpen(metrics)]).toEqual([true, true])
       npm.kill(signal)
       await exited
-      await until(() => !isAlive(pid), 'the server to end', deadlineMs)
+      await until(() => !isAlive(pid), 'the server to end')
       expect(await isOpen(metrics)).toBe(false)
     } finally {
       rmSync(data, { recursive: true, force: true })

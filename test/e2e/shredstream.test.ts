@@ -38,7 +38,7 @@ describe('ShredStream Raw', () => {
     const set = await sluice(server.data, 'destination', 'set', 'demo', address)
     expect(set.code).toBe(0)
     const slots = () => [...new Set(shreds.map((shred) => slotOf(shred)))].sort((a, b) => a - b)
-    await until(() => slots().length >= 3, 'three slots of shreds', 30_000)
+    await until(() => slots().length >= 3, 'three slots of shreds')
     const whole = slots()[1]!
     const data = shreds
       .filter((shred) => shred.length === 1203 && slotOf(shred) === whole)

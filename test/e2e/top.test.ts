@@ -13,7 +13,7 @@ beforeAll(async () => {
   const off = ['websocket', 'grpc', 'tpu', 'shredstream'].map((name) => `--${name}.enabled=false`)
   server = await startServer({ flags: off })
   origin = server.url('metrics')
-  await until(async () => (await blocks()).length > 3, 'four blocks', 60_000)
+  await until(async () => (await blocks()).length > 3, 'four blocks')
 })
 afterAll(() => server.dispose())
 
@@ -111,7 +111,7 @@ describe.skipIf(!hasScript)(`on a terminal${hasScript ? '' : ' (skipped: no scri
   ])('it refreshes until %s, and restores the terminal', async (_, key) => {
     const shown = onTerminal(`top --data ${server.data}`)
     const frames = () => shown.text().split('\u001b[H').length - 1
-    await until(() => frames() >= 2, 'two frames', 30_000)
+    await until(() => frames() >= 2, 'two frames')
     shown.type(key)
     await shown.ended
     expect(shown.text()).toContain(`${green}healthy`)
@@ -120,7 +120,7 @@ describe.skipIf(!hasScript)(`on a terminal${hasScript ? '' : ' (skipped: no scri
 
   test('NO_COLOR turns colours off', async () => {
     const shown = onTerminal(`top --data ${server.data}`, { NO_COLOR: '1' })
-    await until(() => shown.text().includes('healthy'), 'a frame', 30_000)
+    await until(() => shown.text().includes('healthy'), 'a frame')
     shown.type('q')
     await shown.ended
     expect(shown.text()).not.toContain(green)
@@ -131,9 +131,9 @@ describe.skipIf(!hasScript)(`on a terminal${hasScript ? '' : ' (skipped: no scri
     const service = await openService()
     service.execution.run(1)
     const shown = onTerminal(`top --url ${service.origin}`)
-    await until(() => shown.text().includes('block 1'), 'a frame', 30_000)
+    await until(() => shown.text().includes('block 1'), 'a frame')
     await service.running.stop()
-    await until(() => shown.text().includes('retrying'), 'the report', 30_000)
+    await until(() => shown.text().includes('retrying'), 'the report')
     shown.type('q')
     await shown.ended
     expectRestored(shown.text())
@@ -142,13 +142,13 @@ describe.skipIf(!hasScript)(`on a terminal${hasScript ? '' : ' (skipped: no scri
   test('status --watch refreshes until q, also while no server runs', async () => {
     const shown = onTerminal(`status --watch --data ${server.data}`)
     const frames = () => shown.text().split('\u001b[H').length - 1
-    await until(() => frames() >= 2, 'two frames', 30_000)
+    await until(() => frames() >= 2, 'two frames')
     shown.type('q')
     await shown.ended
     expect(shown.text()).toMatch(/PRODUCT +STATE/)
     expectRestored(shown.text())
     const none = onTerminal('status --watch --data /nowhere')
-    await until(() => none.text().includes('No server runs on /nowhere'), 'a frame', 30_000)
+    await until(() => none.text().includes('No server runs on /nowhere'), 'a frame')
     none.type('q')
     await none.ended
     expectRestored(none.text())

@@ -100,9 +100,9 @@ describe('TPU Sender', () => {
       const { value: found } = await rpc.getSignatureStatuses([signature]).send()
       return found[0]?.err === null && found[0] !== null
     }
-    await until(shown, 'rpc to return it', 20_000)
-    await until(() => streams.websocket.length > 0, 'websocket to send it', 20_000)
-    await until(() => streams.grpc.includes(signature), 'grpc to send it', 20_000)
+    await until(shown, 'rpc to return it')
+    await until(() => streams.websocket.length > 0, 'websocket to send it')
+    await until(() => streams.grpc.includes(signature), 'grpc to send it')
     expect(streams.websocket[0]).toMatchObject({ params: { result: { value: { err: null } } } })
     streams.close()
     const paid = await rpc.getBalance(accounts[1]!, { commitment: 'processed' }).send()

@@ -12,10 +12,10 @@ beforeAll(async () => {
   chain = await SolanaNode.of(await startDevnode({ flags: ['--traffic=20'] }))
   node = await SolanaNode.before([chain], '--metrics.enabled=false')
   front = await SolanaNode.before([node])
-}, 300_000)
+})
 afterAll(async () => {
   for (const one of [front, node, chain]) await one?.dispose()
-}, 120_000)
+})
 
 describePubsubClients(() => ({
   node: front,

@@ -14,7 +14,7 @@ describe('in front of one node', () => {
   let quiet: SolanaNode
   beforeAll(async () => {
     quiet = await SolanaNode.start('--chain.traffic=0')
-  }, 120_000)
+  })
   afterAll(() => quiet?.dispose())
 
   describe('errors', () => describeRpcErrors(() => SolanaNode.before([quiet])))
@@ -27,10 +27,10 @@ describe('in front of three, which are in front of one chain', () => {
   beforeAll(async () => {
     chain = await SolanaNode.start('--chain.traffic=20')
     for (let number = 1; number <= 3; number++) nodes.push(await SolanaNode.before([chain]))
-  }, 120_000)
+  })
   afterAll(async () => {
     for (const node of [...nodes, chain]) await node?.dispose()
-  }, 120_000)
+  })
 
   describe('kit', () => describeKit(() => SolanaNode.before(nodes)))
   describe('web3.js', () => describeWeb3(() => SolanaNode.before(nodes)))

@@ -68,7 +68,7 @@ afterAll(() => devnode?.dispose())
 
 /** Resolves when geyser has sent it as confirmed. */
 async function landed(signature: string): Promise<string> {
-  await until(() => messages.has(signature), 'the transaction', 30_000)
+  await until(() => messages.has(signature), 'the transaction')
   return signature
 }
 
@@ -164,7 +164,7 @@ test('getTransaction answers what agave encodes, in every encoding', async () =>
     table: await sendWithTable(),
     nested: await sendNested(),
   }
-  await until(() => messages.size >= seenMin, 'the traffic', 30_000)
+  await until(() => messages.size >= seenMin, 'the traffic')
   // What makes each of them worth comparing.
   const metaOf = (signature: string) => getTransaction(signature, 'json')
   expect((await metaOf(own.legacy)).version).toBe('legacy')

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { hangMs } from '../testkit/until.ts'
 
 const dist = fileURLToPath(new URL('../../dist/src/', import.meta.url))
 
@@ -55,7 +56,7 @@ const httpScript = (thrown: string) => `
 function run(script: string): Promise<{ code: number | null; output: string }> {
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 60_000,
+    timeout: hangMs,
   })
   let output = ''
   for (const pipe of [child.stdout, child.stderr]) pipe.on('data', (bytes) => (output += bytes))

@@ -38,7 +38,7 @@ test('has the slots before the restart, also those before the last snapshot', as
   const stage = new ChainStage({ traffic: 200, snapshotSlots: 20 })
   stages.push(stage)
   await stage.start()
-  await until(() => stage.chain.ledger.newest.slot >= 70, 'slots', 60_000)
+  await until(() => stage.chain.ledger.newest.slot >= 70, 'slots')
   await stage.stop()
   const before = stage.told.splice(0)
   const last = before.findLast(({ kind }) => kind === 'blockMeta')!.slot

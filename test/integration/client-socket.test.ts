@@ -157,7 +157,7 @@ describe('the socket of sluice/client/node', () => {
     for (const [name, speak] of ways) {
       const server = await byHand(speak)
       const one = open(server.url)
-      await until(() => one.closes.length === 1, name, 20_000)
+      await until(() => one.closes.length === 1, name)
       expect([one.opens, one.messages], name).toEqual([1, []])
       await until(() => server.sockets.size === 0, `${name}: the connection to be cut`)
     }
@@ -190,7 +190,7 @@ describe('the socket of sluice/client/node', () => {
     const one = open(server.url)
     await until(() => one.opens === 1, 'it to open')
     one.socket.close()
-    await until(() => one.closes.length === 1, 'it to close', 20_000)
+    await until(() => one.closes.length === 1, 'it to close')
     await until(() => server.sockets.size === 0, 'the connection to be cut')
   })
 })

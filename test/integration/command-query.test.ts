@@ -135,7 +135,7 @@ describe('sluice query', () => {
       shell.stdout.on('data', (chunk) => {
         seen += chunk
       })
-      const shows = (text: string) => until(() => seen.includes(text), text, 30_000)
+      const shows = (text: string) => until(() => seen.includes(text), text)
       const type = (text: string) => shell.stdin.write(`${text}\r`)
       await shows('sluice> ')
       type('SELECT rows')
@@ -152,7 +152,7 @@ describe('sluice query', () => {
       type(`SELECT '${secrets[0]}';`)
       await until(() => stage.engine.queries.at(-1)!.statement.texts[0]!.includes('slu_'), 'it')
       type('\\q')
-      await until(() => shell.exitCode === 0, 'the shell to end', 30_000)
+      await until(() => shell.exitCode === 0, 'the shell to end')
       const history = join(home, '.sluice_query_history')
       expect(readFileSync(history, 'utf8')).toContain('SELECT rows 4;')
       expect(readFileSync(history, 'utf8')).not.toContain('slu_')

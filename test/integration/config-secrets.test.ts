@@ -100,7 +100,7 @@ describe('the secrets of a node', () => {
 
     it('are not in its log, its status or what doctor shows', async () => {
       const data = `--data=${server.data}`
-      await until(() => server.stderr().includes('spare/1'), 'the log to name the node', 20_000)
+      await until(() => server.stderr().includes('spare/1'), 'the log to name the node')
       for (const words of [['status'], ['status', '--output=json'], ['doctor', '--output=json']]) {
         const ran = await runCommand([...words, data], env)
         expectHidden(ran, words.join(' '))

@@ -154,11 +154,7 @@ test.skipIf(prometheus === null)(
       )
     }
     try {
-      await until(
-        async () => (await query('up{job="sluice"} == 1')).length === 1,
-        'a scrape',
-        40_000,
-      )
+      await until(async () => (await query('up{job="sluice"} == 1')).length === 1, 'a scrape')
       expect((await query('sluice_build_info'))[0]?.value[1]).toBe('1')
       expect(Number((await query('sluice_source_event_age_seconds'))[0]?.value[1])).toBeLessThan(10)
       expect((await query('sluice_frames_made_total{kind="TPS"}'))[0]?.value[1]).toBe('1')

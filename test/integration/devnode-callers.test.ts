@@ -66,7 +66,7 @@ describe('a devnode with a secret', () => {
       },
       { clock: systemClock, log: noting, meters: new Meters(), onDown: () => {} },
     )
-  }, 60_000)
+  })
   afterAll(async () => {
     await node?.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -157,7 +157,7 @@ describe('a devnode by itself', () => {
   beforeAll(async () => {
     devnode = await startDevnode()
     port = Number(new URL(devnode.url('rpc')).port)
-  }, 60_000)
+  })
   afterAll(() => devnode?.dispose())
 
   const foreign: readonly Asked[] = [

@@ -69,14 +69,10 @@ test('an index without a column is read, written and merged with an empty one', 
     for (const seq of [5, 6, 7, 8, 9, 10]) await sink.write([row(seq, '0xab')], { events: seq })
     const all = [...old, ...[7, 8, 9, 10].map((seq) => [String(seq), '0xab'])]
     expect(await read()).toEqual(all)
-    await until(
-      async () => {
-        await sink.tidy()
-        return (await files(/^seg-(\d+)-(?!\1-)/)).length === 1
-      },
-      'the merge of eight files, old and new',
-      60_000,
-    )
+    await until(async () => {
+      await sink.tidy()
+      return (await files(/^seg-(\d+)-(?!\1-)/)).length === 1
+    }, 'the merge of eight files, old and new')
     expect(await read()).toEqual(all)
   } finally {
     await engine.stop()

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { root } from '../testkit/tree.ts'
+import { hangMs } from '../testkit/until.ts'
 
 test('refuses queries with 301 while no process can be started, and recovers', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-descriptors-'))
@@ -16,7 +17,7 @@ test('refuses queries with 301 while no process can be started, and recovers', a
     const { stdout } = await promisify(execFile)(
       '/bin/sh',
       ['-c', command, process.execPath, script, folder],
-      { timeout: 100_000 },
+      { timeout: 2 * hangMs },
     )
     const { without, after, warnings } = JSON.parse(stdout)
     expect(without).toBe(301)
@@ -25,4 +26,4 @@ test('refuses queries with 301 while no process can be started, and recovers', a
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
-}, 120_000)
+})

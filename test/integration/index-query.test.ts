@@ -40,7 +40,7 @@ describe('a query on the embedded index', () => {
     for (let seq = 1; seq <= 3; seq += 1) {
       const columns = [[BigInt(seq)], [BigInt(seq)], [100]]
       await stage.sink.write([{ table: 'tps', count: 1, columns }], { events: seq })
-      await until(async () => (await count()) === seq, 'the new row', 30_000)
+      await until(async () => (await count()) === seq, 'the new row')
     }
   })
 

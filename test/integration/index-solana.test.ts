@@ -51,7 +51,7 @@ describe('the Solana chain in the index', () => {
   async function settled(): Promise<void> {
     const slot = chain().ledger.stateSlot(0)
     await tpu.chain.reached(slot, 1)
-    await until(() => (stage.ingest.freshness().slot ?? 0) >= slot, `slot ${slot}`, 30_000)
+    await until(() => (stage.ingest.freshness().slot ?? 0) >= slot, `slot ${slot}`)
   }
 
   test('has the transfers of a real token', async () => {
@@ -174,7 +174,7 @@ describe('the Solana chain in the index', () => {
       const { json } = await tpu.send(await sign(payer, instructions, { blockhash }))
       expect(json.result).toBeTypeOf('string')
     }
-    await until(() => tpu.tpu.report(0).landed === 12, 'all tips land', 30_000)
+    await until(() => tpu.tpu.report(0).landed === 12, 'all tips land')
     await settled()
     await stage.settled()
     const last = tpu.tpu.report(100).last

@@ -90,43 +90,39 @@ describe('answers of the embedded engine', () => {
     }
   })
 
-  test.each(lists)(
-    '%s are equal or refused by name',
-    async (list) => {
-      const counts = { equal: 0, sameType: 0, refused: 0 }
-      const wrong: string[] = []
-      const notes: string[] = []
-      const answers = readAnswers(list)
-      const equal = list === 'expressions' ? await equalTogether(answers, asked) : new Set()
-      // Most are, or the test takes minutes.
-      if (list === 'expressions') expect(equal.size).toBeGreaterThan(answers.length / 2)
-      for (const recorded of answers) {
-        if (equal.has(recorded)) {
-          counts.equal += 1
-          counts.sameType += 1
-          continue
-        }
-        const { text, error } = await asked(statementOf(list, recorded))
-        const { verdict, note } = compared(recorded, text, error)
-        if (verdict === 'other') wrong.push(note)
-        else if (verdict === 'refused') {
-          counts.refused += 1
-          // What ClickHouse refuses as well may have any code.
-          const isNamed = recorded.error !== undefined || naming.includes(error!.code)
-          if (!isNamed) wrong.push(note)
-        } else {
-          counts.equal += 1
-          if (verdict === 'equal') counts.sameType += 1
-        }
-        if (verdict !== 'equal') notes.push(`${verdict}\t${note}`)
+  test.each(lists)('%s are equal or refused by name', async (list) => {
+    const counts = { equal: 0, sameType: 0, refused: 0 }
+    const wrong: string[] = []
+    const notes: string[] = []
+    const answers = readAnswers(list)
+    const equal = list === 'expressions' ? await equalTogether(answers, asked) : new Set()
+    // Most are, or the test takes minutes.
+    if (list === 'expressions') expect(equal.size).toBeGreaterThan(answers.length / 2)
+    for (const recorded of answers) {
+      if (equal.has(recorded)) {
+        counts.equal += 1
+        counts.sameType += 1
+        continue
       }
-      console.info(`${list}: ${JSON.stringify(counts)}`)
-      if (process.env.SLUICE_ANSWERS)
-        writeFileSync(`${process.env.SLUICE_ANSWERS}.${list}`, notes.join('\n'))
-      expect(wrong).toEqual([])
-      expect(counts.equal).toBeGreaterThanOrEqual(reached[list].equal)
-      expect(counts.sameType).toBeGreaterThanOrEqual(reached[list].sameType)
-    },
-    300_000,
-  )
+      const { text, error } = await asked(statementOf(list, recorded))
+      const { verdict, note } = compared(recorded, text, error)
+      if (verdict === 'other') wrong.push(note)
+      else if (verdict === 'refused') {
+        counts.refused += 1
+        // What ClickHouse refuses as well may have any code.
+        const isNamed = recorded.error !== undefined || naming.includes(error!.code)
+        if (!isNamed) wrong.push(note)
+      } else {
+        counts.equal += 1
+        if (verdict === 'equal') counts.sameType += 1
+      }
+      if (verdict !== 'equal') notes.push(`${verdict}\t${note}`)
+    }
+    console.info(`${list}: ${JSON.stringify(counts)}`)
+    if (process.env.SLUICE_ANSWERS)
+      writeFileSync(`${process.env.SLUICE_ANSWERS}.${list}`, notes.join('\n'))
+    expect(wrong).toEqual([])
+    expect(counts.equal).toBeGreaterThanOrEqual(reached[list].equal)
+    expect(counts.sameType).toBeGreaterThanOrEqual(reached[list].sameType)
+  })
 })

@@ -198,17 +198,13 @@ describe('queries under way', () => {
     await reader.read()
     let given = -1
     // The source stops once the buffers on the way are full.
-    await until(
-      async () => {
-        const now = stage.engine.rowsGiven
-        const isStill = now === given
-        given = now
-        await new Promise((resolve) => setTimeout(resolve, 300))
-        return isStill
-      },
-      'the source to stop',
-      20_000,
-    )
+    await until(async () => {
+      const now = stage.engine.rowsGiven
+      const isStill = now === given
+      given = now
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      return isStill
+    }, 'the source to stop')
     expect(stage.engine.rowsGiven - before).toBeLessThan(2_000_000)
     await reader.cancel()
   })

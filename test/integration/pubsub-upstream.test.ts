@@ -66,7 +66,7 @@ describe('every kind of notification', () => {
           ({ subscription, result }) =>
             subscription === id && (name !== 'slots-updates' || 'stats' in result),
         )
-      await until(() => found() !== undefined, `${name} to be told`, 30_000)
+      await until(() => found() !== undefined, `${name} to be told`)
       expectShape(`websocket/${name}-notification`, found())
     }
     client.socket.terminate()

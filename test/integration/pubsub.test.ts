@@ -380,15 +380,11 @@ describe('a client that does not read', () => {
       let written = 0
       const owned = (updates: ReturnType<SubscriptionStage['step']>) =>
         lastWrites(updates).filter(({ owner }) => same(owner, busy.synthetic.owners[0]!))
-      await until(
-        async () => {
-          written += owned(busy.step()).length
-          await fast.upTo(id, written)
-          return busy.meters.subscriptions().count === 1
-        },
-        'the slow one to be cut',
-        30_000,
-      )
+      await until(async () => {
+        written += owned(busy.step()).length
+        await fast.upTo(id, written)
+        return busy.meters.subscriptions().count === 1
+      }, 'the slow one to be cut')
       slow.socket.resume()
       expect(await closed).toBe(1013)
       written += owned(busy.step()).length

@@ -77,7 +77,7 @@ describe('kill -9', () => {
     async (killAfter) => {
       const watching = openHere()
       const part = runPart('provision', folder, 'k', '1000')
-      await until(() => acknowledged(part) >= killAfter, `${killAfter} changes`, 40_000)
+      await until(() => acknowledged(part) >= killAfter, `${killAfter} changes`)
       part.child.kill('SIGKILL')
       await until(() => part.exited(), 'the killed process to be gone')
       expect(part.errors()).toBe('')

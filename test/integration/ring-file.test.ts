@@ -88,7 +88,7 @@ describe('a live event ring file', () => {
     }
     const firstSeen = seen.lastSeqno - seen.total
     const last = await writer.write({ kind: 'mixed', count: 2 * capacity + 5000 })
-    await until(isAt(last), 'the last event', 30_000)
+    await until(isAt(last), 'the last event')
     closeSync(fd)
     expect(seen.gaps.length).toBeGreaterThan(0)
     expect(lost()).toBeGreaterThan(capacity / 2)
@@ -105,7 +105,7 @@ describe('a live event ring file', () => {
     }
     const firstSeen = seen.lastSeqno - seen.total
     const last = await writer.write({ kind: 'large', count: 170, bytes: 1024 * 1024 })
-    await until(isAt(last), 'the last event', 30_000)
+    await until(isAt(last), 'the last event')
     closeSync(fd)
     // One jump over all that expired, not a loss per event.
     expect(seen.gaps.length).toBe(1)

@@ -11,7 +11,7 @@ let gateway: SolanaNode
 beforeAll(async () => {
   devnode = await startDevnode()
   gateway = await SolanaNode.before([await SolanaNode.of(devnode)], '--metrics.enabled=false')
-}, 240_000)
+})
 
 afterAll(async () => {
   await gateway?.dispose()
@@ -31,17 +31,17 @@ it('serves rpc and websocket from the chain that its only node began', async () 
     const slot = JSON.parse(`${text}`).params?.result?.slot
     if (slot !== undefined) slots.push(slot)
   })
-  await until(() => (slots.at(-1) ?? 0) > 150, 'slots of the first chain', 120_000)
+  await until(() => (slots.at(-1) ?? 0) > 150, 'slots of the first chain')
   await devnode.stop('SIGKILL')
   const reached = Math.max(...slots)
   const ports = ['rpc', 'grpc'].map((name) => `--${name}-port=${new URL(devnode.url(name)).port}`)
   const { ledger } = devnode
   devnode = await startDevnode({ ledger, ports: [...ports, '--ws-port=0'], flags: ['--reset'] })
   const count = slots.length
-  await until(() => slots.length > count + 10, 'slots of the second chain', 120_000)
+  await until(() => slots.length > count + 10, 'slots of the second chain')
   expect(slots[count]).toBeLessThan(reached)
   await until(async () => ![before, undefined].includes(await genesis()), 'the genesis hash')
   const seen = (await gateway.call('getSlot', { commitment: 'processed' })).result
   expect(seen).toBeGreaterThanOrEqual(slots[count]!)
   socket.close()
-}, 300_000)
+})

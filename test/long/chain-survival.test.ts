@@ -98,7 +98,7 @@ describe('the embedded chain across restarts', () => {
     const stage = await started({ slotMs: 20, snapshotSlots: 60, historySlots: 320, traffic: 50 })
     const wallets = Array.from({ length: 20 }, some)
     for (const wallet of wallets) airdrop(stage, wallet)
-    await until(() => stage.chain.ledger.firstAvailableSlot > 200, 'history moves on', 40_000)
+    await until(() => stage.chain.ledger.firstAvailableSlot > 200, 'history moves on')
     const supply = stage.chain.ledger.supply(2)
     expect(supply).toBeGreaterThan(0n)
     await stage.stop()
@@ -133,7 +133,7 @@ describe('the embedded chain across restarts', () => {
     }
     const { slot } = stage.chain.ledger.signatureStatus(signature)!
     const expected = { found: slot, listed: [slot], inBlock: true, first: 0 }
-    await until(() => stage.chain.ledger.recentSlot > 300, 'it to leave the memory', 60_000)
+    await until(() => stage.chain.ledger.recentSlot > 300, 'it to leave the memory')
     expect(read()).toEqual(expected)
     await stage.stop()
     const journals = readdirSync(join(stage.folder, 'chain')).filter((name) =>
@@ -143,7 +143,7 @@ describe('the embedded chain across restarts', () => {
     await stage.start()
     expect(stage.chain.ledger.recentSlot).toBeGreaterThan(slot)
     expect(read()).toEqual(expected)
-  }, 120_000)
+  })
 
   it('takes a journal up to a record that a crash cut short', async () => {
     const stage = await started()

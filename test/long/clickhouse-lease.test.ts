@@ -94,7 +94,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     )
     const heir = await open(second)
     let rows = 0
-    await until(async () => !(await isWritten(old, ++rows)), 'the old one is refused', 60_000)
+    await until(async () => !(await isWritten(old, ++rows)), 'the old one is refused')
     await expect(old.write([tpsRow(900)], {})).rejects.toThrow(second)
     await heir.write([tpsRow(1_000)], {})
     expect(await server.ask('SELECT max(seq) FROM chain.tps')).toBe('1000\n')
@@ -105,7 +105,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
   test('survives a restart of the ClickHouse server', async () => {
     const sink = await open(first)
     await server.restart()
-    await until(async () => isWritten(sink, 1), 'it writes again', 30_000)
+    await until(async () => isWritten(sink, 1), 'it writes again')
     await expect(open(second)).rejects.toThrow(first)
     await sink.stop()
   })

@@ -13,7 +13,6 @@ import { isSlice } from '../testkit/slice.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
-const deadlineMs = 300_000
 const folder = join(root, 'deploy')
 const read = (name: string) => readFileSync(join(folder, name), 'utf8')
 const products = ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer']
@@ -57,14 +56,10 @@ async function start(words: readonly string[], data: string, cwd: string): Promi
     stderr += chunk
   })
   const doors = join(data, 'doors.json')
-  await until(
-    () => {
-      if (child.exitCode !== null) throw new Error(`it ended: ${stderr}`)
-      return existsSync(doors)
-    },
-    'the endpoints',
-    deadlineMs,
-  )
+  await until(() => {
+    if (child.exitCode !== null) throw new Error(`it ended: ${stderr}`)
+    return existsSync(doors)
+  }, 'the endpoints')
   const { metrics } = JSON.parse(readFileSync(doors, 'utf8')) as { metrics: { port: number } }
   return {
     data,
@@ -162,7 +157,7 @@ describe('the Dockerfile', () => {
       const [program = '', ...args] = (JSON.parse(check) as string[]).map((word) =>
         word.replace('http://127.0.0.1:8443', server.url),
       )
-      await until(() => spawnSync(program, args).status === 0, 'its health', deadlineMs)
+      await until(() => spawnSync(program, args).status === 0, 'its health')
       const page = await fetch(`${server.url}/openapi.json`)
       expect(page.status).toBe(200)
       const metrics = await (await fetch(`${server.url}/metrics`)).text()
@@ -180,7 +175,7 @@ describe('the Dockerfile', () => {
       await server.stop()
     }
     expect(readFileSync(join(image, 'usr/local/bin/sluice'), 'utf8')).toContain('dispatch')
-  }, 600_000)
+  })
 
   test('runs as a user other than root, with its data in a volume', () => {
     expect(only('USER')).toEqual(['node'])
@@ -312,9 +307,9 @@ describe('the unit', () => {
     expect(checked.status, checked.stderr).toBe(0)
     const server = await start(command(values('ExecStart')[0]!), data, root)
     const healthy = async () => (await fetch(`${server.url}/health`)).ok
-    await until(healthy, 'its health', deadlineMs)
+    await until(healthy, 'its health')
     expect(await server.stop()).toBe(0)
-  }, 600_000)
+  })
 
   test('restarts after a silent source, not after a wrong configuration', () => {
     expect(values('Restart')).toEqual(['on-failure'])

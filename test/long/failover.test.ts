@@ -14,7 +14,6 @@ import { SolanaNode, transfer } from '../testkit/solana-node.ts'
 import { Client } from '../testkit/subscription-stage.ts'
 import { until } from '../testkit/until.ts'
 
-const waitMs = 90_000
 const commitments = ['processed', 'confirmed', 'finalized'] as const
 const reads = [
   '"getSlot","params":[{"commitment":"processed"}]',
@@ -38,14 +37,14 @@ beforeAll(async () => {
   chain = await SolanaNode.of(devnode)
   nodes.push(await CutNode.of(devnode), await CutNode.of(devnode))
   gateway = await SolanaNode.before(nodes, '--metrics.enabled=false')
-}, 180_000)
+})
 afterAll(async () => {
   for (const follower of followers) follower.stop()
   for (const socket of sockets) socket.terminate()
   await gateway?.dispose()
   for (const node of nodes) node.close()
   await devnode?.dispose()
-}, 60_000)
+})
 
 async function connect(url: string, token: string): Promise<Client> {
   const socket = new WebSocket(url, { headers: { 'x-token': token } })
@@ -98,7 +97,7 @@ class Reads {
 
   async stop(): Promise<void> {
     clearInterval(this.#timer)
-    await until(() => this.done === this.#started, 'the last reads', waitMs)
+    await until(() => this.done === this.#started, 'the last reads')
     await this.#pool.close()
   }
 }
@@ -211,7 +210,7 @@ it('fails no read and loses or duplicates no notification when each node is kill
   const target = new URL(gateway.server.url('grpc')).host
   for (const commitment of [0, 1, 2])
     followers.push(new Follower(target, gateway.token, commitment))
-  for (const follower of followers) await follower.reaches(follower.newest + 5, waitMs)
+  for (const follower of followers) await follower.reaches(follower.newest + 5)
   const readers = new Reads()
   const sends = new Sends(through, from, to)
   const hit: string[] = []
@@ -220,12 +219,12 @@ it('fails no read and loses or duplicates no notification when each node is kill
     hit.push(`${how} ${victim}`)
     const { newest } = followers[2]!
     nodes[victim]![how](true)
-    await until(async () => ![-1, victim].includes(await streaming()), 'the failover', waitMs)
+    await until(async () => ![-1, victim].includes(await streaming()), 'the failover')
     // Finalized slots that began after the failover.
-    await followers[2]!.reaches(newest + 60, waitMs)
+    await followers[2]!.reaches(newest + 60)
     nodes[victim]![how](false)
     const isUp = async () => (await status()).upstreams[victim]!.state === 'up'
-    await until(isUp, 'the node to be back', waitMs)
+    await until(isUp, 'the node to be back')
   }
   expect(hit.toSorted()).toEqual(['freeze 0', 'freeze 1', 'kill 0', 'kill 1'])
   await sends.stop()
@@ -236,9 +235,9 @@ it('fails no read and loses or duplicates no notification when each node is kill
     followers.every(({ signatures }) => [...signatures.values()].some((all) => all.has(last))) &&
     sends.ids.every((id) => through.of(id).length > 0) &&
     pairs.every((pair) => through.of(pair.through).length > 0)
-  await until(isEverywhere, 'the last transaction on every stream', waitMs)
+  await until(isEverywhere, 'the last transaction on every stream')
   const { newest } = followers[2]!
-  await followers[2]!.reaches(newest + 10, waitMs)
+  await followers[2]!.reaches(newest + 10)
 
   expect(sends.signatures.length).toBeGreaterThan(100)
   expect([readers.done > 500, readers.failures]).toEqual([true, []])
@@ -253,4 +252,4 @@ it('fails no read and loses or duplicates no notification when each node is kill
   }
   expect(followers.flatMap((follower) => follower.gaps())).toEqual([])
   expect((await status()).geyser.default.gapSlots).toBe(0)
-}, 600_000)
+})

@@ -20,7 +20,6 @@ import { isSlice } from '../testkit/slice.ts'
 import { canMount, mountSmallDisk } from '../testkit/small-disk.ts'
 import { until } from '../testkit/until.ts'
 
-const deadlineMs = 120_000
 /** Length of a fault: 16 s; in a slice 6 s, long enough for a write of each file. */
 const faultSlots = isSlice ? 15 : 40
 const servers: Server[] = []
@@ -59,14 +58,10 @@ async function expectAnswers(server: Server): Promise<Record<string, string>> {
 
 async function expectAllOk(server: Server): Promise<void> {
   let outcomes: Record<string, string> = {}
-  await until(
-    async () => {
-      outcomes = await expectAnswers(server)
-      return Object.values(outcomes).every((outcome) => outcome === 'ok')
-    },
-    `every endpoint to work`,
-    deadlineMs,
-  ).catch(() => expect(outcomes).toEqual(allOk))
+  await until(async () => {
+    outcomes = await expectAnswers(server)
+    return Object.values(outcomes).every((outcome) => outcome === 'ok')
+  }, `every endpoint to work`).catch(() => expect(outcomes).toEqual(allOk))
 }
 
 /** Keeps so many idle connections to a server open that it has no descriptor left. */
@@ -105,7 +100,7 @@ describe('a server without free descriptors', () => {
     const crowd = new Crowd(server, 2 * limit)
     const used = () => readdirSync(`/proc/${server.child.pid}/fd`).length
     try {
-      await until(() => used() >= limit - 40, 'the descriptors to run out', deadlineMs)
+      await until(() => used() >= limit - 40, 'the descriptors to run out')
       for (let round = 0; round < 3; round++) {
         // The reserve is for the operator and for the server itself.
         expect(await expectAnswers(server)).toMatchObject({ operator: 'ok' })
@@ -114,7 +109,7 @@ describe('a server without free descriptors', () => {
       crowd.leave()
     }
     await expectAllOk(server)
-  }, 300_000)
+  })
 })
 
 describe('an unhandled error', () => {
@@ -140,10 +135,10 @@ describe('an unhandled error', () => {
     server.child.kill('SIGHUP')
     const { child } = server
     const hasEnded = () => child.exitCode !== null || child.signalCode !== null
-    await until(hasEnded, 'the end', 60_000).catch((error) => fail(server, error))
+    await until(hasEnded, 'the end').catch((error) => fail(server, error))
     expect([child.exitCode, child.signalCode], stateOf(server)).toEqual([1, null])
     expect(server.stderr()).toContain('TypeError: a bug of ours')
-  }, 120_000)
+  })
 })
 
 describe('a server whose disk', () => {
@@ -156,21 +151,17 @@ describe('a server whose disk', () => {
   if (!isMountable) console.warn('faults: a full disk is not tested, a mount needs root')
   if (asPlainUser === null) console.warn('faults: a read-only folder is not tested, setpriv fails')
 
-  it.skipIf(!isMountable)(
-    'is full keeps running, and recovers when space is free',
-    async () => {
-      const disk = mountSmallDisk('256m')
-      try {
-        const server = await start({ data: disk.path })
-        await survive(server, { begin: () => disk.fill(), end: () => disk.free() })
-        expect(server.stderr()).toMatch(/no space left/i)
-        expect(await server.stop(), stateOf(server)).toBe(0)
-      } finally {
-        disk.unmount()
-      }
-    },
-    400_000,
-  )
+  it.skipIf(!isMountable)('is full keeps running, and recovers when space is free', async () => {
+    const disk = mountSmallDisk('256m')
+    try {
+      const server = await start({ data: disk.path })
+      await survive(server, { begin: () => disk.fill(), end: () => disk.free() })
+      expect(server.stderr()).toMatch(/no space left/i)
+      expect(await server.stop(), stateOf(server)).toBe(0)
+    } finally {
+      disk.unmount()
+    }
+  })
 
   // Takes the same way through the server as the full disk: in the slice that one stands for both.
   it.skipIf(isSlice || asPlainUser === null)(
@@ -189,7 +180,6 @@ describe('a server whose disk', () => {
       expect(server.stderr()).toMatch(/permission denied/i)
       expect(await server.stop(), stateOf(server)).toBe(0)
     },
-    400_000,
   )
 })
 
@@ -281,25 +271,21 @@ async function survive(server: Server, fault: { begin(): void; end(): void }): P
   expect(set.code, set.stderr).toBe(0)
   fault.begin()
   const first = await slotOf(server)
-  await until(
-    async () => {
-      await expectAnswers(server)
-      return (await slotOf(server)) > first + faultSlots
-    },
-    'the chain to go on',
-    deadlineMs,
-  )
+  await until(async () => {
+    await expectAnswers(server)
+    return (await slotOf(server)) > first + faultSlots
+  }, 'the chain to go on')
   fault.end()
   const last = await slotOf(server)
   await expectAllOk(server)
-  await until(async () => (await indexedOf(server)) > last, 'the index to be written', deadlineMs)
+  await until(async () => (await indexedOf(server)) > last, 'the index to be written')
   const before = await creditsOf(server)
   await slotOf(server)
-  await until(async () => (await creditsOf(server)) > before, 'use to be written', deadlineMs)
+  await until(async () => (await creditsOf(server)) > before, 'use to be written')
   const isGivenUp = async () => {
     const shown = await sluice(server.data, 'destination', 'show', 'demo', '--output=json')
     return JSON.parse(shown.stdout).destination?.state === 'failed'
   }
-  await until(isGivenUp, 'the destination to be given up', deadlineMs)
+  await until(isGivenUp, 'the destination to be given up')
   expectAlive(server)
 }

@@ -50,7 +50,7 @@ beforeAll(async () => {
     await until(isKnown, 'the subscription to be known')
     client.close()
   }
-}, 90_000)
+})
 
 afterEach(() => {
   for (const follower of followers.splice(0)) follower.stop()
@@ -82,11 +82,7 @@ describe('a Sluice before a Sluice', () => {
         openEverything(client, at === 0 ? nodeToken : token, { commitment: 1 }),
       ),
     )
-    await until(
-      () => streams.every((stream) => stream.of('blockMeta').length > 20),
-      'blocks',
-      30_000,
-    )
+    await until(() => streams.every((stream) => stream.of('blockMeta').length > 20), 'blocks')
     for (const client of clients) client.close()
     // From the first slot that both have whole to the last one.
     const slotsOf = (at: number) => streams[at]!.of('blockMeta').map(({ slot }) => Number(slot))
@@ -103,7 +99,7 @@ describe('a Sluice before a Sluice', () => {
     }
     expect(within(0).length).toBeGreaterThan(100)
     expect(within(1)).toEqual(within(0))
-  }, 60_000)
+  })
 
   it('answers unary calls from the hub, with the node’s version', async () => {
     const client = new Client(targetOf(front), credentials.createInsecure())
@@ -153,13 +149,13 @@ describe('a Sluice before a Sluice', () => {
         expect([...(streams[1]!.signatures.get(slot) ?? [])].toSorted()).toEqual(
           [...signatures].toSorted(),
         )
-  }, 180_000)
+  })
 
   it('times out a frozen node within seconds, and loses nothing when it resumes', async () => {
     const stream = follow(front, token, 1)
     await stream.reaches(stream.newest + 10)
     node.child.kill('SIGSTOP')
-    await until(() => stream.ends.length > 0, 'word of it', 20_000)
+    await until(() => stream.ends.length > 0, 'word of it')
     expect(stream.ends[0]).toBe(14)
     const client = new Client(targetOf(front), credentials.createInsecure())
     const health = await callBytes(
@@ -178,7 +174,7 @@ describe('a Sluice before a Sluice', () => {
     expect(stream.gaps()).toEqual([])
     expect(stream.duplicates).toBe(0)
     expect(await gapSlots()).toBe(0)
-  }, 120_000)
+  })
 })
 
 describe('a dedicated node beside our own chain', () => {
@@ -210,7 +206,7 @@ describe('a dedicated node beside our own chain', () => {
       expect(others).not.toContain(hashes[1])
       await dedicated.stop('SIGKILL')
       const { ends } = streams[1]!
-      await until(() => ends.at(-1) === 14, 'the end of its stream', 30_000)
+      await until(() => ends.at(-1) === 14, 'the end of its stream')
       const client = new Client(targetOf(mixed), credentials.createInsecure())
       const answer = await call(client, 'GetSlot', {}, withToken(bound))
       expect(answer.code).toBe(14)
@@ -227,7 +223,7 @@ describe('a dedicated node beside our own chain', () => {
       await dedicated.dispose()
       rmSync(folder, { recursive: true })
     }
-  }, 120_000)
+  })
 })
 
 // biome-ignore lint/suspicious/noExplicitAny: updates are read field by field, as in a client.

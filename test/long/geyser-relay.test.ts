@@ -67,7 +67,7 @@ describe('a stream through the gateway', () => {
     for (const slot of storyOf(40)) node.publish(slot)
     for (const { direct, through } of pairs) {
       await direct.settled()
-      await until(() => countIn(through) >= countIn(direct), 'as many updates', 20_000)
+      await until(() => countIn(through) >= countIn(direct), 'as many updates')
       const words = wordsIn(direct.raw)
       expect(words.length).toBeGreaterThan(500)
       expect(wordsIn(through.raw)).toEqual(words)
@@ -112,7 +112,7 @@ describe('a stream through the gateway', () => {
       expect(heard.status).toBeNull()
     }
     expect(relay.counts).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
-  }, 60_000)
+  })
 
   it('resumes at another node of the set, with that node’s bytes', async () => {
     const nodes = [keep(await GrpcStage.open()), keep(await GrpcStage.open())]
@@ -145,7 +145,7 @@ describe('a stream through the gateway', () => {
     expect(new Set(signatures).size).toBe(signatures.length)
     expect(signatures).toHaveLength(39 * 6)
     expect(relay.counts.gapSlots).toBe(0)
-  }, 30_000)
+  })
 })
 
 describe.skipIf(!hasOpenssl)('a node with TLS', () => {
@@ -170,7 +170,7 @@ describe.skipIf(!hasOpenssl)('a node with TLS', () => {
     for (const slot of story) node.publish(slot)
     await relay.caughtUp(story[2]!)
     expect(relay.road.heads.at(0)?.slot).toBe(1002)
-  }, 30_000)
+  })
 })
 
 describe('a node that is not there', () => {
@@ -188,7 +188,7 @@ describe('a node that is not there', () => {
     for (const slot of story.slice(6)) node.publish(slot)
     await relay.caughtUp(story[11]!)
     expect(relay.counts).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
-  }, 30_000)
+  })
 
   it('ends streams with UNAVAILABLE after a grace, and takes them back with from_slot', async () => {
     const node = keep(await GrpcStage.open())
@@ -201,7 +201,7 @@ describe('a node that is not there', () => {
     stream.ask({ blocksMeta: { m: {} }, fromSlot: 1000 })
     await until(() => stream.of('blockMeta').length === 4, 'four metas')
     cut.refuse(true)
-    await until(() => stream.status !== null, 'the end of the stream', 15_000)
+    await until(() => stream.status !== null, 'the end of the stream')
     expect(stream.status).toMatchObject({ code: 14 })
     expect(stream.status!.details).not.toContain(cut.target)
     expect(relay.road.isUp()).toBe(false)
@@ -215,7 +215,7 @@ describe('a node that is not there', () => {
       1003, 1004, 1005, 1006, 1007, 1008, 1009,
     ])
     expect(relay.counts.gapSlots).toBe(0)
-  }, 40_000)
+  })
 
   it('leaves a gap that is counted when its replay does not reach back far enough', async () => {
     const node = keep(
@@ -233,7 +233,7 @@ describe('a node that is not there', () => {
     await relay.caughtUp(story[39]!)
     // 1009 was the last whole one; the node still had 1025 and later.
     expect(relay.counts.gapSlots).toBe(1025 - 1009)
-  }, 30_000)
+  })
 
   it('is not up with a wrong token, and reveals neither the token nor the address', async () => {
     const node = keep(await GrpcStage.open())
@@ -242,8 +242,8 @@ describe('a node that is not there', () => {
     expect(relay.chains.report()[0]).toMatchObject({ node: null, slot: null })
     const stream = new Subscription(relay.door.client(), withToken(relay.door.provision().token))
     stream.ask({ slots: { s: {} } })
-    await until(() => stream.status !== null, 'the end of the stream', 15_000)
+    await until(() => stream.status !== null, 'the end of the stream')
     expect(stream.status).toMatchObject({ code: 14 })
     expect(stream.status!.details).not.toMatch(/slu_wrong|127\.0\.0\.1/)
-  }, 30_000)
+  })
 })

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
-const deadlineMs = 60_000
 const flags = ['--chain.slotMs=100', '--chain.traffic=200']
 let server: Server
 /** Headers of the first start, which alone prints the credentials. */
@@ -40,7 +39,7 @@ async function newestSlot(): Promise<number> {
 /** Waits for rows of slots that came after now. */
 async function indexFlows(): Promise<void> {
   const before = await newestSlot()
-  await until(async () => (await newestSlot()) > before + 10, 'rows of new slots', deadlineMs)
+  await until(async () => (await newestSlot()) > before + 10, 'rows of new slots')
 }
 
 async function meter(name: string): Promise<number> {

@@ -13,7 +13,7 @@ import { requestSnapshot, socketPath } from '../../src/products/indexer/duckdb/s
 import { readSnapshot } from '../../src/products/indexer/duckdb/store-files.ts'
 import { countRows } from '../testkit/index-reader.ts'
 import { batch, instructionRows, transactionRows, usageRows } from '../testkit/row-samples.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 
 const forever = { retentionMs: 1e12, retentionBytes: 1e12 }
 let folder: string
@@ -148,7 +148,6 @@ describe('the sink of the embedded index', () => {
       async () =>
         (await readSnapshot(folder)).files.some((file) => /^seg-(\d+)-(?!\1-)/.test(file.name)),
       'files are merged',
-      30_000,
     )
     await sink.publish()
     expect(await countRows(folder, 'transactions')).toEqual({ rows: 48_000, distinct: 48_000 })
@@ -174,7 +173,7 @@ describe('the sink of the embedded index', () => {
 
   test('answers readers on its socket with the newest rows', async () => {
     const sink = await start()
-    const request = () => requestSnapshot(socketPath(folder), 30_000)
+    const request = () => requestSnapshot(socketPath(folder), hangMs)
     const before = await request()
     expect(before?.files).toEqual([])
     await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 5 })], {})
@@ -184,7 +183,7 @@ describe('the sink of the embedded index', () => {
   })
 
   test('answers no reader when it is not running', async () => {
-    expect(await requestSnapshot(socketPath(folder), 30_000)).toBe(null)
+    expect(await requestSnapshot(socketPath(folder), hangMs)).toBe(null)
   })
 
   test('drops whole files by age and by bytes', async () => {
@@ -227,7 +226,7 @@ describe('a sink that is killed', () => {
         lines += text
       })
       const goal = 6 + round * 5
-      await until(() => lines.split('\n').length > goal, 'it has written', 30_000)
+      await until(() => lines.split('\n').length > goal, 'it has written')
       child.kill('SIGKILL')
       await new Promise((resolve) => child.once('close', resolve))
       const acked = lines.split('\n').slice(0, -1)

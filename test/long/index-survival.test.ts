@@ -93,7 +93,7 @@ describe('a writer', () => {
     await begin()
     for (let kill = 0; kill < 4; kill++) {
       const before = stage.ingest.freshness().slot ?? 0
-      await until(() => (stage.ingest.freshness().slot ?? 0) > before + 4, 'rows flow', 60_000)
+      await until(() => (stage.ingest.freshness().slot ?? 0) > before + 4, 'rows flow')
       await stage.killWriter()
     }
     await end()
@@ -103,17 +103,17 @@ describe('a writer', () => {
     expect(await stage.meter('sluice_index_writer_restarts_total')).toBe(4)
     expect(await stage.meter('sluice_index_reread_total')).toBeGreaterThan(0)
     expect([await lost('slots'), await lost('events')]).toEqual([0, 0])
-  }, 180_000)
+  })
 
   test('that is frozen does not slow the feeds, and catches up', async () => {
     await begin()
-    await until(() => (stage.ingest.freshness().slot ?? 0) > 0, 'rows flow', 60_000)
+    await until(() => (stage.ingest.freshness().slot ?? 0) > 0, 'rows flow')
     const pid = stage.ingest.pid()
     process.kill(pid, 'SIGSTOP')
     try {
       const before = { slot: chain.chain.ledger.slot(0), blocks: feeds.blocks }
       // Both feeds continue: so many slots and blocks while no row is taken.
-      await until(() => chain.chain.ledger.slot(0) >= before.slot + 60, '60 slots', 60_000)
+      await until(() => chain.chain.ledger.slot(0) >= before.slot + 60, '60 slots')
       expect(feeds.blocks).toBeGreaterThan(before.blocks + 60)
       expect(stage.ingest.lagMs()).toBeGreaterThan(500)
     } finally {
@@ -123,12 +123,12 @@ describe('a writer', () => {
     expect((await expectWholeSlots()).length).toBeGreaterThan(60)
     await expectEveryFrame()
     expect(await stage.meter('sluice_index_writer_restarts_total')).toBe(0)
-  }, 180_000)
+  })
 
   test('that is frozen for too long loses what the logs evict, and it is counted', async () => {
     stage.framesMax = 500
     await begin()
-    await until(() => (stage.ingest.freshness().slot ?? 0) > 0, 'rows flow', 60_000)
+    await until(() => (stage.ingest.freshness().slot ?? 0) > 0, 'rows flow')
     const pid = stage.ingest.pid()
     process.kill(pid, 'SIGSTOP')
     try {
@@ -149,36 +149,36 @@ describe('a writer', () => {
     expect(held).toBeGreaterThan(500)
     expect(held).toBeLessThan(said)
     await expectWholeSlots()
-  }, 180_000)
+  })
 })
 
 describe('an index', () => {
   test('continues after its last slot when the server restarts', async () => {
     await begin()
-    await until(() => (stage.ingest.freshness().slot ?? 0) > 5, 'rows flow', 60_000)
+    await until(() => (stage.ingest.freshness().slot ?? 0) > 5, 'rows flow')
     await end()
     await stage.stop()
     const last = stage.ingest.freshness().slot!
     await begin()
     // Known before a row has come.
-    await until(() => stage.ingest.freshness().slot !== null, 'the mark', 60_000)
+    await until(() => stage.ingest.freshness().slot !== null, 'the mark')
     expect(stage.ingest.freshness().slot).toBeGreaterThanOrEqual(last)
-    await until(() => (stage.ingest.freshness().slot ?? 0) > last + 5, 'rows flow', 60_000)
+    await until(() => (stage.ingest.freshness().slot ?? 0) > last + 5, 'rows flow')
     await end()
     // Not one is missing at the seam, and no row is there twice.
     await expectWholeSlots()
     expect(await lost('slots')).toBe(0)
-  }, 180_000)
+  })
 
   test('deletes the slots of a chain that was dropped, and nothing else', async () => {
     await begin()
-    await until(() => (stage.ingest.freshness().slot ?? 0) > 80, 'rows flow', 60_000)
+    await until(() => (stage.ingest.freshness().slot ?? 0) > 80, 'rows flow')
     await end()
     const before = new Map((await stage.rows('blocks')).map((row) => [row.slot, row.blockhash]))
     const tpsBefore = (await stage.rows('tps')).length
     await stage.stop()
     await begin(true)
-    await until(() => chain.chain.ledger.slot(1) >= 8, 'the new chain', 60_000)
+    await until(() => chain.chain.ledger.slot(1) >= 8, 'the new chain')
     await end()
     const slots = await expectWholeSlots()
     const blocks = await stage.rows('blocks')
@@ -188,5 +188,5 @@ describe('an index', () => {
     // Rows of the other feed stay, whether or not it has published more since.
     expect((await stage.rows('tps')).length).toBeGreaterThanOrEqual(tpsBefore)
     expect(await lost('slots')).toBe(0)
-  }, 180_000)
+  })
 })

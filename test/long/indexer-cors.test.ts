@@ -20,7 +20,7 @@ describe.skipIf(noBrowser !== null)(`a page in Chromium (${noBrowser ?? 'present
     other = await site()
     await stage.open([listed])
     browser = await launchBrowser()
-  }, pageDeadlineMs * 2)
+  })
   afterAll(async () => {
     await browser?.close()
     for (const server of sites) server.close()

@@ -46,7 +46,7 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
     await stage.sink.write(batches, {})
     const isThere = async () => (await ask(stage.engine, 'SELECT 1 FROM usage')).totals.rows > 0
     await until(isThere, 'what was written is seen')
-  }, 120_000)
+  })
   afterAll(async () => {
     for (const bundle of bundles) await bundle.dispose()
     await stage?.close()
@@ -110,7 +110,7 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
       expect(ours, name).toEqual(theirs)
     }
     await Promise.all(clients.map((client) => client.close()))
-  }, 120_000)
+  })
 })
 
 /** Customers of the endpoint have names of their own, and no queries yet. */

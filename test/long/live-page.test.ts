@@ -14,7 +14,6 @@ const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 const isSlice = process.env.SLUICE_LONG_SLICE === '1'
 /** Errors that a closed or refusing server puts into the console. */
 const refusals = /Failed to load resource|WebSocket connection|ERR_/
-const waitMs = 60_000
 let browser: Browser
 
 beforeAll(async () => {
@@ -34,25 +33,21 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     const opened = await number(tab, '#bar-block')
     // Twenty steps back are to cross the restart.
     const more = async (than: number) => (await number(tab, '#bar-block')) > than + 12
-    await until(() => more(opened), 'blocks before the kill', waitMs)
+    await until(() => more(opened), 'blocks before the kill')
     const before = await number(tab, '#bar-block')
     await first.stop('SIGKILL')
     await tab.reaches('offline')
     const second = await startServer({ data: first.data, flags: [`--metrics.port=${port}`] })
     await tab.page.getByText('server restarted').first().waitFor()
     await tab.reaches('live')
-    await until(() => more(before), 'blocks after the restart', waitMs)
+    await until(() => more(before), 'blocks after the restart')
     await tab.page.keyboard.press('ArrowLeft')
     const seen: number[] = []
     for (let step = 0; step < 20; step++) {
       const shown = await number(tab, '#block-number')
       seen.push(shown)
       await tab.page.keyboard.press('ArrowLeft')
-      await until(
-        async () => (await number(tab, '#block-number')) !== shown,
-        'the block before',
-        waitMs,
-      )
+      await until(async () => (await number(tab, '#block-number')) !== shown, 'the block before')
     }
     expect(seen).toEqual([...new Set(seen)].sort((a, b) => b - a))
     expect(await tab.close()).toEqual([])
@@ -70,11 +65,11 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
         : await openTab(browser, live.origin)
       others.push(other)
     }
-    await until(() => clientsOf(live.origin).then((count) => count === 10), 'ten streams', waitMs)
+    await until(() => clientsOf(live.origin).then((count) => count === 10), 'ten streams')
     const last = await openTab(browser, live.origin, { expected: refusals })
     await last.reaches('refused')
     const before = await number(last, '#bar-block')
-    await until(async () => (await number(last, '#bar-block')) > before, 'a polled block', waitMs)
+    await until(async () => (await number(last, '#bar-block')) > before, 'a polled block')
     await others.pop()!.close()
     await last.reaches('live')
     expect(await last.close()).toEqual([])
@@ -87,14 +82,10 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     const live = await openLive({ clock })
     const tab = await openTab(browser, live.origin, { expected: refusals })
     await tab.reaches('live', 'quiet')
-    await until(
-      async () => {
-        clock.advance(1_000)
-        return (await tab.state()) === 'offline'
-      },
-      'the endpoint to close',
-      waitMs,
-    )
+    await until(async () => {
+      clock.advance(1_000)
+      return (await tab.state()) === 'offline'
+    }, 'the endpoint to close')
     expect(await tab.text('#banner')).toContain('its source has been silent for 30 s')
     live.chain.add(3)
     await tab.reaches('live', 'quiet')
@@ -113,11 +104,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     for (let made = 0; made < blocks; made += 200) {
       live.chain.add(200)
       const newest = live.chain.newest
-      await until(
-        async () => (await number(tab, '#block-number')) === newest,
-        `block ${newest}`,
-        waitMs,
-      )
+      await until(async () => (await number(tab, '#block-number')) === newest, `block ${newest}`)
       if (made >= 3_000 && made % 1_000 === 0) heaps.push(await heapOf(session))
     }
     console.log(`heap after collection, MB: ${heaps.map((heap) => heap.toFixed(1)).join(' ')}`)

@@ -48,7 +48,7 @@ const scenes: Readonly<Record<string, Scene>> = {
     act: async (live, tab) => {
       live.chain.lose(88_120, 88_190)
       live.chain.add(40)
-      await until(async () => (await tab.text('#bar-gaps')) === '1', 'the gap', 60_000)
+      await until(async () => (await tab.text('#bar-gaps')) === '1', 'the gap')
     },
   },
   degraded: {
@@ -128,7 +128,7 @@ async function drawnOnce(tab: Tab): Promise<string> {
     last = next
     return isSame
   }
-  await until(isStill, 'a page that stands still', 60_000)
+  await until(isStill, 'a page that stands still')
   return last
 }
 

@@ -20,14 +20,14 @@ const require = createRequire(import.meta.url)
 let server: Server
 beforeAll(async () => {
   server = await startServer({ isWhole: true })
-}, 60_000)
-afterAll(() => server?.dispose(), 60_000)
+})
+afterAll(() => server?.dispose())
 
 test(
   'a default start under load takes at most 1.2 GB with its processes',
   async () => {
     const load = new Load()
-    await until(async () => Number(await load.call('getSlot')) > 4, 'the chain', 60_000)
+    await until(async () => Number(await load.call('getSlot')) > 4, 'the chain')
     await load.start()
     let most = 0
     let table: readonly Row[] = []

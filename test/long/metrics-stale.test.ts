@@ -36,7 +36,7 @@ test.skipIf(isSlice)(
         return true
       }
     }
-    await until(look, 'the door to close', 60_000)
+    await until(look, 'the door to close')
     expect(seen.map(([what]) => what)).toEqual([
       '200 healthy',
       '200 degraded',
@@ -59,7 +59,7 @@ test.skipIf(isSlice)(
 
 test.skipIf(isSlice)('onStale: exit ends the process with code 75', async () => {
   const service = await openService({ section: { onStale: 'exit' } })
-  await until(() => service.calls.exits.length > 0, 'the exit', 60_000)
+  await until(() => service.calls.exits.length > 0, 'the exit')
   expect(service.calls).toEqual({ restarts: 0, exits: [75] })
   await service.running.stop()
 })
@@ -75,7 +75,7 @@ test.skipIf(isSlice)(
     ]
     const server = await startServer({ flags })
     try {
-      await until(() => server.child.exitCode !== null, 'the end of the process', 90_000)
+      await until(() => server.child.exitCode !== null, 'the end of the process')
       expect(server.child.exitCode).toBe(75)
     } finally {
       await server.dispose()
@@ -104,25 +104,21 @@ test('a live ring that falls silent closes only the metrics endpoint; its next e
   try {
     await writer.write({ kind: 'mixed', count: 100 })
     await until(async () => (await health()) === 200, 'a healthy service')
-    await until(async () => (await health()) === 503, 'the silence to be told', 60_000)
-    await until(async () => (await health()) === 0, 'the closed door', 30_000)
+    await until(async () => (await health()) === 503, 'the silence to be told')
+    await until(async () => (await health()) === 0, 'the closed door')
     expect(server.child.exitCode).toBeNull()
     // A source that was started again reads what comes from then on.
     let written = 0
-    await until(
-      async () => {
-        written = await writer.write({ kind: 'mixed', count: 10 })
-        return (await health()) === 200
-      },
-      'the open door',
-      30_000,
-    )
+    await until(async () => {
+      written = await writer.write({ kind: 'mixed', count: 10 })
+      return (await health()) === 200
+    }, 'the open door')
     const ringSeqno = async () => {
       const status = await (await fetch(`http://${host}:${port}/v1/status`)).json()
       return (status as { ring_seqno: number }).ring_seqno
     }
     // The endpoint opens with the first event; the count follows with the batch it came in.
-    await until(async () => (await ringSeqno()) > 100, 'the events to be counted', 30_000)
+    await until(async () => (await ringSeqno()) > 100, 'the events to be counted')
     expect(await ringSeqno()).toBeLessThanOrEqual(written)
   } finally {
     await server.dispose()

@@ -8,7 +8,6 @@ import { launchBrowser, noBrowser, openPage, type WatchedPage } from '../testkit
 import { type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
-const deadlineMs = 60_000
 const recorder = fileURLToPath(new URL('../testkit/record-canvas.js', import.meta.url))
 
 interface Drawn {
@@ -27,7 +26,7 @@ describe.skipIf(noBrowser !== null)(`/play in Chromium (${noBrowser ?? 'present'
     const flags = ['--plans.standard.indexer.timeMs=5m']
     server = await startServer({ isWhole: true, flags })
     browser = await launchBrowser()
-  }, deadlineMs * 2)
+  })
   afterAll(async () => {
     await browser?.close()
     await server?.dispose()

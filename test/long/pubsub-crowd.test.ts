@@ -87,10 +87,10 @@ test('500 connections with 10 subscriptions each get everything in order', async
   for (let index = 0; index < connections; index++) {
     crowd.push(new Crowd(node.server.url('websocket'), node.token))
     if (index % 50 === 49)
-      await until(() => crowd.every(({ isOpen }) => isOpen), 'fifty more to connect', 30_000)
+      await until(() => crowd.every(({ isOpen }) => isOpen), 'fifty more to connect')
   }
   for (const [index, one] of crowd.entries()) subscribe(one, index, hot)
-  await until(() => crowd.every(({ ids }) => ids.length === 10), 'all to be subscribed', 60_000)
+  await until(() => crowd.every(({ ids }) => ids.length === 10), 'all to be subscribed')
 
   window.from = newestSlot(crowd) + 5
 
@@ -100,7 +100,6 @@ test('500 connections with 10 subscriptions each get everything in order', async
   await until(
     () => crowd.every((one) => newestSlot([one]) > window.to + settledSlots),
     'the last slots to be told',
-    60_000,
   )
 
   expect(crowd.filter(({ closed }) => closed !== null)).toEqual([])
@@ -140,7 +139,7 @@ async function busyAccounts(): Promise<string[]> {
     const keys = JSON.parse(String(data)).params?.result.transaction.transaction.accountKeys ?? []
     for (const { pubkey, writable } of keys) if (writable) found.add(pubkey)
   })
-  await until(() => found.size >= 10, 'ten busy accounts', 30_000)
+  await until(() => found.size >= 10, 'ten busy accounts')
   socket.terminate()
   return [...found].slice(0, 10)
 }

@@ -53,7 +53,7 @@ async function oneRound(clients: readonly Client[], round: number): Promise<void
   for (let slot = 0; slot < slotsPerRound; slot++) {
     stage.step()
     const told = () => clients.every((one, at) => one.of(held[at]![0]!).length > slot)
-    await until(told, 'the slot to be told', 30_000)
+    await until(told, 'the slot to be told')
   }
   await Promise.all(
     clients.map((client, at) =>

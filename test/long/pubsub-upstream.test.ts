@@ -8,7 +8,6 @@ import { SolanaNode, transfer } from '../testkit/solana-node.ts'
 import type { Client } from '../testkit/subscription-stage.ts'
 import { until } from '../testkit/until.ts'
 
-const waitMs = 60_000
 let devnode: Devnode
 let node: SolanaNode
 let stage: PubsubStage
@@ -28,7 +27,7 @@ afterAll(async () => {
 
 async function slotsGoOn(client: Client, id: number): Promise<void> {
   const received = client.of(id).length
-  await until(() => client.of(id).length > received + 5, 'more slots', waitMs)
+  await until(() => client.of(id).length > received + 5, 'more slots')
 }
 
 /** Slots rise and none comes twice. */
@@ -64,17 +63,17 @@ describe('a set with one node', () => {
     await client.upTo(account, 1)
     const { failures, connections } = stage.counts()
     process.kill(devnode.nodePid(), 'SIGKILL')
-    await until(() => stage.counts().failures > failures, 'the loss', waitMs)
-    await until(() => stage.counts().connections > connections, 'the resume', waitMs)
+    await until(() => stage.counts().failures > failures, 'the loss')
+    await until(() => stage.counts().connections > connections, 'the resume')
     await slotsGoOn(client, roots)
-    await until(() => client.of(pending).length > 0, 'the confirmation', waitMs)
+    await until(() => client.of(pending).length > 0, 'the confirmation')
     await slotsGoOn(client, roots)
     expect(client.of(pending)).toMatchObject([{ value: { err: null } }])
     expect(client.of(account)).toHaveLength(1)
     expectEachOnce(client.of(roots))
     expect(client.socket.readyState).toBe(client.socket.OPEN)
     expect(stage.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
-  }, 120_000)
+  })
 
   it('refuses a new subscription with -32005 while the node is frozen, and recovers after it', async () => {
     const from = await node.funded()
@@ -89,22 +88,22 @@ describe('a set with one node', () => {
     const pid = devnode.nodePid()
     process.kill(pid, 'SIGSTOP')
     try {
-      await until(() => !isUp(), 'the stream to be down', waitMs)
+      await until(() => !isUp(), 'the stream to be down')
       expect(await client.ask('rootSubscribe')).toMatchObject({
         error: { code: -32005, data: { numSlotsBehind: null } },
       })
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    await until(isUp, 'the stream to be up', waitMs)
+    await until(isUp, 'the stream to be up')
     expect(await client.ask('rootSubscribe')).toHaveProperty('result')
     await slotsGoOn(client, slots)
     await node.connection.sendRawTransaction(bytes, { preflightCommitment: 'processed' })
-    await until(() => client.of(pending).length > 0, 'the confirmation', waitMs)
+    await until(() => client.of(pending).length > 0, 'the confirmation')
     await slotsGoOn(client, slots)
     expect(client.of(pending)).toHaveLength(1)
     expectEachOnce(client.of(slots).map(({ slot }) => slot))
-  }, 120_000)
+  })
 
   it('writes no address of the node to the log', () => {
     expect(lines.some((line) => line.includes('geyser stream ended'))).toBe(true)

@@ -100,8 +100,8 @@ describe('the documents', () => {
       const { stdout } = await sluice(server.data, ...words, 'SELECT count() FROM instructions')
       return Number(stdout.split('\n')[1]) > 0
     }
-    await until(indexed, 'the first rows of the index', deadlineMs)
-  }, deadlineMs * 2)
+    await until(indexed, 'the first rows of the index')
+  })
   afterAll(async () => {
     await server?.dispose()
     rmSync(folder, { recursive: true, force: true })
@@ -125,7 +125,7 @@ describe('the documents', () => {
           expect(stdout, command).not.toBe('')
           expect(stdout, command).not.toMatch(/"error"|DB::Exception/)
         }
-      }, 900_000)
+      })
     }
   })
 
@@ -175,7 +175,7 @@ describe('the documents', () => {
         try {
           const set = await sluice(server.data, 'destination', 'set', 'demo', `127.0.0.1:${port}`)
           expect(set).toMatchObject({ code: 0 })
-          await until(() => /^\d+n? \d+ (data|code)$/m.test(stdout), 'its first shred', deadlineMs)
+          await until(() => /^\d+n? \d+ (data|code)$/m.test(stdout), 'its first shred')
         } finally {
           child.kill('SIGKILL')
         }

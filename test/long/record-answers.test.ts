@@ -33,7 +33,7 @@ describe.skipIf(url === '')('answers of a ClickHouse server (skipped: no SLUICE_
       writeAnswers(list, rows)
       expect(rows.length).toBeGreaterThan(0)
     }
-  }, 600_000)
+  })
 })
 
 function renewed({ sql, old }: Recorded, text: string, code: number | null): Recorded {

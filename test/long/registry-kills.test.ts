@@ -21,7 +21,7 @@ afterAll(() => {
 })
 
 describe('a registry whose processes are killed again and again', () => {
-  it(`loses no acknowledged change in ${kills} kills`, { timeout: 180_000 }, async () => {
+  it(`loses no acknowledged change in ${kills} kills`, async () => {
     for (let round = 0; round < kills; round++) {
       const prefixes = [`a${round}`, `b${round}`]
       const parts = prefixes.map((prefix) => runPart('provision', folder, prefix, '1000'))
@@ -29,7 +29,6 @@ describe('a registry whose processes are killed again and again', () => {
       await until(
         () => parts.some((part) => acknowledged(part) >= killAfter),
         `${killAfter} changes`,
-        60_000,
       )
       for (const part of parts) part.child.kill('SIGKILL')
       await until(() => parts.every((part) => part.exited()), 'both to be gone')

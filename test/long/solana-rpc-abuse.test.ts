@@ -65,7 +65,7 @@ describe('the rpc endpoint under abuse', () => {
       }
     expect(await chainPid()).toBe(pid)
     expect((await node.call('getHealth')).result).toBe('ok')
-  }, 600_000)
+  })
 
   it('answers -32005 while the killed devnode is restarted, and loses nothing finalized', async () => {
     const from = await node.funded()
@@ -75,16 +75,12 @@ describe('the rpc endpoint under abuse', () => {
     const pid = await chainPid()
     process.kill(pid, 'SIGKILL')
     const codes = new Set<number | undefined>()
-    await until(
-      async () => {
-        // Always a node's: blockhashes are answered from the stream, which has them a little longer.
-        const info = await node.call('getEpochInfo', { commitment: 'processed' })
-        if (info.error !== undefined) codes.add(info.error.code)
-        return info.result !== undefined && (await chainPid()) !== pid
-      },
-      'the devnode to be restarted',
-      30_000,
-    )
+    await until(async () => {
+      // Always a node's: blockhashes are answered from the stream, which has them a little longer.
+      const info = await node.call('getEpochInfo', { commitment: 'processed' })
+      if (info.error !== undefined) codes.add(info.error.code)
+      return info.result !== undefined && (await chainPid()) !== pid
+    }, 'the devnode to be restarted')
     expect([...codes]).toEqual([-32005])
     const to = Keypair.generate().publicKey
     const bytes = await node.signed([transfer(from, to, 2_000_000)], [from])

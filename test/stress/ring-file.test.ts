@@ -39,7 +39,7 @@ test('a reader that is overrun repeatedly never delivers a wrong event', async (
     return seen.total > 0
   }, 'the reader to join')
   const last = await writer.write({ kind: 'mixed', count: written })
-  await until(() => seen.lastSeqno === last, 'the last event', 50_000)
+  await until(() => seen.lastSeqno === last, 'the last event')
   const lost = seen.gaps.reduce((sum, { from, to }) => sum + to - from + 1, 0)
   expect(seen.gaps.length).toBeGreaterThan(0)
   expect(seen.total + lost).toBe(last - first + 1)

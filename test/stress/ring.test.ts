@@ -102,7 +102,7 @@ describe('ring between threads', () => {
     const progress = new RingReader(ring, { from: 'newest' })
     for (let kill = 1; kill <= 4; kill += 1) {
       const due = kill * 200_000
-      await until(() => countOf(progress) > due, 'the writer goes on', 30_000)
+      await until(() => countOf(progress) > due, 'the writer goes on')
       await reading.worker.terminate()
       reading = startEnd<Read>({ role: 'read', ring, lease: 1 })
     }
@@ -123,7 +123,7 @@ describe('ring between threads', () => {
     const progress = new RingReader(ring, { from: 'newest' })
     for (let kill = 1; kill <= 4; kill += 1) {
       const due = kill * 200_000
-      await until(() => countOf(progress) > due, 'the writer goes on', 30_000)
+      await until(() => countOf(progress) > due, 'the writer goes on')
       await writing.worker.terminate()
       writing = startEnd<{ count: number }>(work)
     }

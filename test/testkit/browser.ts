@@ -2,6 +2,7 @@
 // Tests that need it are skipped without it; `noBrowser` is the reason, for their names.
 import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { hangMs } from './until.ts'
 
 const candidates = [
   process.env.SLUICE_TEST_CHROMIUM,
@@ -11,7 +12,7 @@ const candidates = [
 ]
 const path = candidates.find((file) => file !== undefined && existsSync(file))
 /** A page on a busy machine may take this long. */
-export const pageDeadlineMs = 60_000
+export const pageDeadlineMs = hangMs
 
 /** Why tests in a browser are skipped, or null. */
 export const noBrowser =

@@ -7,6 +7,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { hangMs } from './until.ts'
 
 export interface ClickhouseServer {
   /** With its credentials, as `indexer.url` takes it. */
@@ -24,8 +25,6 @@ export interface ClickhouseServer {
   restart(): Promise<void>
   stop(): Promise<void>
 }
-
-const startDeadlineMs = 40_000
 
 /** True where a test with a real server can run; prints the reason once where it cannot. */
 export function hasClickhouseServer(): boolean {
@@ -104,7 +103,7 @@ function binary(): string | null {
 }
 
 async function isReady(origin: string, child: ChildProcess, folder: string): Promise<void> {
-  const endMs = performance.now() + startDeadlineMs
+  const endMs = performance.now() + hangMs
   for (;;) {
     const isUp = await fetch(`${origin}/ping`).then(
       (answer) => answer.ok,

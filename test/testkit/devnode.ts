@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { endWithProcess } from './end-with-process.ts'
-import { type Server, startDeadlineMs } from './server.ts'
+import type { Server } from './server.ts'
 import { root } from './tree.ts'
 import { until } from './until.ts'
 
@@ -46,14 +46,10 @@ export async function startDevnode(
     output.err += chunk
   })
   const addressOf = (name: string) => new RegExp(`^${name} +(\\S+)$`, 'm').exec(output.out)?.[1]
-  await until(
-    () => {
-      if (child.exitCode !== null) throw new Error(`devnode ended: ${output.err}${output.out}`)
-      return addressOf('grpc') !== undefined
-    },
-    'the devnode to open',
-    startDeadlineMs,
-  )
+  await until(() => {
+    if (child.exitCode !== null) throw new Error(`devnode ended: ${output.err}${output.out}`)
+    return addressOf('grpc') !== undefined
+  }, 'the devnode to open')
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill(signal)

@@ -35,7 +35,7 @@ async function ask(engine) {
 }
 
 async function until(holds) {
-  const endMs = performance.now() + 40_000
+  const endMs = performance.now() + 120_000
   while (!(await holds())) {
     if (performance.now() > endMs) throw new Error('waited too long')
     await new Promise((resolve) => setTimeout(resolve, 20))

@@ -10,6 +10,7 @@ import type { FrameKind } from '../../src/stream/encoded.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import type { Tape } from './tape.ts'
+import { hangMs } from './until.ts'
 
 export interface Frame {
   readonly kind: FrameKind
@@ -75,7 +76,7 @@ export async function playSource(
 }
 
 /** Resolves when `holds` does, or rejects after the deadline. */
-export async function until(holds: () => boolean, deadlineMs = 45_000): Promise<void> {
+export async function until(holds: () => boolean, deadlineMs = hangMs): Promise<void> {
   const end = Date.now() + deadlineMs
   while (!holds()) {
     if (Date.now() > end) throw new Error('condition not met before the deadline')

@@ -41,12 +41,8 @@ export class Follower {
     return Math.max(-1, ...this.blocks.keys())
   }
 
-  async reaches(slot: number, deadlineMs = 60_000): Promise<void> {
-    await until(
-      () => this.newest >= slot,
-      `slot ${slot} at commitment ${this.#commitment}`,
-      deadlineMs,
-    )
+  async reaches(slot: number): Promise<void> {
+    await until(() => this.newest >= slot, `slot ${slot} at commitment ${this.#commitment}`)
   }
 
   /** Blocks whose parent is not the block before them. */

@@ -67,7 +67,7 @@ export class RelayStage {
     const last = updates.findLast((update) => update.kind === 'blockMeta')
     if (last === undefined) return
     const isKnown = () => (this.road.heads.at(0)?.slot ?? -1) >= last.slot
-    await until(isKnown, `slot ${last.slot}`, 30_000)
+    await until(isKnown, `slot ${last.slot}`)
   }
 
   async close(): Promise<void> {

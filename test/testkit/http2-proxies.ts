@@ -104,7 +104,7 @@ export async function openProxy(name: ProxyName, upstream: string): Promise<Http
     if (child.exitCode !== null) throw new Error(`${name} ended: ${output}`)
     return isListening(port)
   }
-  await until(isUp, `${name} to listen`, 30_000)
+  await until(isUp, `${name} to listen`)
   return {
     target: `127.0.0.1:${port}`,
     reload: () => void child.kill(reload),

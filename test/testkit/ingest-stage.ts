@@ -15,7 +15,7 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { handOutSeqs } from './fake-execution.ts'
 import { type ReadRow, readRows } from './index-reader.ts'
-import { until } from './until.ts'
+import { hangMs, until } from './until.ts'
 
 export class IngestStage {
   readonly folder = mkdtempSync(join(tmpdir(), 'sluice-ingest-'))
@@ -59,12 +59,12 @@ export class IngestStage {
 
   /** Waits until everything published is durable. */
   settled(): Promise<void> {
-    return until(() => this.ingest.lagMs() === 0, 'everything is durable', 60_000)
+    return until(() => this.ingest.lagMs() === 0, 'everything is durable')
   }
 
   /** Every row of a table that is durable now. */
   async rows(table: TableName): Promise<ReadRow[]> {
-    const snapshot = await requestSnapshot(socketPath(this.folder), 20_000)
+    const snapshot = await requestSnapshot(socketPath(this.folder), hangMs)
     if (snapshot === null) throw new Error('the writer does not answer')
     const names = Object.keys(tables[table].columns)
     const rows = await readRows(this.folder, table, snapshot)
@@ -84,6 +84,6 @@ export class IngestStage {
     const pid = this.ingest.pid()
     process.kill(pid, 'SIGKILL')
     const isOther = () => ![0, pid].includes(this.ingest.pid())
-    await until(isOther, 'another writer', 30_000)
+    await until(isOther, 'another writer')
   }
 }

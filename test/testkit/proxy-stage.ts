@@ -83,7 +83,7 @@ export class ProxyStage {
 
   async untilState(state: string, set = 'default', number = 1): Promise<void> {
     const node = this.upstreams.set(set)!.nodes[number - 1]!
-    await until(() => node.state === state, `${set}/${number} ${state}`, 20_000)
+    await until(() => node.state === state, `${set}/${number} ${state}`)
   }
 
   async call(method: string, params: string, token = this.token): Promise<Told> {

@@ -134,7 +134,7 @@ export function describePubsubClients(place: () => PubsubPlace): void {
           .subscribe(options),
       )
       const isTold = () => [accounts, owned, logs, slots].every((one) => one.length > 0)
-      await until(() => isTold() && outcome.length === 2, 'everything to be told', 30_000)
+      await until(() => isTold() && outcome.length === 2, 'everything to be told')
       const { context, value } = accounts.at(-1)!
       expect(context.slot).toBeTypeOf('bigint')
       expect(value.data).toMatchObject({

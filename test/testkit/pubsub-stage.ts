@@ -42,7 +42,7 @@ export class PubsubStage {
     stage.port = port
     for (const name of Object.keys(sets)) {
       const stream = stage.streams.of(name)
-      if (stream !== null) await until(() => stream.slot(2) > 0, `the stream of ${name}`, 30_000)
+      if (stream !== null) await until(() => stream.slot(2) > 0, `the stream of ${name}`)
     }
     return stage
   }

@@ -1,5 +1,6 @@
 // A client that writes whatever bytes a test wants, well-formed or not, and reads what comes back.
 import { connect } from 'node:net'
+import { hangMs } from './until.ts'
 
 export interface RawAnswer {
   readonly text: string
@@ -45,7 +46,7 @@ export function sendRaw(
     options.later?.parts.forEach((part, index) => {
       timers.push(setTimeout(() => socket.write(part), (index + 1) * options.later!.everyMs))
     })
-    timers.push(setTimeout(() => finish(false), options.deadlineMs ?? 15_000))
+    timers.push(setTimeout(() => finish(false), options.deadlineMs ?? hangMs))
   })
 }
 

@@ -11,6 +11,7 @@ import { packageRoot } from '../../src/threads/entry.ts'
 import type { CreateRing, WriteEvents } from './event-ring-end.ts'
 import type { SeenEvent } from './execution-sink.ts'
 import { type BenchProcess, startProcess } from './process.ts'
+import { hangMs } from './until.ts'
 
 export class RingWriterProcess {
   readonly path: string
@@ -54,7 +55,7 @@ export function isAsWritten({ seqno, type, payload }: SeenEvent): boolean {
 }
 
 /** Blocks this thread until the writer has come that far, as a stalled reader does. */
-export function stallUntil(fd: number, seqno: number, deadlineMs = 50_000): void {
+export function stallUntil(fd: number, seqno: number, deadlineMs = hangMs): void {
   const header = new Uint8Array(ringHeader.usedBytes)
   const sleep = new Int32Array(new SharedArrayBuffer(4))
   const endMs = performance.now() + deadlineMs

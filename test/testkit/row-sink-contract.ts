@@ -130,26 +130,22 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       expect(await read('tps')).toHaveLength(16)
     })
 
-    test.runIf(stage.hasProcess)(
-      'keeps what it acknowledged when it is killed',
-      async () => {
-        await sink?.stop()
-        sink = null
-        await stage.dispose(place)
-        // A place that this process has never opened.
-        place = await stage.place()
-        const acked = await writeAndKill(place, 4)
-        expect(acked).toBeGreaterThan(0)
-        await reopen()
-        const marks = await sink!.marks()
-        expect(marks.events).toBeGreaterThanOrEqual(acked)
-        const rows = await read('tps')
-        // Written once each, without a hole, at least as far as was acknowledged.
-        expect(rows).toEqual(sorted(rowsIn(tpsRows(1, rows.length))))
-        expect(rows.length).toBeGreaterThanOrEqual(acked)
-      },
-      120_000,
-    )
+    test.runIf(stage.hasProcess)('keeps what it acknowledged when it is killed', async () => {
+      await sink?.stop()
+      sink = null
+      await stage.dispose(place)
+      // A place that this process has never opened.
+      place = await stage.place()
+      const acked = await writeAndKill(place, 4)
+      expect(acked).toBeGreaterThan(0)
+      await reopen()
+      const marks = await sink!.marks()
+      expect(marks.events).toBeGreaterThanOrEqual(acked)
+      const rows = await read('tps')
+      // Written once each, without a hole, at least as far as was acknowledged.
+      expect(rows).toEqual(sorted(rowsIn(tpsRows(1, rows.length))))
+      expect(rows.length).toBeGreaterThanOrEqual(acked)
+    })
   })
 }
 
@@ -164,7 +160,7 @@ async function writeAndKill(place: SinkConfig, kills: number): Promise<number> {
   let acked = 0
   try {
     for (let life = 0; life < kills; life++) {
-      await until(() => child.isRunning, 'a writer', 60_000)
+      await until(() => child.isRunning, 'a writer')
       const marks = await child.call<Marks>('open', place)
       expect(marks.events ?? 0).toBeGreaterThanOrEqual(acked)
       let next = (marks.events ?? acked) + 1
@@ -183,7 +179,7 @@ async function writeAndKill(place: SinkConfig, kills: number): Promise<number> {
       const killed = child.pid
       child.kill()
       await Promise.allSettled(calls)
-      await until(() => child.pid !== killed, 'the end of the writer', 60_000)
+      await until(() => child.pid !== killed, 'the end of the writer')
     }
   } finally {
     await child.stop()

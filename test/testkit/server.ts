@@ -7,11 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { endWithProcess } from './end-with-process.ts'
 import { root } from './tree.ts'
-import { until } from './until.ts'
+import { hangMs, until } from './until.ts'
 
 const main = join(root, 'dist', 'src', 'main.js')
-export const startDeadlineMs = 45_000
-const stopDeadlineMs = 20_000
 
 export interface Door {
   readonly host: string
@@ -88,15 +86,11 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   child.stderr?.on('data', (chunk) => {
     output.err += chunk
   })
-  await until(
-    () => {
-      if (child.exitCode !== null) throw new Error(`server ended: ${output.err}${output.out}`)
-      // The banner is written first, but its pipe may be read later than the file is seen.
-      return existsSync(doorsFile) && output.out.endsWith('\n')
-    },
-    'the doors to open',
-    startDeadlineMs,
-  ).catch((error: Error) => {
+  await until(() => {
+    if (child.exitCode !== null) throw new Error(`server ended: ${output.err}${output.out}`)
+    // The banner is written first, but its pipe may be read later than the file is seen.
+    return existsSync(doorsFile) && output.out.endsWith('\n')
+  }, 'the doors to open').catch((error: Error) => {
     child.kill('SIGKILL')
     throw new Error(`${error.message}; ${output.err.trim().split('\n').join(' | ')}`)
   })
@@ -105,7 +99,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill(signal)
-      const killer = setTimeout(() => child.kill('SIGKILL'), stopDeadlineMs)
+      const killer = setTimeout(() => child.kill('SIGKILL'), hangMs)
       await once(child, 'exit')
       clearTimeout(killer)
     }

@@ -147,11 +147,7 @@ export function describeKit(start: () => Promise<SolanaNode>): void {
     it('reads blocks at confirmed and finalized, and the numbers of the cluster', async () => {
       // Kit asks for confirmed by default.
       const finalized = { commitment: 'finalized' } as const
-      await until(
-        async () => (await rpc.getSlot(finalized).send()) > 2n,
-        'a finalized slot',
-        60_000,
-      )
+      await until(async () => (await rpc.getSlot(finalized).send()) > 2n, 'a finalized slot')
       for (const commitment of ['confirmed', 'finalized'] as const) {
         const slot = await rpc.getSlot({ commitment }).send()
         const block = await rpc

@@ -110,15 +110,15 @@ export class Fleet {
     return upstreams.map(({ state }) => state)
   }
 
-  async untilState(index: number, wanted: string, deadlineMs = 40_000): Promise<void> {
+  async untilState(index: number, wanted: string): Promise<void> {
     const isThere = async () => (await this.states())[index] === wanted
-    await until(isThere, `node ${index + 1} to be ${wanted}`, deadlineMs)
+    await until(isThere, `node ${index + 1} to be ${wanted}`)
   }
 
   /** Until so many more reads are through. */
   async untilReads(count: number): Promise<void> {
     const wanted = this.samples.length + count
-    await until(() => this.samples.length >= wanted, `${count} reads`, 60_000)
+    await until(() => this.samples.length >= wanted, `${count} reads`)
   }
 
   /** What went wrong with reads, and how often in which phase. */

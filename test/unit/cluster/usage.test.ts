@@ -77,7 +77,7 @@ async function crash(): Promise<void> {
 
 const use = (id: string, credits: number, window = 0) =>
   usage.addUsage([{ id, window, credits, calls: 1, refused: 0, notifications: 0, bytes: 10 }])
-const confirmed = () => until(() => usage.unconfirmed() === 0, 'the usage', 10_000)
+const confirmed = () => until(() => usage.unconfirmed() === 0, 'the usage')
 
 test('usage while PostgreSQL is away survives crashes and is counted once', async () => {
   cluster.state = 'silent'
@@ -106,7 +106,7 @@ test('usage while PostgreSQL is away survives crashes and is counted once', asyn
 test('a batch whose answer was lost with its process counts once', async () => {
   cluster.state = 'deaf'
   await use('a', 5)
-  await until(() => cluster.calls === 1, 'the batch', 10_000)
+  await until(() => cluster.calls === 1, 'the batch')
   await use('a', 7)
   await crash()
   cluster.state = 'here'
@@ -133,7 +133,7 @@ test('totals include what is not sent yet, by window; one that is no number is n
   cluster.sums.set('a 0', 100)
   await use('a', 1)
   await confirmed()
-  await until(() => learned.length === 1, 'the total', 10_000)
+  await until(() => learned.length === 1, 'the total')
   expect(learned).toEqual([{ id: 'a', window: 0, credits: 101 }])
   cluster.sums.set('a 0', Number.POSITIVE_INFINITY)
   cluster.sums.set('b 0', Number.NaN)
