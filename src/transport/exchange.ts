@@ -6,7 +6,7 @@
 import { type Body, Reply, statusLine } from './reply.ts'
 import type { Request } from './request.ts'
 import { CORKED_BYTES_MAX, type OpenExchange, sendPieces, sendStream } from './stream-reply.ts'
-import type { NativeResponse } from './uws.ts'
+import { type NativeResponse, nativeText } from './uws.ts'
 
 export interface ExchangeOwner {
   /** The exchange outlasts this turn of the event loop; false when its address has too many of
@@ -111,7 +111,7 @@ export class Exchange implements OpenExchange {
     }
     if (status !== 200) response.writeStatus(statusLine(status))
     if (reply.isLast) this.isLast = true
-    response.writeHeader(head.name, this.isLast ? head.lastValue : head.value)
+    response.writeHeader(head.name, nativeText(this.isLast ? head.lastValue : head.value))
     this.#state = 'answering'
     // If ended with a length as argument, the native response counts as unfinished and the next
     // request on the connection is lost: so the length of a HEAD response is written by hand.
@@ -121,7 +121,7 @@ export class Exchange implements OpenExchange {
       if (length !== undefined) response.writeHeader('content-length', String(length))
       response.endWithoutBody()
     } else if (status === 204 || status === 304) response.endWithoutBody()
-    else if (isShort(body)) response.end(body, this.isLast)
+    else if (isShort(body)) response.end(nativeText(body), this.isLast)
     else {
       this.#send(typeof body === 'string' ? Buffer.from(body) : body)
       return

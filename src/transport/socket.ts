@@ -1,7 +1,7 @@
 // Wraps one open WebSocket for products.
 // The native socket throws when it is used after its close; this one then does nothing.
 import type { Request } from './request.ts'
-import type { NativeSocket } from './uws.ts'
+import { type NativeSocket, nativeText } from './uws.ts'
 
 /** Outcome of a send: written to the kernel, waiting in our memory (backpressure), or dropped. */
 export type Sent = 'sent' | 'queued' | 'dropped'
@@ -43,7 +43,7 @@ export class Socket<S> {
   }
 
   send(message: string | Uint8Array, isBinary = false): Sent {
-    const status = this.#native?.send(message, isBinary) ?? 2
+    const status = this.#native?.send(nativeText(message), isBinary) ?? 2
     return status === 1 ? 'sent' : status === 0 ? 'queued' : 'dropped'
   }
 
@@ -62,7 +62,7 @@ export class Socket<S> {
 
   /** Closes with a code; the route's `close` runs before this returns. */
   end(code: number, reason: string): void {
-    this.#native?.end(code, reason)
+    this.#native?.end(code, nativeText(reason))
   }
 
   /** Closes without a close frame, for a peer that cannot receive one. */

@@ -29,17 +29,30 @@ export interface Uws {
 }
 
 const LISTEN_EXCLUSIVELY = 1
+/** Bytes of request line and headers; the native server's own bound is 4 KiB. */
+const HEAD_BYTES_MAX = 65_536
+/** Module version of Node 24. From its binary on, a string of characters below 256 is sent in
+ *  Latin-1 instead of UTF-8. */
+const LATIN_1_MODULES = 137
+const sendsLatin1 = Number(process.versions.modules) >= LATIN_1_MODULES
 let loaded: Uws | undefined
 
 /** The package; throws a Fault of kind `native-missing` with a message for the operator. */
 export function uws(): Uws {
   if (loaded !== undefined) return loaded
+  // biome-ignore lint/style/noProcessEnv: the package reads it once, when it is loaded.
+  process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(HEAD_BYTES_MAX)
   try {
     loaded = createRequire(import.meta.url)('uWebSockets.js') as Uws
     return loaded
   } catch (cause) {
     throw new Fault('native-missing', describeFailure(messageOf(cause)), { cause })
   }
+}
+
+/** Text as the native server sends it in UTF-8. */
+export function nativeText(text: string | Uint8Array): string | Uint8Array {
+  return sendsLatin1 && typeof text === 'string' ? Buffer.from(text) : text
 }
 
 /** Listens; an exclusive listener prevents a second one on the port, a shared one allows it. */

@@ -17,7 +17,14 @@ import type { Addresses } from './address.ts'
 import { CLOSE_BUG, CLOSE_GOING_AWAY, CLOSE_TOO_LONG, Reply, statusLine } from './reply.ts'
 import { Request } from './request.ts'
 import { Socket } from './socket.ts'
-import type { App, NativeRequest, NativeResponse, NativeSocket, UpgradeContext } from './uws.ts'
+import {
+  type App,
+  type NativeRequest,
+  type NativeResponse,
+  type NativeSocket,
+  nativeText,
+  type UpgradeContext,
+} from './uws.ts'
 
 export interface Upgrade<S> {
   /** The product's own state of the connection. */
@@ -107,7 +114,8 @@ export class Sockets<C> {
 
   /** Sends one message to every subscriber of a topic; the bytes are copied once per socket. */
   publish(topic: string, message: string | Uint8Array, isBinary = false): void {
-    for (const [app, open] of this.#apps) if (open > 0) app.publish(topic, message, isBinary)
+    const bytes = nativeText(message)
+    for (const [app, open] of this.#apps) if (open > 0) app.publish(topic, bytes, isBinary)
   }
 
   /** Refuses new sockets and ends the open ones with 1001. */
@@ -252,6 +260,6 @@ export function offeredProtocols(request: Request): string[] {
 function refuse(response: NativeResponse, reply: Reply): void {
   const { status, head, body, isLast } = reply
   response.writeStatus(statusLine(status))
-  response.writeHeader(head.name, isLast ? head.lastValue : head.value)
-  response.end(typeof body === 'string' ? body : '', isLast)
+  response.writeHeader(head.name, nativeText(isLast ? head.lastValue : head.value))
+  response.end(nativeText(typeof body === 'string' ? body : ''), isLast)
 }

@@ -11,6 +11,9 @@ import { until } from '../testkit/until.ts'
 
 const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 
+/** Characters below 256 alone, and with others: V8 keeps the two in different ways. */
+const words = ['é', 'é漢']
+
 let door: HttpEndpoint<null>
 let url = ''
 let release: (() => void) | null = null
@@ -38,6 +41,14 @@ beforeAll(async () => {
           verb: 'GET',
           path: '/hello',
           handle: (request) => new Reply(200, textHead, request.header('accept')),
+        },
+        {
+          verb: 'GET',
+          path: '/words',
+          handle: ({ query }) => {
+            const text = words[Number(query)] ?? ''
+            return new Reply(200, textHead.and('x-words', text), text)
+          },
         },
         {
           verb: 'POST',
@@ -131,6 +142,32 @@ describe('the HTTP endpoint', () => {
     })
     expect(preflight.text).toMatch(/^HTTP\/1\.1 204 No Content\r\naccess-control-allow-origin: \*/)
     expect(preflight.body).toBe('')
+  })
+
+  it('sends text in UTF-8, in the body and in the head', async () => {
+    for (const [at, text] of words.entries()) {
+      const asked = `GET /words?${at} HTTP/1.1\r\nhost: a\r\n\r\n`
+      const answer = await sendRaw(door.address.port, asked)
+      const seen = Buffer.from(answer.text, 'latin1').toString()
+      expect(seen).toContain(`x-words: ${text}\r\n`)
+      expect(seen).toMatch(new RegExp(`\r\n\r\n${text}$`))
+    }
+  })
+
+  it('reads a head of many kilobytes, whole or in two parts', async () => {
+    const line = 'GET /hello HTTP/1.1\r\n'
+    const accept = 'a'.repeat(15_000)
+    const rest = `host: a\r\naccept: ${accept}\r\n\r\n`
+    const whole = await sendRaw(door.address.port, line + rest)
+    expect(whole.body).toBe(accept)
+    const first = `${line}${rest.slice(0, 5_000)}`
+    const later = { parts: [rest.slice(5_000)], everyMs: 10 }
+    expect((await sendRaw(door.address.port, first, { later })).body).toBe(accept)
+    const query = await sendRaw(
+      door.address.port,
+      `GET /hello?${'q'.repeat(30_000)} HTTP/1.1\r\nhost: a\r\naccept: b\r\n\r\n`,
+    )
+    expect(query.body).toBe('b')
   })
 
   it('reads bodies whole, in chunks and byte by byte', async () => {

@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { compressZstd, decompressZstd } from '../../src/base/zstd.ts'
 import { type Asked, IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
+import { rawGet } from '../testkit/raw-get.ts'
 
 const { queries: _queries, queued: _queued, queueMs: _queueMs, ...limits } = planLimits
 const stage = new IndexerStage({ plain: { creditsPerSecond: 0 } })
@@ -148,13 +149,14 @@ describe('a query', () => {
 
   it('is compressed with zstd where the client accepts nothing better', async () => {
     const ask = async (body: string, accepted: string) => {
+      // Not `fetch`: from Node 24 on it decodes zstd.
+      const query = new URLSearchParams({ enable_http_compression: '1', query: body })
       const headers = { ...stage.credentials, 'accept-encoding': accepted }
-      const url = `${stage.url}/?enable_http_compression=1`
-      const answer = await fetch(url, { method: 'POST', headers, body })
-      return { answer, bytes: Buffer.from(await answer.arrayBuffer()) }
+      const answer = await rawGet(`${stage.url}/?${query}`, headers)
+      return { coding: answer.headers['content-encoding'], bytes: answer.body }
     }
     const small = await ask('SELECT rows 1', 'lz4,zstd')
-    expect(small.answer.headers.get('content-encoding')).toBe('zstd')
+    expect(small.coding).toBe('zstd')
     expect(decompressZstd(small.bytes, 1_000).toString()).toBe('0\trow 0\n')
     const long = await ask('SELECT rows 100000', 'zstd')
     const text = decompressZstd(long.bytes, 4_000_000).toString()
@@ -162,7 +164,7 @@ describe('a query', () => {
     expect(text.split('\n').length).toBe(100_001)
     expect(text.endsWith('99999\trow 99999\n')).toBe(true)
     const both = await ask('SELECT rows 1', 'zstd, gzip')
-    expect(both.answer.headers.get('content-encoding')).toBe('gzip')
+    expect(both.coding).toBe('gzip')
   })
 
   it('may be compressed with zstd itself', async () => {

@@ -111,6 +111,19 @@ describe('the WebSocket endpoint', () => {
     socket.close()
   })
 
+  it('sends text in UTF-8: to one, to all, and in the reason of a close', async () => {
+    const socket = await opened()
+    const seen: string[] = []
+    socket.on('message', (data) => seen.push(String(data)))
+    last!.send('é')
+    door.sockets.publish('all', 'ö漢')
+    door.sockets.publish('all', 'ü')
+    await until(() => seen.length === 3, 'three messages')
+    last!.end(4000, 'ä')
+    const [code, reason] = (await once(socket, 'close')) as [number, Buffer]
+    expect([...seen, code, reason.toString()]).toEqual(['é', 'ö漢', 'ü', 4000, 'ä'])
+  })
+
   it('calls admit first, then the route; other paths and plain requests go to HTTP', async () => {
     expect(await statusOf(new WebSocket(url))).toBe(401)
     expect(await statusOf(connect('/?refuse=1'))).toBe(400)

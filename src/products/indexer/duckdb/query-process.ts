@@ -2,7 +2,7 @@
 // A process runs one query at a time. When the system cannot start a process (no
 // file descriptors, no memory), that start rejects with a Fault and nothing else is affected.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
@@ -24,6 +24,8 @@ import type { Snapshot } from './store-files.ts'
 export const overheadBytes = 388_000_000
 const heapMegabytes = 192
 const startMsMax = 20_000
+/** Every process of this Node reserves as much. */
+const codeBytes = codeRangeBytes()
 
 export interface ProcessOptions {
   readonly folder: string
@@ -168,7 +170,7 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
     `--max-old-space-size=${heapMegabytes}`,
     fileURLToPath(workerEntry('index-query')),
   ]
-  const kilobytes = String(Math.floor(rssBytesMax / 1024))
+  const kilobytes = String(Math.floor((rssBytesMax + codeBytes) / 1024))
   const bounded = [
     '-c',
     'ulimit -d "$0" 2>/dev/null; ulimit -c 0 2>/dev/null; exec "$@"',
@@ -193,6 +195,22 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
 function notStarted(reason: string, cause?: unknown): Fault {
   const message = `query process start failed: ${reason}`
   return new Fault('query-process', message, { cause, retryable: true })
+}
+
+/**
+ * Address space for compiled code. Node 24 maps all of it writable (512 MiB on x64), so it counts
+ * towards RLIMIT_DATA from the start; earlier versions make single pages writable.
+ */
+function codeRangeBytes(): number {
+  try {
+    const maps = readFileSync('/proc/self/maps', 'latin1')
+    const sizes = [...maps.matchAll(/^(\w+)-(\w+) rwxp/gm)].map(
+      ([, from, to]) => Number.parseInt(to!, 16) - Number.parseInt(from!, 16),
+    )
+    return Math.max(0, ...sizes)
+  } catch {
+    return 0
+  }
 }
 
 /** Page size of Linux on supported machines; statm counts pages. */
