@@ -1,6 +1,9 @@
 // The `cluster` section of the configuration: what several gateways share.
 import { flag, group, integer, text, type Values } from '../base/fields.ts'
 
+/** Statements and transactions that wait for a connection to PostgreSQL. */
+export const queueMax = 1_000
+
 export const clusterSection = group('Several gateways as one service.', {
   url: text({
     initial: '',

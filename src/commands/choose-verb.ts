@@ -32,7 +32,10 @@ export function chooseVerb(verbs: readonly Verb[], argv: readonly string[]): Out
 }
 
 /** The verbs whose first word is this one, or the one command that it is short for. */
-export function familyOf(verbs: readonly Verb[], first: string): readonly Verb[] {
+export function familyOf<T extends Pick<Verb, 'words'>>(
+  verbs: readonly T[],
+  first: string,
+): readonly T[] {
   const exact = verbs.filter(({ words }) => words[0] === first)
   if (exact.length > 0 || first === '') return exact
   const longer = verbs.filter(({ words }) => words[0]?.startsWith(first))

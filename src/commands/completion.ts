@@ -10,8 +10,8 @@ import { type Call, misuse, type Report, type Verb } from './verb.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 
-/** The verb; `all` returns the table of verbs, which includes this one. */
-export function completionVerb(all: () => readonly Verb[]): Verb {
+/** The verb; `all` loads the table of verbs, which includes this one. */
+export function completionVerb(all: () => Promise<readonly Verb[]>): Verb {
   return {
     words: ['completion'],
     summary: 'Print the completion script of a shell: bash, zsh or fish.',
@@ -20,9 +20,9 @@ export function completionVerb(all: () => readonly Verb[]): Verb {
     needsNoConfig: true,
     async run(call) {
       const [shell = ''] = call.positionals
-      if (shell === 'bash') return accept(reportOf(bashScript(all())))
-      if (shell === 'zsh') return accept(reportOf(zshScript(all())))
-      if (shell === 'fish') return accept(reportOf(fishScript(all())))
+      if (shell === 'bash') return accept(reportOf(bashScript(await all())))
+      if (shell === 'zsh') return accept(reportOf(zshScript(await all())))
+      if (shell === 'fish') return accept(reportOf(fishScript(await all())))
       if (shell === 'contexts') return accept(reportOf(contextNames().join('\n')))
       if (shell === 'labels') return labels(call)
       return misuse(`<shell> must be one of ${shells.join(', ')}`)

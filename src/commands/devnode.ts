@@ -9,7 +9,7 @@ import type { Config } from '../config/config.ts'
 import type { DevnodeAddresses, DevnodeOptions } from '../devnode/node.ts'
 import { parseEndpoint } from '../subscriptions/destination.ts'
 import { lockData } from '../subscriptions/lock.ts'
-import { openLog } from '../telemetry/log.ts'
+import { openLog } from '../telemetry/open-log.ts'
 import { urlOf } from './banner.ts'
 import {
   defaultPorts,

@@ -7,22 +7,26 @@ import { chooseVerb, familyOf } from './choose-verb.ts'
 import { helpOf, overview } from './help.ts'
 import { type Form, printRefusal, printReport } from './output.ts'
 import { packageVersion } from './package-version.ts'
-import { secretsInDoubt } from './subscription.ts'
 import { EXIT, exitOf, flagOf, hasSwitch, type ParsedArgs, type Verb } from './verb.ts'
-import { verbGroups, verbs } from './verbs.ts'
+import { loadVerbGroups, loadVerbs, loadVerbsFor } from './verbs.ts'
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
-  const { leading, rest } = splitLeading(verbs, argv)
+  if (isVersion(argv[0])) return print(packageVersion())
+  // Which flags before the verb take a value depends on all verbs.
+  const hasLeading = argv[0]?.startsWith('-') === true
+  const { leading, rest } = splitLeading(hasLeading ? await loadVerbs() : [], argv)
   const [first = '', ...others] = rest
-  if (leading.some((word) => /^(--version|-[vV])$/.test(word))) return print(packageVersion())
+  if (leading.some(isVersion)) return print(packageVersion())
   const wantsHelp = [...leading, ...rest].some((word) => /^(--help|-h)$/.test(word))
   if (first === 'help') return dispatch([...leading, ...others, '--help'])
   if (first === '') {
-    if (wantsHelp) return print(overview(verbGroups))
-    process.stderr.write(`${overview(verbGroups)}\n`)
+    const text = overview(await loadVerbGroups())
+    if (wantsHelp) return print(text)
+    process.stderr.write(`${text}\n`)
     return EXIT.usage
   }
   const form = formOf(argv)
+  const verbs = await loadVerbsFor(first)
   const chosen = chooseVerb(verbs, rest)
   if (!chosen.ok) {
     const family = wantsHelp ? familyOf(verbs, first) : []
@@ -45,8 +49,7 @@ async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number
   try {
     const outcome = await verb.run({ ...callOf(args, loaded), request })
     if (!outcome.ok) {
-      const report = secretsInDoubt(outcome.refusal)
-      if (report !== null) printReport(report, form)
+      if (outcome.refusal.data !== undefined) await printSecrets(outcome.refusal, form)
       return failWith(outcome.refusal, form)
     }
     printReport(outcome.value, form)
@@ -56,6 +59,16 @@ async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number
     const refusal = { kind: 'unavailable', code: 'fault', message: messageOf(error) } as const
     return failWith(refusal, form, 'Run sluice doctor to find the cause.')
   }
+}
+
+async function printSecrets(refusal: Refusal, form: Form): Promise<void> {
+  const { secretsInDoubt } = await import('./subscription.ts')
+  const report = secretsInDoubt(refusal)
+  if (report !== null) printReport(report, form)
+}
+
+function isVersion(word: string | undefined): boolean {
+  return word !== undefined && /^(--version|-[vV])$/.test(word)
 }
 
 function callOf(args: ParsedArgs, loaded: Loaded) {

@@ -1,53 +1,102 @@
 // Lists every verb of the command, in the order of the help.
-// A new verb is a file of its own and one line here; help and completion are derived from it.
-import { auditVerbs } from './audit.ts'
-import { benchVerbs } from './bench.ts'
-import { callVerb } from './call.ts'
-import { clusterVerbs } from './cluster.ts'
-import { completionVerb } from './completion.ts'
-import { configVerbs } from './config.ts'
-import { contextVerbs } from './context.ts'
-import { destinationVerbs } from './destination.ts'
-import { devnodeVerb } from './devnode.ts'
-import { doctorVerb } from './doctor.ts'
+// A new verb is a file of its own and one row here; help and completion are derived from it.
+// A row is loaded when its word is typed: a command pays for its own modules alone.
+import { familyOf } from './choose-verb.ts'
 import type { VerbGroup } from './help.ts'
-import { indexerVerbs } from './indexer.ts'
-import { noteVerbs } from './note.ts'
-import { productsVerb } from './products.ts'
-import { queryVerb } from './query.ts'
-import { replayVerb } from './replay.ts'
-import { serveVerb } from './serve.ts'
-import { shredsVerb } from './shreds.ts'
-import { listenVerb } from './shreds-listen.ts'
-import { replayShredsVerb } from './shreds-replay.ts'
-import { statusVerb } from './status.ts'
-import { subscriptionVerbs } from './subscription.ts'
-import { tailVerb } from './tail.ts'
-import { tipAccountsVerb } from './tip-accounts.ts'
-import { tipsVerb } from './tips.ts'
-import { tokenVerbs } from './token.ts'
-import { topVerb } from './top.ts'
-import { usageVerb } from './usage.ts'
 import type { Verb } from './verb.ts'
-import { versionVerb } from './version.ts'
 
-export const verbGroups: readonly VerbGroup[] = [
-  { title: 'Run', verbs: [serveVerb, devnodeVerb] },
+interface Row {
+  /** The first word of its verbs. */
+  readonly words: readonly [string]
+  load(): Promise<readonly Verb[]>
+}
+
+const groups: readonly { readonly title: string; readonly rows: readonly Row[] }[] = [
+  {
+    title: 'Run',
+    rows: [
+      row('serve', async () => [(await import('./serve.ts')).serveVerb]),
+      row('devnode', async () => [(await import('./devnode.ts')).devnodeVerb]),
+    ],
+  },
   {
     title: 'Provision',
-    verbs: [...subscriptionVerbs, ...tokenVerbs, ...destinationVerbs, ...indexerVerbs],
+    rows: [
+      row('subscription', async () => (await import('./subscription.ts')).subscriptionVerbs),
+      row('token', async () => (await import('./token.ts')).tokenVerbs),
+      row('destination', async () => (await import('./destination.ts')).destinationVerbs),
+      row('indexer', async () => (await import('./indexer.ts')).indexerVerbs),
+    ],
   },
-  { title: 'Account for', verbs: [...noteVerbs, usageVerb, ...auditVerbs] },
+  {
+    title: 'Account for',
+    rows: [
+      row('note', async () => (await import('./note.ts')).noteVerbs),
+      row('usage', async () => [(await import('./usage.ts')).usageVerb]),
+      row('audit', async () => (await import('./audit.ts')).auditVerbs),
+    ],
+  },
   {
     title: 'Look at the server',
-    verbs: [statusVerb, topVerb, doctorVerb, productsVerb, tipAccountsVerb, tipsVerb, shredsVerb],
+    rows: [
+      row('status', async () => [(await import('./status.ts')).statusVerb]),
+      row('top', async () => [(await import('./top.ts')).topVerb]),
+      row('doctor', async () => [(await import('./doctor.ts')).doctorVerb]),
+      row('products', async () => [(await import('./products.ts')).productsVerb]),
+      row('tip-accounts', async () => [(await import('./tip-accounts.ts')).tipAccountsVerb]),
+      row('tips', async () => [(await import('./tips.ts')).tipsVerb]),
+      row('shreds', async () => [(await import('./shreds.ts')).shredsVerb]),
+    ],
   },
-  { title: 'Use it', verbs: [queryVerb, callVerb, tailVerb, listenVerb, ...contextVerbs] },
-  { title: 'Measure and replay', verbs: [...benchVerbs, replayVerb, replayShredsVerb] },
+  {
+    title: 'Use it',
+    rows: [
+      row('query', async () => [(await import('./query.ts')).queryVerb]),
+      row('call', async () => [(await import('./call.ts')).callVerb]),
+      row('tail', async () => [(await import('./tail.ts')).tailVerb]),
+      row('shreds', async () => [(await import('./shreds-listen.ts')).listenVerb]),
+      row('context', async () => (await import('./context.ts')).contextVerbs),
+    ],
+  },
+  {
+    title: 'Measure and replay',
+    rows: [
+      row('bench', async () => (await import('./bench.ts')).benchVerbs),
+      row('replay', async () => [(await import('./replay.ts')).replayVerb]),
+      row('shreds', async () => [(await import('./shreds-replay.ts')).replayShredsVerb]),
+    ],
+  },
   {
     title: 'Set up',
-    verbs: [...configVerbs, ...clusterVerbs, completionVerb(() => verbs), versionVerb],
+    rows: [
+      row('config', async () => (await import('./config.ts')).configVerbs),
+      row('cluster', async () => (await import('./cluster.ts')).clusterVerbs),
+      row('completion', async () => [(await import('./completion.ts')).completionVerb(loadVerbs)]),
+      row('version', async () => [(await import('./version.ts')).versionVerb]),
+    ],
   },
 ]
 
-export const verbs: readonly Verb[] = verbGroups.flatMap((group) => group.verbs)
+/** Every verb under the title of its group. */
+export function loadVerbGroups(): Promise<readonly VerbGroup[]> {
+  return Promise.all(groups.map(async ({ title, rows }) => ({ title, verbs: await loadAll(rows) })))
+}
+
+export async function loadVerbs(): Promise<readonly Verb[]> {
+  return loadAll(groups.flatMap(({ rows }) => rows))
+}
+
+/** The verbs that a command line with this first word can mean; all of them where none fits. */
+export function loadVerbsFor(first: string): Promise<readonly Verb[]> {
+  const rows = groups.flatMap((group) => group.rows)
+  const family = familyOf(rows, first)
+  return loadAll(family.length > 0 ? family : rows)
+}
+
+async function loadAll(rows: readonly Row[]): Promise<readonly Verb[]> {
+  return (await Promise.all(rows.map(({ load }) => load()))).flat()
+}
+
+function row(word: string, load: Row['load']): Row {
+  return { words: [word], load }
+}

@@ -1,9 +1,6 @@
-// Writes log lines to stderr: one JSON object each, or text for a person when it is a terminal.
+// Declares what a module logs with; open-log.ts writes the lines.
 // Redaction is by construction: a field is a plain scalar that the caller names; requests, headers
 // and query strings cannot be passed.
-import { isatty, WriteStream } from 'node:tty'
-import { pino } from 'pino'
-import { logText } from './log-text.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 export type LogFields = Readonly<Record<string, string | number | boolean | null>>
@@ -15,37 +12,6 @@ export interface Log {
   error(msg: string, fields?: LogFields): void
   /** The same log under another area (the name of a module). */
   area(name: string): Log
-}
-
-const stderr = 2
-const unwrittenBytesMax = 1024 * 1024
-
-/**
- * Opens the log on stderr. Writes are synchronous, so the last line before a crash is kept.
- * `always` is in every line.
- */
-export function openLog(level: LogLevel, always: LogFields | null = null): Log {
-  const root = pino(
-    {
-      level,
-      base: always,
-      timestamp: () => `,"time":"${new Date().toISOString()}"`,
-      formatters: { level: (label) => ({ level: label }) },
-    },
-    destination(),
-  )
-  return wrap(root, 'sluice')
-}
-
-/** A log file on a full disk costs lines, never the process; what is unwritten has a bound. */
-function destination() {
-  const stream = pino.destination({ dest: stderr, sync: true, maxLength: unwrittenBytesMax })
-  // pino takes its own listener away at the first error, and an error without one is thrown.
-  stream.on('error', () => {})
-  if (!isatty(stderr)) return stream
-  // Needs no instance, and respects NO_COLOR.
-  const hasColour = WriteStream.prototype.hasColors()
-  return { write: (line: string) => stream.write(logText(line, hasColour)) }
 }
 
 export const silentLog: Log = {
@@ -75,15 +41,5 @@ export function faultReport(log: Log, msg: string): (fault: unknown) => void {
   return (fault) => {
     if (throttle.allows(msg, performance.now()))
       log.error(msg, { reason: fault instanceof Error ? fault.message : String(fault) })
-  }
-}
-
-function wrap(root: pino.Logger, area: string): Log {
-  return {
-    debug: (msg, fields) => root.debug({ area, ...fields }, msg),
-    info: (msg, fields) => root.info({ area, ...fields }, msg),
-    warn: (msg, fields) => root.warn({ area, ...fields }, msg),
-    error: (msg, fields) => root.error({ area, ...fields }, msg),
-    area: (name) => wrap(root, name),
   }
 }

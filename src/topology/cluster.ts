@@ -1,11 +1,10 @@
 // Constructs the components that connect this gateway to its cluster.
-import { Cluster } from '../cluster/cluster.ts'
+// What talks to PostgreSQL is imported on demand: a gateway on its own does not load it.
+import type { Cluster } from '../cluster/cluster.ts'
+import { queueMax } from '../cluster/config.ts'
 import { LeaseKeeper } from '../cluster/lease-keeper.ts'
-import { queueMax } from '../cluster/postgres/client.ts'
-import { PostgresEventLog } from '../cluster/postgres/event-log.ts'
-import { PostgresLedger } from '../cluster/postgres/ledger.ts'
-import { SharedEvents } from '../cluster/shared-events.ts'
-import { SharedRegistry } from '../cluster/shared-registry.ts'
+import type { SharedEvents } from '../cluster/shared-events.ts'
+import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import { Shares } from '../cluster/shares.ts'
 import { knownOf } from '../config/known.ts'
 import type { EventLog } from '../stream/log.ts'
@@ -22,7 +21,8 @@ const firstReadMs = 5_000
 /** Of one statement of the event log: its lease is over after that. */
 const eventsMs = 2_000
 
-export function openCluster({ config, clock, log }: Context): Cluster {
+export async function openCluster({ config, clock, log }: Context): Promise<Cluster> {
+  const { Cluster } = await import('../cluster/cluster.ts')
   const cluster = new Cluster(config.cluster, { clock, log })
   cluster.announce()
   return cluster
@@ -56,6 +56,7 @@ export async function openShares(
 ): Promise<Shares> {
   // Reason for the assertion: this component is enabled together with the cluster.
   const { exchanging, session } = cluster!
+  const { PostgresLedger } = await import('../cluster/postgres/ledger.ts')
   const shares = new Shares({ ledger: new PostgresLedger(exchanging, session), clock })
   await exchanging.ready(readyMs)
   await shares.start()
@@ -69,6 +70,7 @@ export async function joinRegistry(
 ): Promise<SharedRegistry> {
   // Reason for the assertion: this component is enabled together with the cluster.
   const joined = cluster!
+  const { SharedRegistry } = await import('../cluster/shared-registry.ts')
   const shared = new SharedRegistry({
     cluster: joined,
     store: registry,
@@ -90,6 +92,8 @@ export async function followEvents(
 ): Promise<SharedEvents> {
   // Reason for the assertion: this component is enabled together with the cluster.
   const joined = cluster!
+  const { PostgresEventLog } = await import('../cluster/postgres/event-log.ts')
+  const { SharedEvents } = await import('../cluster/shared-events.ts')
   const own = joined.connect('events', eventsMs)
   const shared = new SharedEvents(events, {
     shared: new PostgresEventLog(own, joined.session),

@@ -4,7 +4,7 @@ import { systemClock } from '../base/clock.ts'
 import { exitNow } from '../base/exit.ts'
 import type { Config } from '../config/config.ts'
 import type { Family } from '../telemetry/exposition.ts'
-import { openLog } from '../telemetry/log.ts'
+import { openLog } from '../telemetry/open-log.ts'
 import { type Service, startTopology } from './service.ts'
 import { surviveFaults } from './survive-faults.ts'
 

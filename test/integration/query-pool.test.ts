@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { QueryPool } from '../../src/products/indexer/duckdb/query-pool.ts'
 import {
   overheadBytes,
@@ -14,13 +14,13 @@ const memoryBytes = 256_000_000
 const longMs = 60_000
 const open: { pool: QueryPool; folder: string }[] = []
 
-async function poolOf(processes: number): Promise<QueryPool> {
+async function poolOf(processes: number, warm = 1): Promise<QueryPool> {
   const totalBytes = (memoryBytes + overheadBytes) * processes
   const folder = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
   const sizes = {
     folder,
     processesMax: 4,
-    warm: 1,
+    warm,
     parallel: 4,
     threads: 1,
     memoryBytes,
@@ -45,6 +45,14 @@ test('starts a process for a query that finds none free', async () => {
   const second = await pool.lend('b', memoryBytes, longMs)
   expect(second).not.toBe(first)
   expect([typeof first, typeof second]).toEqual(['object', 'object'])
+})
+
+test('starts with one process, and the other warm ones with the first query', async () => {
+  const pool = await poolOf(4, 2)
+  expect(pool.size).toBe(1)
+  const first = (await pool.lend('a', memoryBytes, longMs)) as QueryProcess
+  pool.giveBack(first)
+  await vi.waitFor(() => expect(pool.size).toBe(2), { timeout: longMs / 2 })
 })
 
 test('starts none beyond the memory of all', async () => {

@@ -147,7 +147,7 @@ export const importers: Readonly<Record<string, readonly string[]>> = {
   pg: ['src/cluster/postgres/client.ts'],
   lmdb: ['src/subscriptions/tables.ts', 'src/devnode/ledger/archive.ts'],
   litesvm: ['src/devnode/svm.ts'],
-  pino: ['src/telemetry/log.ts'],
+  pino: ['src/telemetry/open-log.ts'],
   yaml: ['src/config/load.ts'],
   fzstd: ['src/upstream/execution/'],
   '@bokuweb/zstd-wasm': ['src/base/zstd.ts'],

@@ -1,7 +1,8 @@
 // Writes results as Arrow files and streams, a record batch per chunk, straight from DuckDB's
 // vectors. Thread: main of a query process.
 
-import { type DuckDBDecimalType, DuckDBTypeId } from '@duckdb/node-api'
+import type { DuckDBDecimalType } from '@duckdb/node-api'
+import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
 import {
   Binary,

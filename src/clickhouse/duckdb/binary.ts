@@ -3,7 +3,8 @@
 //
 //   Native     per chunk: columns, rows, then by column: name, type, null flags, values
 //   RowBinary  by row: null flag and value of each column
-import { type DuckDBDecimalType, type DuckDBType, DuckDBTypeId } from '@duckdb/node-api'
+import type { DuckDBDecimalType, DuckDBType } from '@duckdb/node-api'
+import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
 import type { Format, OutputOptions } from '../formats/formats.ts'
 import { ByteWriter } from './byte-writer.ts'

@@ -1,11 +1,7 @@
 // SQL expressions that render one DuckDB value as ClickHouse's text, nested values included.
 // Thread: main of a query process. Pure.
-import {
-  type DuckDBDecimalType,
-  type DuckDBMapType,
-  type DuckDBType,
-  DuckDBTypeId,
-} from '@duckdb/node-api'
+import type { DuckDBDecimalType, DuckDBMapType, DuckDBType } from '@duckdb/node-api'
+import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import type { OutputOptions } from '../formats/formats.ts'
 import { jsonText } from '../formats/layouts.ts'
 import { duckdbString } from '../sql/quoting.ts'

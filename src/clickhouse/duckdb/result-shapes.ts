@@ -1,14 +1,8 @@
 // The types of a binary result, found in DuckDB's vectors: which columns have NULLs.
 // Thread: main of a query process.
-import {
-  type DuckDBDataChunk,
-  type DuckDBMapType,
-  type DuckDBType,
-  DuckDBTypeId,
-  SMALLINT,
-  TINYINT,
-  VARCHAR,
-} from '@duckdb/node-api'
+import type { DuckDBDataChunk, DuckDBMapType, DuckDBType } from '@duckdb/node-api'
+import { SMALLINT, TINYINT, VARCHAR } from '@duckdb/node-api/lib/DuckDBType.js'
+import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
 import { source } from './rendering.ts'
 import { type DuckColumn, elementOf, fieldsOf, kindOf, typeName } from './result-types.ts'

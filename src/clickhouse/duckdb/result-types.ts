@@ -1,15 +1,15 @@
 // Columns of a result: their DuckDB types, ClickHouse type names and the SQL of their values.
 // Thread: main of a query process.
-import {
-  type DuckDBArrayType,
-  type DuckDBConnection,
-  type DuckDBDecimalType,
-  type DuckDBListType,
-  type DuckDBMapType,
-  type DuckDBStructType,
-  type DuckDBType,
-  DuckDBTypeId,
+import type {
+  DuckDBArrayType,
+  DuckDBConnection,
+  DuckDBDecimalType,
+  DuckDBListType,
+  DuckDBMapType,
+  DuckDBStructType,
+  DuckDBType,
 } from '@duckdb/node-api'
+import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import { clickhouseName, duckdbString } from '../sql/quoting.ts'
 import { typeNames } from './types.ts'
 import { unknown } from './typing.ts'

@@ -20,6 +20,7 @@ import type { Backoff } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { queueMax } from '../config.ts'
 import { Hosts } from './hosts.ts'
 
 export interface Queries {
@@ -58,8 +59,6 @@ const answerMs = 500
 const preferredMs = 100
 /** The slowest answer is forgotten by this factor a poll. */
 const decay = 0.9
-/** Statements and transactions that wait for the connection. */
-export const queueMax = 1_000
 /** SQLSTATE classes of a server that cannot answer now: retrying helps. */
 const retryableStates = /^(08|40|53|57|25006|55P03)/
 

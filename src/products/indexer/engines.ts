@@ -2,8 +2,6 @@
 // Its counterpart for rows is openSink of writer.ts, in the writer process.
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'
-import { refuseSecondWriter } from './clickhouse/lease.ts'
-import { startClickhouseEngine } from './clickhouse/query-engine.ts'
 import type { IndexerSection } from './config.ts'
 import { startDuckdbEngine } from './duckdb/start-engine.ts'
 import type { QueryEngine } from './engine.ts'
@@ -26,6 +24,9 @@ export async function startEngine(
   // Declared for both engines, so that the list of meters is the same everywhere.
   const processes = declareQueryProcessMeters(meters)
   if (engine === 'clickhouse') {
+    // Imported here: its HTTP client takes longer to load than the rest of the indexer.
+    const { refuseSecondWriter } = await import('./clickhouse/lease.ts')
+    const { startClickhouseEngine } = await import('./clickhouse/query-engine.ts')
     const started = await startClickhouseEngine(url, { ...deps, queryUrl })
     try {
       await refuseSecondWriter(url, holder)

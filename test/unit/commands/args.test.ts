@@ -3,7 +3,9 @@ import { parseArgs, splitLeading } from '../../../src/commands/args.ts'
 import { chooseVerb } from '../../../src/commands/choose-verb.ts'
 import { helpOf } from '../../../src/commands/help.ts'
 import { exitOf, flagOf, groupsOf, listOf, type Verb } from '../../../src/commands/verb.ts'
-import { verbs } from '../../../src/commands/verbs.ts'
+import { loadVerbs } from '../../../src/commands/verbs.ts'
+
+const verbs = await loadVerbs()
 
 const verb: Verb = {
   words: ['thing', 'add'],

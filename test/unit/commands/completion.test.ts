@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { bashScript, fishScript, zshScript } from '../../../src/commands/completion-scripts.ts'
-import { verbs } from '../../../src/commands/verbs.ts'
+import { loadVerbs } from '../../../src/commands/verbs.ts'
+
+const verbs = await loadVerbs()
 
 /** What bash offers after these words, by running the function of the script. */
 function offered(...words: string[]): string[] {

@@ -7,11 +7,13 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { parseArgs } from '../../../src/commands/args.ts'
 import { chooseVerb } from '../../../src/commands/choose-verb.ts'
 import { commonFlags } from '../../../src/commands/verb.ts'
-import { verbs } from '../../../src/commands/verbs.ts'
+import { loadVerbs } from '../../../src/commands/verbs.ts'
 import { configFields } from '../../../src/config/config.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { leaves } from '../../../src/config/tree.ts'
 import { variableOf } from '../../testkit/config-variable.ts'
+
+const verbs = await loadVerbs()
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -2,7 +2,10 @@ import { describe, expect, test } from 'vitest'
 import { parseArgs } from '../../../src/commands/args.ts'
 import { chooseVerb } from '../../../src/commands/choose-verb.ts'
 import { helpOf, overview } from '../../../src/commands/help.ts'
-import { verbGroups, verbs } from '../../../src/commands/verbs.ts'
+import { loadVerbGroups, loadVerbs } from '../../../src/commands/verbs.ts'
+
+const verbs = await loadVerbs()
+const verbGroups = await loadVerbGroups()
 
 /** The words of a command line, without what a shell would take for itself. */
 function wordsOf(line: string): string[] {

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { faultReport, type Log, silentLog } from '../../../src/telemetry/log.ts'
 
 test('a log file on a full disk does not end the process', () => {
-  const url = new URL('../../../dist/src/telemetry/log.js', import.meta.url).href
+  const url = new URL('../../../dist/src/telemetry/open-log.js', import.meta.url).href
   const script = `const { openLog } = await import(${JSON.stringify(url)})
     const log = openLog('info')
     for (let line = 0; line < 3; line++) log.info('a line')
@@ -21,7 +21,7 @@ test('a log file on a full disk does not end the process', () => {
 test('lines are JSON in a pipe, and text with colours on a terminal unless NO_COLOR is set', (context) => {
   if (spawnSync('script', ['--version']).error !== undefined)
     return context.skip('script(1) is not here')
-  const url = new URL('../../../dist/src/telemetry/log.js', import.meta.url).href
+  const url = new URL('../../../dist/src/telemetry/open-log.js', import.meta.url).href
   const file = join(mkdtempSync(join(tmpdir(), 'sluice-log-')), 'log.mjs')
   writeFileSync(file, `import { openLog } from '${url}'\nopenLog('info').warn('a line', { n: 1 })`)
   const env = { PATH: process.env.PATH, TERM: 'xterm-256color' }

@@ -1,6 +1,8 @@
 // Base58 as functions of DuckDB that are computed by Node, for analysts of Solana's data.
 // Thread: main of a query process, while DuckDB's threads wait for it.
-import { ANY, BLOB, type DuckDBConnection, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { DuckDBScalarFunction } from '@duckdb/node-api/lib/DuckDBScalarFunction.js'
+import { ANY, BLOB, VARCHAR } from '@duckdb/node-api/lib/DuckDBType.js'
 import { decodeBase58, encodeBase58 } from '../../../solana/base58.ts'
 
 /** Names of the functions, which functions.sql uses. */

@@ -1,11 +1,7 @@
 // Converts row batches into DuckDB data chunks, and finds the rows that may be duplicates.
 // Thread: main of the writer process.
-import {
-  type DuckDBAppender,
-  DuckDBDataChunk,
-  type DuckDBType,
-  type DuckDBValue,
-} from '@duckdb/node-api'
+import type { DuckDBAppender, DuckDBType, DuckDBValue } from '@duckdb/node-api'
+import { DuckDBDataChunk } from '@duckdb/node-api/lib/DuckDBDataChunk.js'
 import { assert } from '../../../base/assert.ts'
 import type { Cell, RowBatch } from '../engine.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'

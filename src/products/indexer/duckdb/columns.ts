@@ -1,15 +1,9 @@
 // Maps the indexer's tables to DuckDB: column types, CREATE TABLE, and the order of rows.
 // Thread: main of the writer and query processes.
+import type { DuckDBConnection, DuckDBType, DuckDBValue } from '@duckdb/node-api'
 import {
   DOUBLE,
-  type DuckDBConnection,
-  DuckDBTimestampMillisecondsValue,
-  DuckDBTimestampNanosecondsValue,
-  DuckDBTimestampSecondsValue,
-  type DuckDBType,
-  type DuckDBValue,
   LIST,
-  listValue,
   SMALLINT,
   TIMESTAMP_MS,
   TIMESTAMP_NS,
@@ -20,7 +14,13 @@ import {
   USMALLINT,
   UTINYINT,
   VARCHAR,
-} from '@duckdb/node-api'
+} from '@duckdb/node-api/lib/DuckDBType.js'
+import {
+  DuckDBTimestampMillisecondsValue,
+  DuckDBTimestampNanosecondsValue,
+  DuckDBTimestampSecondsValue,
+  listValue,
+} from '@duckdb/node-api/lib/values/index.js'
 import { sqlTypes } from '../../../clickhouse/duckdb/types.ts'
 import type { Cell } from '../engine.ts'
 import { type ColumnType, type TableName, tables } from '../tables.ts'

@@ -6,12 +6,9 @@
 //                         system_.tables      = list of tables
 //   then: no file outside the index's folder, no network, settings locked
 import { join } from 'node:path'
-import {
-  type DuckDBConnection,
-  DuckDBInstance,
-  type DuckDBPreparedStatement,
-  version,
-} from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api'
+import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
+import { version } from '@duckdb/node-api/lib/version.js'
 import { messageOf } from '../../../base/errors.ts'
 import { macros } from '../../../clickhouse/duckdb/definitions.ts'
 import { renderingMacros } from '../../../clickhouse/duckdb/nested-text.ts'

@@ -79,11 +79,13 @@ export class QueryPool {
     return this.#lent.size
   }
 
-  /** Resolves with the version of the engine when the first process is ready. */
+  /**
+   * Resolves with the version of the engine when the first process is ready. The other warm ones
+   * start with the first query or the first refresh: a start needs one.
+   */
   async start(): Promise<string> {
     const first = await this.#launch(this.#options.memoryBytes)
     this.#idle.push(first)
-    this.#keepWarm()
     return first.version
   }
 

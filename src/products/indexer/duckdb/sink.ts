@@ -4,7 +4,8 @@
 // A state machine, drawn in store-state.ts. Tasks run one at a time, in their order; only the copy
 // of a merge runs beside them. A crash in any state is repaired by `opening`: what exists follows
 // from the names of the files alone.
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
 import { isBug } from '../../../base/assert.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
