@@ -176,17 +176,23 @@ describe('load over gRPC', () => {
   })
 
   test('reconnects after GOAWAY and finishes what was sent before', async () => {
-    let calls = 0
+    let taken = 0
+    let leaving: ServerHttp2Stream['session']
     const { url } = await startGrpc((stream) => {
-      calls += 1
-      if (calls === 30) stream.session?.close()
+      if (leaving === undefined || stream.session !== leaving) taken += 1
+      if (taken === 30 && leaving === undefined) {
+        leaving = stream.session
+        leaving?.close()
+      }
       answerGrpc(stream, 0)
     })
     const { problem, tally, reconnects } = await drive({ kind: 'grpc', url })
     expect(problem).toBe(null)
     expect(tally.calls).toBe(100)
-    // A call that crosses the GOAWAY on its way may be refused.
-    expect(tally.succeeded).toBeGreaterThan(90)
+    // Only a call that crosses the GOAWAY on its way may be refused; after a stall there are many.
+    expect(taken).toBeGreaterThan(30)
+    // The first that was taken is the driver's own probe.
+    expect(tally.succeeded).toBeGreaterThanOrEqual(taken - 1)
     expect(reconnects).toBe(1)
   })
 })

@@ -142,7 +142,6 @@ test.skipIf(prometheus === null)(
       `--storage.tsdb.path=${data}/tsdb`,
       `--web.listen-address=127.0.0.1:${port}`,
     ])
-    const feed = setInterval(() => service.execution.touch(), 500)
     const query = async (expression: string) => {
       const url = `http://127.0.0.1:${port}/api/v1/query?query=${encodeURIComponent(expression)}`
       const answer = await fetch(url)
@@ -159,7 +158,6 @@ test.skipIf(prometheus === null)(
       expect(Number((await query('sluice_source_event_age_seconds'))[0]?.value[1])).toBeLessThan(10)
       expect((await query('sluice_frames_made_total{kind="TPS"}'))[0]?.value[1]).toBe('1')
     } finally {
-      clearInterval(feed)
       child.kill()
       watching.stop()
       await service.running.stop()

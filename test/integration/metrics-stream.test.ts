@@ -10,13 +10,10 @@ import { checkStorm, StormClient } from '../testkit/resume-storm.ts'
 import { hangMs, until } from '../testkit/until.ts'
 
 let service: Service
-let alive: NodeJS.Timeout
 const listeners: Listener[] = []
 
 beforeAll(async () => {
   service = await openService()
-  // Tests with a service of their own may take longer than the 30 s after which a silent one closes.
-  alive = setInterval(() => service.execution.touch(), 1_000)
   for (let number = 1; number <= 50; number++) service.execution.run(number)
 })
 
@@ -28,10 +25,7 @@ afterEach(async () => {
   }, 'all clients to be gone')
 })
 
-afterAll(() => {
-  clearInterval(alive)
-  return service.running.stop()
-})
+afterAll(() => service.running.stop())
 
 function listen(path: string, protocols?: string[]): Listener {
   const listener = new Listener(service.ws + path, protocols)

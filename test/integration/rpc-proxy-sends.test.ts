@@ -1,5 +1,6 @@
 // What must happen exactly once, what may be shared, what may be kept, and who is led where.
 import { afterEach, describe, expect, it } from 'vitest'
+import { HandClock } from '../testkit/fake-execution.ts'
 import { ProxyStage } from '../testkit/proxy-stage.ts'
 import { drop, error, result, type Script, silence, status } from '../testkit/scripted-node.ts'
 import { until } from '../testkit/until.ts'
@@ -181,8 +182,9 @@ describe('reads', () => {
   })
 
   it('do not show a customer a slot that goes back because of another node', async () => {
-    stage = await ProxyStage.start({ default: { nodes: 2 } })
-    // Probes are slower than slots: both nodes look alike, one is two slots ahead.
+    // Probes are slower than slots: both nodes look alike, one is two slots ahead. Time stands still,
+    // so that none is late with a probe either, which makes the other one the better.
+    stage = await ProxyStage.start({ default: { nodes: 2 } }, () => null, new HandClock())
     stage.node(1).scripts.getSlot = result('1003')
     stage.node(2).scripts.getSlot = result('1001')
     const seen: number[] = []

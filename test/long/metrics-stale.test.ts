@@ -14,7 +14,7 @@ const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(
 test.skipIf(isSlice)(
   'a silent source degrades the service, closes its endpoint and reopens it',
   async () => {
-    const service = await openService()
+    const service = await openService({ isSilent: true })
     const startMs = performance.now()
     service.execution.run(1)
     const listener = new Listener(`${service.ws}/v1/ws`)
@@ -58,7 +58,7 @@ test.skipIf(isSlice)(
 )
 
 test.skipIf(isSlice)('onStale: exit ends the process with code 75', async () => {
-  const service = await openService({ section: { onStale: 'exit' } })
+  const service = await openService({ isSilent: true, section: { onStale: 'exit' } })
   await until(() => service.calls.exits.length > 0, 'the exit')
   expect(service.calls).toEqual({ restarts: 0, exits: [75] })
   await service.running.stop()

@@ -6,7 +6,7 @@ import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { spanMs } from '../testkit/slice.ts'
 import { SolanaNode } from '../testkit/solana-node.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 
 const connections = 500
 const accountsEach = 7
@@ -27,6 +27,7 @@ const window = { from: Number.POSITIVE_INFINITY, to: Number.POSITIVE_INFINITY }
 class Crowd {
   readonly feeds = new Map<number, Feed>()
   readonly socket: WebSocket
+  readonly #calls = new Map<number, () => void>()
   readonly ids: number[] = []
   slotId = -1
   closed: number | null = null
@@ -46,14 +47,19 @@ class Crowd {
   }
 
   ask(id: number, method: string, params: unknown[]): void {
-    this.socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+    const call = JSON.stringify({ jsonrpc: '2.0', id, method, params })
+    this.#calls.set(id, () => this.socket.send(call))
+    this.socket.send(call)
   }
 
   #take(data: Buffer): void {
     const text = data.toString('latin1')
     if (!text.includes('"subscription":')) {
-      const { id, result } = JSON.parse(text)
-      if (typeof result !== 'number') throw new Error(text)
+      const { id, result, error } = JSON.parse(text)
+      if (error !== undefined) {
+        askAgain(this.#calls.get(id)!, error)
+        return
+      }
       this.ids.push(result)
       if (id === 0) this.slotId = result
       return
@@ -76,6 +82,12 @@ class Crowd {
   }
 }
 
+/** The chain refuses subscriptions while its stream is not up, as on a machine that is too busy. */
+function askAgain(ask: () => void, error: { readonly code: number }): void {
+  if (error.code !== -32005) throw new Error(JSON.stringify(error))
+  setTimeout(ask, 100)
+}
+
 let node: SolanaNode
 afterAll(() => node?.dispose())
 
@@ -95,12 +107,13 @@ test('500 connections with 10 subscriptions each get everything in order', async
   window.from = newestSlot(crowd) + 5
 
   const endMs = performance.now() + runMs
-  await until(() => performance.now() > endMs, 'the time to pass', runMs + 60_000)
+  await until(() => performance.now() > endMs, 'the time to pass', runMs + hangMs)
   window.to = newestSlot(crowd) + 5
-  await until(
-    () => crowd.every((one) => newestSlot([one]) > window.to + settledSlots),
-    'the last slots to be told',
-  )
+  // Slot by slot: how long one takes is the machine's business.
+  const told = () => Math.min(...crowd.map((one) => newestSlot([one])))
+  const hasLost = () => crowd.some(({ closed }) => closed !== null)
+  for (let slot = told(); slot <= window.to + settledSlots && !hasLost(); slot = told())
+    await until(() => told() > slot || hasLost(), `the slot after ${slot} to be told to all`)
 
   expect(crowd.filter(({ closed }) => closed !== null)).toEqual([])
   expect(crowd.reduce((sum, { unordered }) => sum + unordered, 0)).toBe(0)
@@ -130,13 +143,16 @@ async function busyAccounts(): Promise<string[]> {
     headers: { 'x-token': node.token },
   })
   const found = new Set<string>()
-  socket.on('open', () => {
+  const ask = () => {
     const params = [{}, { commitment: 'processed', transactionDetails: 'accounts' }]
     const call = { jsonrpc: '2.0', id: 1, method: 'transactionSubscribe', params }
     socket.send(JSON.stringify(call))
-  })
+  }
+  socket.on('open', ask)
   socket.on('message', (data) => {
-    const keys = JSON.parse(String(data)).params?.result.transaction.transaction.accountKeys ?? []
+    const { error, params } = JSON.parse(String(data))
+    if (error !== undefined) askAgain(ask, error)
+    const keys = params?.result.transaction.transaction.accountKeys ?? []
     for (const { pubkey, writable } of keys) if (writable) found.add(pubkey)
   })
   await until(() => found.size >= 10, 'ten busy accounts')

@@ -1,5 +1,5 @@
 // Scripted nodes, the sets over them and the rpc endpoint in front, in process.
-import { systemClock } from '../../src/base/clock.ts'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type NodeSection, type SetSection, upstreamsSection } from '../../src/upstream/config.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
@@ -50,6 +50,7 @@ export class ProxyStage {
   static async start(
     sets: Readonly<Record<string, SetOptions>>,
     answersOf: RpcProxyDeps['answersOf'] = () => null,
+    clock: Clock = systemClock,
   ): Promise<ProxyStage> {
     const nodes: Record<string, ScriptedNode[]> = {}
     const sections: Record<string, SetSection> = {}
@@ -66,7 +67,6 @@ export class ProxyStage {
       const list = urls.map((rpc) => ({ ...initialNode, ...each, rpc }))
       sections[name] = { ...initialSet, ...changes, nodes: list }
     }
-    const clock = systemClock
     const bundle = new Bundle()
     const upstreams = new Upstreams(sections, { clock, log: silentLog })
     await upstreams.start()
