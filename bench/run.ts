@@ -14,11 +14,12 @@ import { messageOf } from '../src/base/errors.ts'
 import { packageRoot } from '../src/threads/entry.ts'
 import type { Bench } from './lib/bench.ts'
 import { type BenchOptions, parseOptions, usage } from './lib/options.ts'
+import { processorSeconds } from './lib/processor-time.ts'
 import { formatComparison, formatResult, storeResult } from './lib/report.ts'
 import { rounds, runBench } from './lib/rounds.ts'
 import { runFolder, writeSummary } from './lib/runs.ts'
 import { sinceRelease } from './lib/since-release.ts'
-import { formatSmoked, hangSeconds, runSmoke } from './lib/smoke.ts'
+import { formatSmoked, hangSeconds, type OnceResult, runSmoke } from './lib/smoke.ts'
 import { whyNoTarget } from './lib/targets.ts'
 
 // The default action of a signal would skip the exit handlers that end the bench's servers.
@@ -85,15 +86,18 @@ function folderOf({ out }: BenchOptions): string {
 async function smokeAll(options: BenchOptions): Promise<void> {
   const names = chosenFiles(options).map(nameOf)
   let ok = 0
+  let cpuSeconds = 0
   await runSmoke(names, {
     entry: fileURLToPath(import.meta.url),
     hangSeconds,
     onResult(result) {
       if (result.problem === undefined) ok += 1
+      cpuSeconds += result.cpuSeconds ?? 0
       console.log(formatSmoked(result))
     },
   })
-  console.log(`${ok} of ${names.length} benches ended with right answers`)
+  const used = `${cpuSeconds.toFixed(0)} s of processor time`
+  console.log(`${ok} of ${names.length} benches ended with right answers, ${used}`)
   if (ok < names.length) process.exitCode = 1
 }
 
@@ -107,7 +111,8 @@ async function runOnce(name: string, options: BenchOptions): Promise<void> {
     smoke: true,
     progress,
   })
-  console.log(JSON.stringify(result))
+  const once: OnceResult = { ...result, cpuSeconds: processorSeconds(process.pid) }
+  console.log(JSON.stringify(once))
 }
 
 /** The files of the benches that the options name; ends the process when there is none. */

@@ -22,11 +22,11 @@ export interface RoundContext {
   readonly token?: string
   /** From `--full`: sizes that take long are measured too. */
   readonly full?: boolean
-  /** From `--smoke`: figures do not matter, and sizes that take long are left out. */
+  /** From `--smoke`: figures do not matter, so nothing is warmed up and little is prepared. */
   readonly smoke?: boolean
 }
 
-/** For `Contender.missing`. */
+/** Why a contender is left out that `Bench.smoke` does not name. */
 export const notInSmoke = 'not in a smoke run'
 
 /** Where a row lies in a plot: a point of the named line. */
@@ -71,6 +71,8 @@ export interface Bench {
   readonly baseline: Contender
   readonly candidates: readonly Contender[]
   readonly goals?: readonly Goal[]
+  /** Names of the contenders of a smoke run, where some say no more than others; else all. */
+  readonly smoke?: readonly string[]
   /** What is wrong with the answers of a round; undefined when they are right. */
   verify(measurement: Measurement, contender: string): string | undefined
 }

@@ -10,6 +10,7 @@ import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Contender } from './bench.ts'
 import { httpLoad, jsonPost } from './http-load.ts'
 import { ownProcessorSeconds } from './processor-time.ts'
+import type { Shared } from './shared.ts'
 import { startWholeServer, type WholeServer } from './whole-server.ts'
 
 export interface CallKind {
@@ -37,30 +38,6 @@ const plan = {
 }
 const subscription = ['--product=dedicated-node', '--upstream=bench', '--plan=bench']
 const warmUpSeconds = 1
-
-/** Something that several contenders use: started by the first, stopped once. */
-export class Shared<T extends { stop(): Promise<void> }> {
-  readonly #start: () => Promise<T>
-  #started: Promise<T> | null = null
-
-  constructor(start: () => Promise<T>) {
-    this.#start = start
-  }
-
-  get(): Promise<T> {
-    this.#started ??= this.#start()
-    return this.#started
-  }
-
-  async stop(): Promise<void> {
-    const started = this.#started
-    this.#started = null
-    await started?.then(
-      (one) => one.stop(),
-      () => {},
-    )
-  }
-}
 
 /** A PostgreSQL with an empty registry. */
 export async function startSeeded(): Promise<Postgres> {
@@ -137,15 +114,16 @@ export function callsContender(
   return {
     name,
     ...(missing !== undefined && { missing }),
-    async prepare() {
-      await call(await server.get(), kind, connections, warmUpSeconds)
+    async prepare(context) {
+      const called = await server.get(context)
+      if (context.smoke !== true) await call(called, kind, connections, warmUpSeconds)
     },
-    async run({ seconds }) {
-      const called = await server.get()
+    async run(context) {
+      const called = await server.get(context)
       const pids = await called.pids()
       const used = () => pids.reduce((sum, pid) => sum + ownProcessorSeconds(pid), 0)
       const before = used()
-      const measured = await call(called, kind, connections, seconds)
+      const measured = await call(called, kind, connections, context.seconds)
       const opsPerSecond = Number(measured.evidence?.answers) / (used() - before)
       return { ...measured, opsPerSecond }
     },

@@ -2,7 +2,7 @@
 // Each size has a process of its own: the heap of a large one must not slow a small one down. Cost
 // is processor time, which a busy machine changes least.
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
-import { type Bench, type Contender, type Measurement, notInSmoke } from './bench.ts'
+import type { Bench, Contender, Measurement, Point } from './bench.ts'
 
 /** One kind of operation at one size. */
 export interface Work {
@@ -50,25 +50,23 @@ export function growthBench(growth: Growth): Bench {
     axis: growth.axis,
     baseline: baseline!,
     candidates,
+    smoke: growth.lines.map((line) => nameOf({ line, size: growth.sizes[0]! })),
     verify: ({ evidence }) => evidence?.problem as string | undefined,
   }
 }
 
 function contenderOf(
-  { file, sizes, sizeMax = Number.POSITIVE_INFINITY, missing }: Growth,
-  point: { readonly line: string; readonly size: number },
+  { file, sizeMax = Number.POSITIVE_INFINITY, missing }: Growth,
+  point: Point,
   processes: Map<number, Promise<BenchProcess>>,
 ): Contender {
   const { line, size } = point
   return {
-    name: `${line}, ${size.toLocaleString('en')}`,
+    name: nameOf(point),
     point,
-    missing({ full, smoke }) {
-      if (smoke === true && size > sizes[1]!) return notInSmoke
-      return size > sizeMax && full !== true ? '--full measures it' : missing?.()
-    },
-    async prepare() {
-      const started = processes.get(size) ?? startSize(file, size)
+    missing: ({ full }) => (size > sizeMax && full !== true ? '--full measures it' : missing?.()),
+    async prepare({ smoke }) {
+      const started = processes.get(size) ?? startSize(file, size, smoke !== true)
       processes.set(size, started)
       await started
     },
@@ -84,8 +82,12 @@ function contenderOf(
   }
 }
 
-async function startSize(file: string, size: number): Promise<BenchProcess> {
+function nameOf({ line, size }: Point): string {
+  return `${line}, ${size.toLocaleString('en')}`
+}
+
+async function startSize(file: string, size: number, isWarm: boolean): Promise<BenchProcess> {
   const child = startProcess(entry)
-  await child.call('open', { file, size })
+  await child.call('open', { file, size, isWarm })
   return child
 }

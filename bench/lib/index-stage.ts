@@ -1,5 +1,5 @@
-// A million transactions in both engines of the indexer, for the benches that ask of them: made
-// once, shared by the contenders, removed by the last one. Thread: main of the bench process.
+// A million transactions in both engines of the indexer, for the benches that ask of them (in a smoke
+// run twenty thousand): made once, shared by the contenders. Thread: main of the bench process.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,12 +11,12 @@ import type { QueryEngine, RowSink } from '../../src/products/indexer/engine.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { hasClickhouseServer, startClickhouseServer } from '../../test/testkit/clickhouse-server.ts'
 import { makeRows } from '../../test/testkit/generated-rows.ts'
+import type { RoundContext } from './bench.ts'
+import { Shared } from './shared.ts'
 
-export const transactions = 1_000_000
 export const transactionsPerSlot = 1_000
 const plan = {
   seed: 5,
-  slots: transactions / transactionsPerSlot,
   transactionsPerSlot,
   blocks: 0,
   tips: 0,
@@ -24,47 +24,27 @@ const plan = {
   only: ['blocks', 'transactions'] as const,
 }
 
+export function slotsOf({ smoke }: RoundContext): number {
+  return smoke === true ? 20 : 1_000
+}
+
 export interface EngineStage {
-  readonly engine: QueryEngine
   /** Where it lives: a folder or an address. */
   readonly place: string
-  close(): Promise<void>
+  /** Started by the first that asks. */
+  engine(): Promise<QueryEngine>
+  stop(): Promise<void>
 }
 
-/** Opened by the first that asks, closed by the last that lets go. */
-export class Shared {
-  readonly #open: () => Promise<EngineStage>
-  #stage: Promise<EngineStage> | null = null
-  #users = 0
-
-  constructor(open: () => Promise<EngineStage>) {
-    this.#open = open
-  }
-
-  take(): Promise<EngineStage> {
-    this.#users += 1
-    this.#stage ??= this.#open()
-    return this.#stage
-  }
-
-  async release(): Promise<void> {
-    this.#users -= 1
-    if (this.#users > 0 || this.#stage === null) return
-    const stage = await this.#stage
-    this.#stage = null
-    await stage.close()
-  }
-}
-
-export const duckdbStage = new Shared(async () => {
+export const duckdbStage = new Shared<EngineStage>(async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-index-'))
   const sink = await openDuckdbSink(folder, { retentionMs: 1e12, retentionBytes: 1e12 })
-  await fill(sink)
-  const engine = await startDuckdbEngine(folder, { log: silentLog })
+  await fill(sink, slotsOf(context))
+  const engine = new Shared(() => startDuckdbEngine(folder, { log: silentLog }))
   return {
-    engine,
     place: folder,
-    close: async () => {
+    engine: () => engine.get(context),
+    stop: async () => {
       await engine.stop()
       await sink.stop()
       rmSync(folder, { recursive: true, force: true })
@@ -72,16 +52,16 @@ export const duckdbStage = new Shared(async () => {
   }
 })
 
-export const clickhouseStage = new Shared(async () => {
+export const clickhouseStage = new Shared<EngineStage>(async (context) => {
   const server = await startClickhouseServer()
   const sink = await openClickhouseSink(server.url, { retentionDays: 3_650, holder: 'bench' })
-  await fill(sink)
+  await fill(sink, slotsOf(context))
   await sink.stop()
-  const engine = await startClickhouseEngine(server.url, { log: silentLog })
+  const engine = new Shared(() => startClickhouseEngine(server.url, { log: silentLog }))
   return {
-    engine,
     place: server.url,
-    close: async () => {
+    engine: () => engine.get(context),
+    stop: async () => {
       await engine.stop()
       await server.stop()
     },
@@ -92,6 +72,6 @@ export function missingClickhouse(): string | undefined {
   return hasClickhouseServer() ? undefined : 'no clickhouse-server'
 }
 
-async function fill(sink: RowSink): Promise<void> {
-  for (const batch of makeRows(plan)) await sink.write([batch], {})
+async function fill(sink: RowSink, slots: number): Promise<void> {
+  for (const batch of makeRows({ ...plan, slots })) await sink.write([batch], {})
 }

@@ -8,14 +8,14 @@ import { Agent, request } from 'undici'
 import { WebSocket } from 'ws'
 import { by, type Gateway, openGateway } from '../../test/cluster/gateway-stage.ts'
 import { until } from '../../test/testkit/until.ts'
-import type { Measurement } from './bench.ts'
+import type { Measurement, RoundContext } from './bench.ts'
 import { measured } from './cluster-steps.ts'
 import { LatencyHistogram } from './histogram.ts'
 import { startWholeServer, type WholeServer } from './whole-server.ts'
 
 const gateways = 3
 /** In each of three rounds: 201 in all. */
-const revoked = 67
+const revokedEach = 67
 const waitMs = 30_000
 /** Only the endpoint that needs no chain. */
 const flags = [
@@ -38,11 +38,12 @@ export class Revocations {
     this.#servers = servers
   }
 
-  static async start(url: string): Promise<Revocations> {
+  static async start(url: string, { smoke }: RoundContext): Promise<Revocations> {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-revocations-'))
     const operator = openGateway(url, 'operator', { folder })
     await operator.start()
-    const started = Array.from({ length: gateways }, (_, index) =>
+    const count = smoke === true ? 1 : gateways
+    const started = Array.from({ length: count }, (_, index) =>
       startWholeServer([...flags, `--cluster.gateway=g${index + 1}`], {
         env: { SLUICE_CLUSTER__URL: url },
         subscription: null,
@@ -59,8 +60,9 @@ export class Revocations {
   }
 
   /** Spread over that time, whether or not earlier ones have had their effect. */
-  async run(seconds: number): Promise<Measurement> {
-    const tokens = await this.#issue()
+  async run({ seconds, smoke }: RoundContext): Promise<Measurement> {
+    const revoked = smoke === true ? 1 : revokedEach
+    const tokens = await this.#issue(revoked)
     const histogram = new LatencyHistogram()
     const startMs = performance.now()
     const all = tokens.map(async ({ label, token, closed }, index) => {
@@ -80,7 +82,7 @@ export class Revocations {
   }
 
   /** Tokens with a stream from each gateway. */
-  async #issue() {
+  async #issue(revoked: number) {
     const issued: { label: string; token: string }[] = []
     for (let count = 0; count < revoked; count++) {
       this.#labels += 1

@@ -2,15 +2,16 @@
 // machine's mood hits all of them alike; medians, spread and ratios from those rounds alone.
 // Thread: main of the bench process.
 import { availableParallelism } from 'node:os'
-import type {
-  Bench,
-  BenchResult,
-  Contender,
-  Goal,
-  GoalResult,
-  Measurement,
-  RoundContext,
-  Row,
+import {
+  type Bench,
+  type BenchResult,
+  type Contender,
+  type Goal,
+  type GoalResult,
+  type Measurement,
+  notInSmoke,
+  type RoundContext,
+  type Row,
 } from './bench.ts'
 
 export const rounds = 3
@@ -48,9 +49,12 @@ export async function runBench(bench: Bench, options: RunOptions): Promise<Bench
     ...(full === undefined ? {} : { full }),
     ...(smoke === undefined ? {} : { smoke }),
   }
+  const unknown = bench.smoke?.find((name) => !all.some((contender) => contender.name === name))
+  if (unknown !== undefined) throw new Error(`${bench.name} has no contender ${unknown}`)
   const present: Contender[] = []
   for (const contender of all) {
-    const reason = await contender.missing?.(context)
+    const isLeftOut = smoke === true && bench.smoke?.includes(contender.name) === false
+    const reason = isLeftOut ? notInSmoke : await contender.missing?.(context)
     if (reason === undefined) present.push(contender)
     else notes.push(`${contender.name} left out: ${reason}`)
   }

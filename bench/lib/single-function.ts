@@ -2,6 +2,7 @@
 // Thread: main of the bench process.
 import Benchmark from 'benchmark'
 import type { Contender } from './bench.ts'
+import { repeat } from './repeat.ts'
 
 export interface SingleFunction {
   readonly name: string
@@ -16,7 +17,12 @@ export interface SingleFunction {
 export function singleFunction(about: SingleFunction): Contender {
   return {
     name: about.name,
-    async run({ seconds }) {
+    async run({ seconds, smoke }) {
+      const callsEach = about.callsEach ?? 1
+      if (smoke === true) {
+        const measured = repeat(seconds, callsEach, () => about.call())
+        return { ...measured, ...(about.evidence && { evidence: about.evidence() }) }
+      }
       const result = new Benchmark({
         fn: () => about.call(),
         maxTime: seconds,
@@ -25,7 +31,6 @@ export function singleFunction(about: SingleFunction): Contender {
       // Reason for the cast: its types leave out that an aborted run carries its error.
       const { error } = result as unknown as { error?: Error }
       if (error !== undefined) throw error
-      const callsEach = about.callsEach ?? 1
       const opsPerSecond = result.hz * callsEach
       const evidence = about.evidence?.()
       return evidence === undefined ? { opsPerSecond } : { opsPerSecond, evidence }

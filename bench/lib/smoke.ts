@@ -8,18 +8,25 @@ import { availableParallelism } from 'node:os'
 import { endLeftOver, runVariable } from '../../test/testkit/left-over.ts'
 import { type BenchResult, notInSmoke } from './bench.ts'
 
-/** Of each contender; on a busy machine a stream needs so long for its first message. */
-const secondsEach = 0.2
-/** A bench takes 1 to 20 s on two quiet cores. */
+/** Of each contender. Where nothing has come by then, a bench waits for the first message. */
+const secondsEach = 0.05
+/** A limit on hanging, not on speed: a bench takes 0.5 to 10 s on two quiet cores. */
 export const hangSeconds = 120
-/** What the processes of a bench may take to end after it. */
-const endMs = 5000
+const endMsMax = 5_000
 /** Benches wait for servers to start much of their time. */
 const atOnce = availableParallelism() + 1
+
+/** What `--once` prints. */
+export interface OnceResult extends BenchResult {
+  /** Of the bench and its processes. */
+  readonly cpuSeconds: number
+}
 
 export interface Smoked {
   readonly name: string
   readonly seconds: number
+  /** Known of a bench that ended well. */
+  readonly cpuSeconds?: number
   /** Undefined when it ended and its answers were right. */
   readonly problem?: string
   /** Contenders that were left out, each with the reason. */
@@ -31,6 +38,8 @@ export interface SmokeOptions {
   /** The file that runs the bench of `--once name`. */
   readonly entry: string
   readonly hangSeconds: number
+  /** What the processes of a bench may take to end after it. */
+  readonly endMs?: number
   onResult(result: Smoked): void
 }
 
@@ -44,7 +53,10 @@ export async function runSmoke(names: readonly string[], options: SmokeOptions):
   await Promise.all(Array.from({ length: atOnce }, next))
 }
 
-async function smoke(name: string, { entry, hangSeconds }: SmokeOptions): Promise<Smoked> {
+async function smoke(
+  name: string,
+  { entry, hangSeconds, endMs = endMsMax }: SmokeOptions,
+): Promise<Smoked> {
   const startMs = performance.now()
   const words = [entry, '--once', name, '--seconds', String(secondsEach)]
   const run = randomUUID()
@@ -77,11 +89,13 @@ async function smoke(name: string, { entry, hangSeconds }: SmokeOptions): Promis
   if (left.length > 0) return failed(name, seconds, `left running: ${left[0]!.command}`)
   const warning = /\(node:\d+\) (\w*Warning.*)/.exec(output.err)?.[1]
   if (warning !== undefined) return failed(name, seconds, warning)
-  const { rows, notes } = JSON.parse(output.out) as BenchResult
+  const { rows, notes, cpuSeconds } = JSON.parse(
+    output.out.trim().split('\n').at(-1)!,
+  ) as OnceResult
   const leftOut = notes.filter(
     (note) => / left out: (?!--full)/.test(note) && !note.endsWith(notInSmoke),
   )
-  return { name, seconds, leftOut, isSkipped: rows.length === 0 }
+  return { name, seconds, cpuSeconds, leftOut, isSkipped: rows.length === 0 }
 }
 
 function failed(name: string, seconds: number, problem: string): Smoked {
@@ -100,10 +114,13 @@ function killGroup({ pid }: ChildProcess): void {
   }
 }
 
-/** A line for each bench: what failed, what was left out and why. */
-export function formatSmoked({ name, seconds, problem, leftOut, isSkipped }: Smoked): string {
+/** A line for each bench, with time by the clock and of processors: what failed, what was left out
+ *  and why. */
+export function formatSmoked(smoked: Smoked): string {
+  const { name, seconds, cpuSeconds, problem, leftOut, isSkipped } = smoked
   const state = problem !== undefined ? 'FAILED' : isSkipped ? 'skipped' : 'ok'
   const reasons = problem !== undefined ? [problem] : leftOut
-  const line = `${state.padEnd(8)}${name.padEnd(22)}${seconds.toFixed(1).padStart(5)} s`
+  const cpu = cpuSeconds === undefined ? '' : `${cpuSeconds.toFixed(1).padStart(7)} s of CPU`
+  const line = `${state.padEnd(8)}${name.padEnd(22)}${seconds.toFixed(1).padStart(5)} s${cpu}`
   return [line, ...reasons.map((reason) => `        ${reason}`)].join('\n')
 }

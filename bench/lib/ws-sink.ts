@@ -27,20 +27,26 @@ export interface SinkResult {
   readonly p999: number
 }
 
-/** `whenReady` is called when all sockets are open. */
+/** `whenReady` is called when all sockets are open; the sink ends when every socket has got the
+ *  frame that it returns, and after `seconds` in any case. */
 export async function runSink(
   { port, path, sockets, seconds, lastSeq }: SinkOptions,
-  whenReady: () => Promise<unknown> = async () => {},
+  whenReady: () => Promise<number | undefined> = async () => undefined,
 ): Promise<SinkResult> {
   const program = await buildNative('ws-sink')
   const words = [port, path, sockets, seconds, ...(lastSeq === undefined ? [] : [lastSeq])]
-  const child = spawn(program, words.map(String), { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(program, words.map(String), { stdio: ['pipe', 'pipe', 'inherit'] })
+  child.stdin.on('error', () => {})
   let output = ''
-  let ready: Promise<unknown> | null = null
+  let ready: Promise<void> | null = null
   child.stdout.on('data', (chunk) => {
     output += chunk
-    if (ready === null && output.startsWith('ready\n')) ready = whenReady()
+    if (ready === null && output.startsWith('ready\n')) ready = begin()
   })
+  const begin = async () => {
+    const last = await whenReady()
+    if (last !== undefined) child.stdin.end(`${last}\n`)
+  }
   await once(child, 'close')
   if (ready === null) throw new Error(`the sink could not connect: ${output}`)
   await ready

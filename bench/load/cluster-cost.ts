@@ -9,11 +9,11 @@ import {
   callsContender,
   own,
   proxied,
-  Shared,
   startCalled,
   startSeeded,
 } from '../lib/gateway-servers.ts'
 import { verifyLoad } from '../lib/http-load.ts'
+import { Shared } from '../lib/shared.ts'
 
 const connections = 64
 const kinds: readonly (readonly [string, CallKind])[] = [
@@ -71,5 +71,7 @@ export const bench: Bench = {
   baseline: baseline!,
   candidates,
   goals,
+  // What a gateway in a cluster does without its PostgreSQL is what it does with it, and more.
+  smoke: kinds.map(([call]) => `${call}, ${stopped}`),
   verify: verifyLoad,
 }

@@ -1,11 +1,12 @@
 // Latencies of what gateways share in PostgreSQL: changes, settlements, appends, a lease after a
 // kill, a revoked token. Thread: main of the bench process; PostgreSQL and gateways are processes.
 import { postgresMissing } from '../../test/cluster/postgres.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { ClusterSteps } from '../lib/cluster-steps.ts'
-import { Shared, seedDatabase, startSeeded } from '../lib/gateway-servers.ts'
+import { seedDatabase, startSeeded } from '../lib/gateway-servers.ts'
 import { leaseCount, takeOver } from '../lib/lease-takeover.ts'
 import { Revocations } from '../lib/revocations.ts'
+import { Shared } from '../lib/shared.ts'
 
 const takeover = 'lease held again after kill -9'
 const revocation = 'revoked token dead at 3 gateways'
@@ -17,21 +18,25 @@ const server = new Shared(async () => {
   await seedDatabase(stepsUrl)
   return { url: postgres.url, stepsUrl, stop: async () => postgres.dispose() }
 })
-const steps = new Shared(async () => ClusterSteps.start((await server.get()).stepsUrl))
-const revocations = new Shared(async () => Revocations.start((await server.get()).url))
+const steps = new Shared(async (context) =>
+  ClusterSteps.start((await server.get(context)).stepsUrl),
+)
+const revocations = new Shared(async (context) =>
+  Revocations.start((await server.get(context)).url, context),
+)
 
 function contender(
   name: string,
-  run: (seconds: number) => Promise<Measurement>,
-  prepare: () => Promise<unknown> = () => steps.get(),
+  run: (context: RoundContext) => Promise<Measurement>,
+  prepare: (context: RoundContext) => Promise<unknown> = (context) => steps.get(context),
 ): Contender {
   return {
     name,
     missing: postgresMissing,
-    prepare: async () => {
-      await prepare()
+    prepare: async (context) => {
+      await prepare(context)
     },
-    run: ({ seconds }) => run(seconds),
+    run,
     async close() {
       await Promise.all([steps.stop(), revocations.stop()])
       await server.stop()
@@ -43,25 +48,29 @@ export const bench: Bench = {
   name: 'cluster-latency',
   question: 'How long do changes, settlements, appends, takeovers and revocations take?',
   cores: 3,
-  baseline: contender('registry change', async (seconds) => (await steps.get()).change(seconds)),
+  baseline: contender('registry change', async (context) =>
+    (await steps.get(context)).change(context.seconds),
+  ),
   candidates: [
-    contender('registry change stored at a follower', async (seconds) =>
-      (await steps.get()).follow(seconds),
+    contender('registry change stored at a follower', async (context) =>
+      (await steps.get(context)).follow(context.seconds),
     ),
     ...[1, 100].map((rows) =>
-      contender(`settle ${rows} row${rows === 1 ? '' : 's'}`, async (seconds) =>
-        (await steps.get()).settle(seconds, rows),
+      contender(`settle ${rows} row${rows === 1 ? '' : 's'}`, async (context) =>
+        (await steps.get(context)).settle(context.seconds, rows),
       ),
     ),
-    contender('append 20 kB', async (seconds) => (await steps.get()).append(seconds, false)),
-    contender('append 20 kB, read by a follower', async (seconds) =>
-      (await steps.get()).append(seconds, true),
+    contender('append 20 kB', async (context) =>
+      (await steps.get(context)).append(context.seconds, false),
     ),
-    contender(takeover, async () => takeOver((await server.get()).stepsUrl)),
+    contender('append 20 kB, read by a follower', async (context) =>
+      (await steps.get(context)).append(context.seconds, true),
+    ),
+    contender(takeover, async (context) => takeOver((await server.get(context)).stepsUrl)),
     contender(
       revocation,
-      async (seconds) => (await revocations.get()).run(seconds),
-      () => revocations.get(),
+      async (context) => (await revocations.get(context)).run(context),
+      (context) => revocations.get(context),
     ),
   ],
   goals: [

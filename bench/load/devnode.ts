@@ -20,6 +20,7 @@ export const bench: Bench = {
   cores: 2,
   baseline: plainVm,
   candidates: [devnode(byClock, 'clock'), devnode(byCore, 'cores')],
+  smoke: [plainVm.name, byClock],
   verify: verifyLanded,
 }
 

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { askOperator } from '../../src/transport/operator-socket.ts'
 import { postgresMissing } from '../../test/cluster/postgres.ts'
 import { until } from '../../test/testkit/until.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import {
   type Called,
   type CallKind,
@@ -15,11 +15,11 @@ import {
   callsContender,
   own,
   proxied,
-  Shared,
   startCalled,
   startSeeded,
 } from '../lib/gateway-servers.ts'
 import { verifyLoad } from '../lib/http-load.ts'
+import { Shared } from '../lib/shared.ts'
 
 const gateways = 2
 /** For each process that serves: the same number of answers in one turn of its loop. */
@@ -101,7 +101,7 @@ async function spread(called: Called): Promise<Measurement> {
   }
 }
 
-async function killOne(called: Called): Promise<Measurement> {
+async function killOne(called: Called, { smoke }: RoundContext): Promise<Measurement> {
   const [victim] = await gatewaysOf(called)
   const startMs = performance.now()
   process.kill(victim!.pid, 'SIGKILL')
@@ -110,7 +110,7 @@ async function killOne(called: Called): Promise<Measurement> {
   await until(async () => (await gatewaysOf(called)).some(isBack), 'the gateway', waitMs)
   const us = (performance.now() - startMs) * 1000
   // The new process compiles its code before it is measured.
-  for (const kind of [own, proxied])
+  for (const kind of smoke === true ? [] : [own, proxied])
     await call(called, kind, connectionsEach * gateways, warmUpSeconds)
   return {
     opsPerSecond: 1e6 / us,
@@ -119,10 +119,12 @@ async function killOne(called: Called): Promise<Measurement> {
   }
 }
 
-const ofHub = (name: string, run: (called: Called) => Promise<Measurement>): Contender => ({
+type Run = (called: Called, context: RoundContext) => Promise<Measurement>
+
+const ofHub = (name: string, run: Run): Contender => ({
   name,
   missing: postgresMissing,
-  run: async () => run(await hub.get()),
+  run: async (context) => run(await hub.get(context), context),
   close: () => hub.stop(),
 })
 
@@ -148,5 +150,6 @@ export const bench: Bench = {
     { contender: even, figure: 'opsPerSecond', atLeast: (0.8 * opened) / gateways },
     { contender: back, figure: 'p50', atMost: 2_000_000 },
   ],
+  smoke: [`own answer, ${several}`, `proxied call, ${several}`, even, back],
   verify: verifyLoad,
 }

@@ -3,6 +3,7 @@
 // processes of their own. ops/s are bytes read per second of CPU time: of all threads of the
 // reader, or of its main thread alone, which also serves every endpoint.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import type { NodeShape } from './clients/geyser-node.ts'
@@ -20,6 +21,7 @@ const shapes: readonly NodeShape[] = [
 const mainnetBytes = 225e6
 /** Updates per second: more than a reader takes, so that the node is never idle. */
 const fullRate = 1_000_000
+const quietMs = 20
 
 export const bench: Bench = {
   name: 'geyser-ingest',
@@ -46,6 +48,7 @@ export const bench: Bench = {
       atLeast: mainnetBytes / 0.3,
     },
   ],
+  smoke: (['http2', 'ours'] as const).map((kind) => nameOf(kind, shapes[0]!, 'all threads')),
   verify({ evidence }) {
     const { bytes = 0, isCounted } = evidence ?? {}
     if (bytes === 0) return 'no bytes came'
@@ -72,13 +75,13 @@ function contender(kind: Kind, shape: NodeShape, share: Share): Contender {
       const { node, reader } = await pairOf(kind, shape)
       const before = await reader.call<ReaderCounts>('counts')
       await node.call('pace', fullRate)
-      await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+      do await sleep(seconds * 1000)
+      while ((await reader.call<ReaderCounts>('counts')).bytes === before.bytes)
       await node.call('pace', 0)
-      const after = await reader.call<ReaderCounts>('counts')
+      const after = await quiet(reader)
       const bytes = after.bytes - before.bytes
       const updates = after.updates - before.updates
       const used = share === 'all threads' ? after.cpu - before.cpu : after.mainCpu - before.mainCpu
-      // A little is still on its way when the counts are read.
       const isCounted = kind === 'http2' || updates * shape.length > bytes * 0.8
       return { opsPerSecond: bytes / used, evidence: { bytes, updates, used, isCounted } }
     },
@@ -105,6 +108,17 @@ async function start(kind: Kind, shape: NodeShape): Promise<Pair> {
   const reader = startProcess(new URL('./clients/geyser-readers.js', import.meta.url))
   await reader.call(kind, await node.call<number>('open', shape))
   return { node, reader }
+}
+
+/** The counts when nothing is on its way any more. */
+async function quiet(reader: BenchProcess): Promise<ReaderCounts> {
+  let before = await reader.call<ReaderCounts>('counts')
+  for (;;) {
+    await sleep(quietMs)
+    const now = await reader.call<ReaderCounts>('counts')
+    if (now.bytes === before.bytes && now.updates === before.updates) return now
+    before = now
+  }
 }
 
 async function stopAll(): Promise<void> {

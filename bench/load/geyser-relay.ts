@@ -48,6 +48,7 @@ export const bench: Bench = {
     figure: 'opsPerSecond' as const,
     atLeast: shape.goal,
   })),
+  smoke: [nameOf('plain', shapes[3]!), nameOf('ours', shapes[3]!)],
   verify({ evidence }) {
     const { messages = 0, wrong } = evidence ?? {}
     if (messages === 0) return 'no messages came'

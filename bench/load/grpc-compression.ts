@@ -28,6 +28,7 @@ export const bench: Bench = {
     figure: 'opsPerSecond',
     atLeast: streams / 50,
   })),
+  smoke: encodings.map((encoding) => nameOf(encoding, counts[0])),
   verify({ evidence }) {
     const { messages = 0, compressed = 0, encoding } = evidence as Seen
     if (messages === 0) return 'no messages came'

@@ -48,6 +48,7 @@ export const bench: Bench = {
       { contender: own, to: nameOf('c', shape), figure, atLeast: toC(shape) },
     ]
   }),
+  smoke: (['plain', 'http2', 'c', 'ours'] as const).map((kind) => nameOf(kind, shapes[0]!)),
   verify({ evidence }) {
     const { messages = 0, wrong } = evidence ?? {}
     if (messages === 0) return 'no messages came'

@@ -23,13 +23,15 @@ import { EventLog } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
 import { processorSeconds } from '../lib/processor-time.ts'
 
-const transactionsPerSlot = 400
-/** Slots published and not yet durable: the hub keeps more, so nothing is lost. */
-const aheadSlots = 24
+/** Of a slot, and slots published and not yet durable: the hub keeps more, so nothing is lost. */
+const shapeOf = ({ smoke }: RoundContext) =>
+  smoke === true
+    ? { transactionsPerSlot: 20, aheadSlots: 4 }
+    : { transactionsPerSlot: 400, aheadSlots: 24 }
 const firstSlot = 1_000
 /** Of the contender for freshness. */
 const rowsPerSecond = 52_000
@@ -45,25 +47,24 @@ const noEvents = { wrote() {}, failed() {}, parts() {} }
 
 const alone: Contender = {
   name: 'sink alone, rows made before',
-  run: ({ seconds }) => inFolder((folder) => writeAlone(folder, seconds)),
+  run: (context) => inFolder((folder) => writeAlone(folder, context)),
 }
 const endToEnd: Contender = {
   name: 'hub to disk, writer process',
-  run: async ({ seconds }) => (await inFolder((folder) => ingest(folder, seconds))).perSecond,
+  run: async (context) => (await inFolder((folder) => ingest(folder, context))).perSecond,
 }
 const perCore: Contender = {
   name: 'the same, per CPU-second of the writer',
-  run: async ({ seconds }) => (await inFolder((folder) => ingest(folder, seconds))).perCpuSecond,
+  run: async (context) => (await inFolder((folder) => ingest(folder, context))).perCpuSecond,
 }
 const besideQueries: Contender = {
   name: 'per CPU-second, queries beside it',
-  run: async ({ seconds }) =>
-    (await inFolder((folder) => ingest(folder, seconds, true))).perCpuSecond,
+  run: async (context) => (await inFolder((folder) => ingest(folder, context, true))).perCpuSecond,
 }
 
 const freshness: Contender = {
   name: 'until a query returns it',
-  run: ({ seconds }) => inFolder((folder) => untilReturned(folder, seconds)),
+  run: (context) => inFolder((folder) => untilReturned(folder, context)),
 }
 
 export const bench: Bench = {
@@ -77,6 +78,7 @@ export const bench: Bench = {
     { contender: freshness.name, figure: 'opsPerSecond', atLeast: 50_000 },
     { contender: freshness.name, figure: 'p50', atMost: 250_000 },
   ],
+  smoke: [besideQueries.name, freshness.name],
   verify({ evidence }) {
     if (evidence?.queries === 0) return 'no query was answered beside it'
     if (evidence?.rows !== evidence?.expected)
@@ -95,7 +97,8 @@ async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
 }
 
 /** One slot of updates, made once and published under other numbers. */
-function template(): SolanaUpdate[] {
+function template(context: RoundContext): SolanaUpdate[] {
+  const { transactionsPerSlot } = shapeOf(context)
   const options = { transactionsPerSlot, accounts: 20_000, owners: 50, finalizedAfter: 1_000 }
   const solana = new SyntheticSolana({ ...options, firstSlot })
   const first = solana.next()
@@ -116,15 +119,15 @@ function templateRows(updates: readonly SolanaUpdate[]): RowBatch[] {
   return rows.take()
 }
 
-async function writeAlone(folder: string, seconds: number): Promise<Measurement> {
-  const batches = templateRows(template())
+async function writeAlone(folder: string, context: RoundContext): Promise<Measurement> {
+  const batches = templateRows(template(context))
   const rowsPerSlot = batches.reduce((sum, { count }) => sum + count, 0)
   const sink = await openSink({ ...section, folder, holder: 'bench' }, noEvents)
   // As many slots in one write as the writer process gathers under load.
   const slotsPerWrite = Math.max(1, Math.round(20_000 / rowsPerSlot))
   const start = performance.now()
   let slot = firstSlot
-  while (performance.now() - start < seconds * 1000) {
+  while (performance.now() - start < context.seconds * 1000) {
     const write: RowBatch[] = []
     for (let left = slotsPerWrite; left > 0; left--, slot++)
       for (const { table, count, columns } of batches)
@@ -136,8 +139,8 @@ async function writeAlone(folder: string, seconds: number): Promise<Measurement>
   return { opsPerSecond, evidence: { rows: 0, expected: 0, lost: 0 } }
 }
 
-async function openIngest(folder: string) {
-  const updates = template()
+async function openIngest(folder: string, context: RoundContext) {
+  const updates = template(context)
   const rowsPerSlot = templateRows(updates).reduce((sum, { count }) => sum + count, 0)
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 })
   const meters = new Meters()
@@ -153,8 +156,9 @@ async function openIngest(folder: string) {
   return { updates, rowsPerSlot, hub, meters, running }
 }
 
-async function ingest(folder: string, seconds: number, hasQueries = false) {
-  const { updates, rowsPerSlot, hub, meters, running } = await openIngest(folder)
+async function ingest(folder: string, context: RoundContext, hasQueries = false) {
+  const { aheadSlots } = shapeOf(context)
+  const { updates, rowsPerSlot, hub, meters, running } = await openIngest(folder, context)
   let slot = firstSlot
   const durable = () => (running.freshness().slot ?? firstSlot - 1) + 1 - firstSlot
   const publish = async () => {
@@ -166,7 +170,7 @@ async function ingest(folder: string, seconds: number, hasQueries = false) {
   while (durable() < aheadSlots) await publish()
   const asking = hasQueries ? await Asking.start(folder) : null
   const before = { slots: durable(), cpu: processorSeconds(running.pid()), ms: performance.now() }
-  while (performance.now() - before.ms < seconds * 1000) await publish()
+  while (performance.now() - before.ms < context.seconds * 1000) await publish()
   const slots = durable() - before.slots
   const secs = (performance.now() - before.ms) / 1000
   const cpu = processorSeconds(running.pid()) - before.cpu
@@ -182,8 +186,9 @@ async function ingest(folder: string, seconds: number, hasQueries = false) {
   return { perSecond: measured(secs), perCpuSecond: measured(cpu) }
 }
 
-async function untilReturned(folder: string, seconds: number): Promise<Measurement> {
-  const { updates, rowsPerSlot, hub, meters, running } = await openIngest(folder)
+async function untilReturned(folder: string, context: RoundContext): Promise<Measurement> {
+  const { aheadSlots } = shapeOf(context)
+  const { updates, rowsPerSlot, hub, meters, running } = await openIngest(folder, context)
   const publishedMs: number[] = []
   const publish = () => {
     const slot = firstSlot + publishedMs.length
@@ -196,7 +201,7 @@ async function untilReturned(folder: string, seconds: number): Promise<Measureme
   const engine = await startDuckdbEngine(folder, { log: silentLog })
   const histogram = new LatencyHistogram()
   const beganMs = performance.now()
-  const isOver = () => performance.now() - beganMs >= seconds * 1000
+  const isOver = () => performance.now() - beganMs >= context.seconds * 1000
   const publishing = (async () => {
     for (; !isOver(); await sleep(5)) {
       const due = ((performance.now() - beganMs) / 1000) * (rowsPerSecond / rowsPerSlot)

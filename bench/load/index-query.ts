@@ -8,78 +8,87 @@ import { LatencyHistogram } from '../lib/histogram.ts'
 import {
   clickhouseStage,
   duckdbStage,
+  type EngineStage,
   missingClickhouse,
-  type Shared,
-  transactions,
+  slotsOf,
   transactionsPerSlot,
 } from '../lib/index-stage.ts'
+import type { Shared } from '../lib/shared.ts'
 
-const middle = firstSlot + transactions / transactionsPerSlot / 2
+const slotSeconds = 0.4
+
+type Question = readonly [name: string, rows: number, sql: string]
+
 /** Each with the rows that it answers. */
-const questions: readonly (readonly [name: string, rows: number, sql: string])[] = [
-  ['count', 1, 'SELECT count() AS n FROM transactions'],
-  [
-    'failures by minute',
-    7,
-    `SELECT toStartOfMinute(block_time) AS minute, count() AS n, countIf(success = 0) AS failed
-      FROM transactions GROUP BY minute ORDER BY minute`,
-  ],
-  [
-    'top payers',
-    20,
-    `SELECT fee_payer, count() AS n, sum(fee) AS paid FROM transactions
-      GROUP BY fee_payer ORDER BY paid DESC, fee_payer LIMIT 20`,
-  ],
-  ['how many payers', 1, 'SELECT uniqExact(fee_payer) AS n FROM transactions'],
-  [
-    'fee percentiles',
-    1,
-    `SELECT quantileExact(0.5)(fee) AS p50, quantileExact(0.9)(fee) AS p90,
-      quantileExact(0.99)(fee) AS p99 FROM transactions`,
-  ],
-  [
-    'compute by version',
-    2,
-    `SELECT version, count() AS n, avg(compute_units) AS mean, max(compute_units) AS top
-      FROM transactions GROUP BY version ORDER BY version`,
-  ],
-  [
-    'errors by kind',
-    3,
-    `SELECT err, count() AS n FROM transactions WHERE success = 0 GROUP BY err ORDER BY err`,
-  ],
-  [
-    'one slot',
-    transactionsPerSlot,
-    `SELECT idx, signature, fee FROM transactions WHERE slot = ${middle} ORDER BY idx`,
-  ],
-  [
-    'ten slots by fee',
-    50,
-    `SELECT slot, idx, fee FROM transactions WHERE slot >= ${middle} AND slot < ${middle + 10}
-      ORDER BY fee DESC, slot, idx LIMIT 50`,
-  ],
-  [
-    'dear transactions',
-    100,
-    'SELECT slot, idx, fee_payer, fee FROM transactions ORDER BY fee DESC, slot, idx LIMIT 100',
-  ],
-]
+function questionsOver(slots: number): readonly Question[] {
+  const middle = firstSlot + slots / 2
+  return [
+    ['count', 1, 'SELECT count() AS n FROM transactions'],
+    [
+      'failures by minute',
+      Math.ceil((slots * slotSeconds) / 60),
+      `SELECT toStartOfMinute(block_time) AS minute, count() AS n, countIf(success = 0) AS failed
+        FROM transactions GROUP BY minute ORDER BY minute`,
+    ],
+    [
+      'top payers',
+      20,
+      `SELECT fee_payer, count() AS n, sum(fee) AS paid FROM transactions
+        GROUP BY fee_payer ORDER BY paid DESC, fee_payer LIMIT 20`,
+    ],
+    ['how many payers', 1, 'SELECT uniqExact(fee_payer) AS n FROM transactions'],
+    [
+      'fee percentiles',
+      1,
+      `SELECT quantileExact(0.5)(fee) AS p50, quantileExact(0.9)(fee) AS p90,
+        quantileExact(0.99)(fee) AS p99 FROM transactions`,
+    ],
+    [
+      'compute by version',
+      2,
+      `SELECT version, count() AS n, avg(compute_units) AS mean, max(compute_units) AS top
+        FROM transactions GROUP BY version ORDER BY version`,
+    ],
+    [
+      'errors by kind',
+      3,
+      `SELECT err, count() AS n FROM transactions WHERE success = 0 GROUP BY err ORDER BY err`,
+    ],
+    [
+      'one slot',
+      transactionsPerSlot,
+      `SELECT idx, signature, fee FROM transactions WHERE slot = ${middle} ORDER BY idx`,
+    ],
+    [
+      'ten slots by fee',
+      50,
+      `SELECT slot, idx, fee FROM transactions WHERE slot >= ${middle} AND slot < ${middle + 10}
+        ORDER BY fee DESC, slot, idx LIMIT 50`,
+    ],
+    [
+      'dear transactions',
+      100,
+      'SELECT slot, idx, fee_payer, fee FROM transactions ORDER BY fee DESC, slot, idx LIMIT 100',
+    ],
+  ]
+}
 
+/** The names of the contenders are those of any number of slots. */
+const questions = questionsOver(slotsOf({ seconds: 0 }))
 const answers = new Map<string, string>()
 
 export const bench: Bench = {
   name: 'index-query',
   question: 'How long does an analyst wait for ten questions over a million transactions?',
   cores: 2,
-  baseline: contender('clickhouse', questions[0]!, clickhouseStage),
+  baseline: contender('clickhouse', 0, clickhouseStage),
   candidates: [
-    contender('duckdb', questions[0]!, duckdbStage),
+    contender('duckdb', 0, duckdbStage),
     ...questions
       .slice(1)
-      .flatMap((question) => [
-        contender('clickhouse', question, clickhouseStage),
-        contender('duckdb', question, duckdbStage),
+      .flatMap((_, index) => [
+        contender('clickhouse', index + 1, clickhouseStage),
+        contender('duckdb', index + 1, duckdbStage),
       ]),
   ],
   // The embedded engine stays within a small multiple of a server; each question's ratio is shown.
@@ -104,16 +113,18 @@ export const bench: Bench = {
 
 function contender(
   engine: 'duckdb' | 'clickhouse',
-  [question, expected, sql]: (typeof questions)[number],
-  shared: Shared,
+  index: number,
+  shared: Shared<EngineStage>,
 ): Contender {
-  let stage: Awaited<ReturnType<Shared['take']>> | undefined
+  let [question, expected, sql] = questions[index]!
+  let asked: QueryEngine | undefined
   return {
     name: `${question}: ${engine}`,
     ...(engine === 'clickhouse' && { missing: missingClickhouse }),
-    async prepare() {
-      stage = await shared.take()
-      await ask(stage.engine, sql)
+    async prepare(context) {
+      ;[question, expected, sql] = questionsOver(slotsOf(context))[index]!
+      asked = await (await shared.get(context)).engine()
+      if (context.smoke !== true) await ask(asked, sql)
     },
     async run({ seconds }): Promise<Measurement> {
       const histogram = new LatencyHistogram()
@@ -121,7 +132,7 @@ function contender(
       let last = { text: '', rows: 0 }
       do {
         const askedMs = performance.now()
-        last = await ask(stage!.engine, sql)
+        last = await ask(asked!, sql)
         histogram.recordNs((performance.now() - askedMs) * 1e6)
       } while (performance.now() - beganMs < seconds * 1000)
       return {
@@ -130,7 +141,7 @@ function contender(
         evidence: { question, expected, ...last },
       }
     },
-    close: () => shared.release(),
+    close: () => shared.stop(),
   }
 }
 

@@ -3,21 +3,20 @@
 // what DuckDB itself can write without a reader. Processor time is that of the endpoint and its
 // query processes, without a ClickHouse server and the client, or of the engine alone.
 // Thread: main of the bench process, which is the client; endpoint and engines are other processes.
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { request } from 'undici'
-import { parseSnapshot, snapshotName } from '../../src/products/indexer/duckdb/store-files.ts'
+import { LatestSnapshot } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
-import { clickhouseStage, duckdbStage, missingClickhouse, type Shared } from '../lib/index-stage.ts'
+import { clickhouseStage, duckdbStage, missingClickhouse } from '../lib/index-stage.ts'
 import { processorSeconds } from '../lib/processor-time.ts'
+import { Shared } from '../lib/shared.ts'
 import type { EndpointPlace, OpenEndpoint } from './clients/index-endpoint.ts'
 
-const rows = 300_000
+const rowsOf = ({ smoke }: RoundContext) => (smoke === true ? 10_000 : 300_000)
 const columns = 'slot, idx, signature, fee_payer, success, fee, compute_units'
-const sql = `SELECT ${columns} FROM transactions LIMIT ${rows} FORMAT`
 /** With the heads before their rows; binary formats have no lines to count. */
 const formats = {
   JSONEachRow: 0,
@@ -27,8 +26,10 @@ const formats = {
   ArrowStream: null,
 }
 type FormatName = keyof typeof formats
+const formatNames = Object.keys(formats) as FormatName[]
 /** As many rows as the engine makes one text of, which is as many as it works on at once. */
 const rowsPerText = 2_048
+const snapshotMsMax = 30_000
 
 const engineName = 'to_json in DuckDB, no client'
 const nameOf = (engine: EndpointPlace['engine'], format: FormatName) =>
@@ -40,10 +41,8 @@ export const bench: Bench = {
   cores: 2,
   baseline: limit(),
   candidates: [
-    ...(Object.keys(formats) as FormatName[]).map((format) =>
-      through('duckdb', duckdbStage, format),
-    ),
-    { ...through('clickhouse', clickhouseStage, 'JSONEachRow'), missing: missingClickhouse },
+    ...formatNames.map((format) => through('duckdb', format)),
+    { ...through('clickhouse', 'JSONEachRow'), missing: missingClickhouse },
   ],
   goals: [
     {
@@ -54,6 +53,8 @@ export const bench: Bench = {
     },
     { contender: nameOf('duckdb', 'JSONEachRow'), figure: 'p50', atMost: 50_000 },
   ],
+  // ClickHouse answers in the smoke run of index-query.
+  smoke: [engineName, ...formatNames.map((format) => nameOf('duckdb', format))],
   verify: ({ evidence }) =>
     evidence?.wrong === 0 ? undefined : `${String(evidence?.wrong)} rows too few or too many`,
 }
@@ -64,9 +65,9 @@ function limit(): Contender {
   let source = ''
   return {
     name: engineName,
-    async prepare() {
-      const { place } = await duckdbStage.take()
-      const snapshot = parseSnapshot(await readFile(join(place, snapshotName), 'utf8'))
+    async prepare(context) {
+      const { place } = await duckdbStage.get(context)
+      const snapshot = await new LatestSnapshot(place).get(snapshotMsMax)
       instance = await DuckDBInstance.create(':memory:')
       const connection = await instance.connect()
       const files = snapshot.files.filter((file) => file.tables.includes('transactions'))
@@ -74,7 +75,8 @@ function limit(): Contender {
         await connection.run(`ATTACH '${join(place, file.name)}' AS f${at} (READ_ONLY)`)
       source = files.map((_, at) => `SELECT * FROM f${at}.transactions`).join(' UNION ALL ')
     },
-    async run({ seconds }): Promise<Measurement> {
+    async run(context): Promise<Measurement> {
+      const rows = rowsOf(context)
       const connection = await instance!.connect()
       const text = `SELECT count(*), sum(length(part)) FROM (
         SELECT string_agg(CAST(to_json(t) AS VARCHAR), chr(10)) AS part, count(*) AS n FROM (
@@ -84,7 +86,7 @@ function limit(): Contender {
         const { user, system } = process.cpuUsage()
         return (user + system) / 1e6
       }
-      return repeat(seconds, usedSeconds, async () => {
+      return repeat(context, usedSeconds, async () => {
         const answer = await connection.runAndReadAll(text)
         const [[blocks]] = answer.getRowsJson() as [[string]]
         return Number(blocks) === Math.floor(rows / rowsPerText) + 1 ? rows : 0
@@ -92,32 +94,59 @@ function limit(): Contender {
     },
     async close() {
       instance?.closeSync()
-      await duckdbStage.release()
+      await stopAll()
     },
   }
 }
 
-function through(engine: EndpointPlace['engine'], shared: Shared, format: FormatName): Contender {
-  let endpoint: BenchProcess | undefined
-  let opened: OpenEndpoint | undefined
+interface Endpoint {
+  readonly child: BenchProcess
+  readonly opened: OpenEndpoint
+  stop(): Promise<void>
+}
+
+/** One for all formats of an engine. */
+const endpoints: Readonly<Record<EndpointPlace['engine'], Shared<Endpoint>>> = {
+  duckdb: new Shared((context) => open('duckdb', context)),
+  clickhouse: new Shared((context) => open('clickhouse', context)),
+}
+const stages = { duckdb: duckdbStage, clickhouse: clickhouseStage }
+
+async function open(engine: EndpointPlace['engine'], context: RoundContext): Promise<Endpoint> {
+  const { place } = await stages[engine].get(context)
+  const child = startProcess(new URL('./clients/index-endpoint.js', import.meta.url))
+  const where: EndpointPlace = { engine, place }
+  return {
+    child,
+    opened: await child.call<OpenEndpoint>('open', where),
+    stop: () => child.stop(),
+  }
+}
+
+async function stopAll(): Promise<void> {
+  await Promise.all(Object.values(endpoints).map((endpoint) => endpoint.stop()))
+  await Promise.all(Object.values(stages).map((stage) => stage.stop()))
+}
+
+function through(engine: EndpointPlace['engine'], format: FormatName): Contender {
+  let endpoint: Endpoint | undefined
   return {
     name: nameOf(engine, format),
-    async prepare() {
-      const { place } = await shared.take()
-      endpoint = startProcess(new URL('./clients/index-endpoint.js', import.meta.url))
-      const where: EndpointPlace = { engine, place }
-      opened = await endpoint.call<OpenEndpoint>('open', where)
+    async prepare(context) {
+      endpoint = await endpoints[engine].get(context)
     },
-    run: ({ seconds }) =>
+    run: (context) =>
       repeat(
-        seconds,
-        () => processorSeconds(endpoint!.pid),
+        context,
+        () => processorSeconds(endpoint!.child.pid),
         async (first) => {
+          const rows = rowsOf(context)
           const askedMs = performance.now()
-          const answer = await request(opened!.url, {
+          const { url, headers } = endpoint!.opened
+          const answer = await request(url, {
             method: 'POST',
-            headers: opened!.headers,
-            body: `${sql} ${format}`,
+            headers,
+            body: `SELECT ${columns} FROM transactions LIMIT ${rows} FORMAT ${format}`,
           })
           const heads = formats[format]
           let lines = 0
@@ -132,10 +161,7 @@ function through(engine: EndpointPlace['engine'], shared: Shared, format: Format
           return answer.statusCode === 200 && bytes > rows * bytesPerRowMin ? rows : 0
         },
       ),
-    async close() {
-      await endpoint?.stop()
-      await shared.release()
-    },
+    close: stopAll,
   }
 }
 
@@ -143,7 +169,7 @@ function through(engine: EndpointPlace['engine'], shared: Shared, format: Format
 const bytesPerRowMin = 100
 
 async function repeat(
-  seconds: number,
+  context: RoundContext,
   usedSeconds: () => number,
   once: (first: LatencyHistogram) => Promise<number>,
 ): Promise<Measurement> {
@@ -155,11 +181,11 @@ async function repeat(
   do {
     taken += await once(first)
     times += 1
-  } while (performance.now() - beganMs < seconds * 1000)
+  } while (performance.now() - beganMs < context.seconds * 1000)
   return {
     opsPerSecond: (taken * 1000) / (performance.now() - beganMs),
     cpuUsPerOp: ((usedSeconds() - usedBefore) * 1e6) / taken,
     ...(first.total > 0 && { latencyUs: first.summary() }),
-    evidence: { wrong: taken - times * rows },
+    evidence: { wrong: taken - times * rowsOf(context) },
   }
 }

@@ -14,7 +14,7 @@ import { feedNames, type TableName, tables } from '../../src/products/indexer/ta
 import { silentLog } from '../../src/telemetry/log.ts'
 import { firstSlot, makeRows } from '../../test/testkit/generated-rows.ts'
 import { queryOf } from '../../test/testkit/query-stage.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
 import { childrenSeconds } from '../lib/processor-time.ts'
 
@@ -22,9 +22,9 @@ const users = 10
 /** A slot takes 0.4 s: 50 transactions a second. */
 const transactionsPerSlot = 20
 const slotMs = 400
-/** Stored before the first question, and at hand for what arrives later. */
-const storedSlots = 1_000
-const laterSlots = 500
+/** Slots that are stored before the first question, and at hand for what arrives later. */
+const slotsOf = ({ smoke }: RoundContext) =>
+  smoke === true ? { stored: 100, later: 100 } : { stored: 1_000, later: 500 }
 
 const questions: readonly string[] = [
   'SELECT count() AS n, sum(fee) AS paid FROM transactions',
@@ -39,19 +39,28 @@ const questions: readonly string[] = [
     ORDER BY b.slot DESC LIMIT 10`,
 ]
 
-/** Rows of a table in the order of their arrival. */
-type Rows = ReadonlyMap<TableName, readonly Cell[][]>
+interface Rows {
+  readonly slots: number
+  /** The columns of a table, in the order of the rows' arrival. */
+  readonly columns: ReadonlyMap<TableName, readonly Cell[][]>
+}
 
 class Stage {
   readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-bench-users-'))
-  readonly #rows = generate()
+  readonly #slots: ReturnType<typeof slotsOf>
+  readonly #rows: Rows
   #sink!: RowSink
   #step = 0
   engine!: QueryEngine
 
+  constructor(context: RoundContext) {
+    this.#slots = slotsOf(context)
+    this.#rows = generate(this.#slots.stored + this.#slots.later)
+  }
+
   async open(): Promise<void> {
     this.#sink = await openDuckdbSink(this.#folder, { retentionMs: 1e12, retentionBytes: 1e12 })
-    await this.#sink.write(part(this.#rows, 0, storedSlots), {})
+    await this.#sink.write(part(this.#rows, 0, this.#slots.stored), {})
     this.engine = await startDuckdbEngine(this.#folder, { log: silentLog })
   }
 
@@ -60,9 +69,10 @@ class Stage {
    * own; rejects when the rows at hand are used up.
    */
   async ingest(signal: AbortSignal): Promise<void> {
+    const { stored, later } = this.#slots
     while (!signal.aborted) {
-      const slot = storedSlots + Math.floor(this.#step / feedNames.length)
-      if (slot >= storedSlots + laterSlots) throw new Error('no more rows: fewer seconds, please')
+      const slot = stored + Math.floor(this.#step / feedNames.length)
+      if (slot >= stored + later) throw new Error('no more rows: fewer seconds, please')
       const feed = feedNames[this.#step % feedNames.length]!
       const arrived = part(this.#rows, slot, slot + 1)
       this.#step += 1
@@ -86,10 +96,10 @@ class Stage {
 let stage: Stage | null = null
 let holders = 0
 
-async function hold(): Promise<void> {
+async function hold(context: RoundContext): Promise<void> {
   holders += 1
   if (stage !== null) return
-  stage = new Stage()
+  stage = new Stage(context)
   await stage.open()
 }
 
@@ -115,6 +125,7 @@ export const bench: Bench = {
     { contender: 'rows arrive, whole answer', figure: 'opsPerSecond', atLeast: 55 },
     { contender: 'rows arrive, first byte', figure: 'p50', atMost: 50_000 },
   ],
+  smoke: ['no rows arrive, whole answer', 'rows arrive, whole answer'],
   verify: ({ evidence }) =>
     evidence?.failures === 0 ? undefined : `${String(evidence?.failures)} queries failed`,
 }
@@ -171,35 +182,36 @@ async function ask(
   return isWhole ? { firstMs, wholeMs: performance.now() - askedMs } : null
 }
 
-function generate(): Rows {
-  const slots = storedSlots + laterSlots
+function generate(slots: number): Rows {
   const plan = { seed: 5, slots, transactionsPerSlot, blocks: slots, tips: slots, usage: slots }
-  const rows = new Map<TableName, Cell[][]>()
+  const all = new Map<TableName, Cell[][]>()
   for (const { table, columns } of makeRows(plan)) {
-    const before = rows.get(table)
+    const before = all.get(table)
     if (before === undefined)
-      rows.set(
+      all.set(
         table,
         columns.map((cells) => [...cells]),
       )
     else for (const [at, cells] of columns.entries()) before[at] = before[at]!.concat(cells)
   }
-  return rows
+  return { slots, columns: all }
 }
 
 /** The rows of the slots from `from` to before `to`. */
 function part(rows: Rows, from: number, to: number): RowBatch[] {
-  return [...rows].flatMap(([table, columns]) => {
-    const [start, end] = [from, to].map((slot) => startOf(table, columns[0]!, slot))
+  return [...rows.columns].flatMap(([table, columns]) => {
+    const startOf = (slot: number) =>
+      tables[table].feed === 'slots'
+        ? startBySlot(columns[0]!, slot)
+        : Math.floor((columns[0]!.length * slot) / rows.slots)
+    const [start, end] = [from, to].map(startOf)
     const cells = columns.map((column) => column.slice(start, end))
     return cells[0]!.length === 0 ? [] : { table, count: cells[0]!.length, columns: cells }
   })
 }
 
 /** The index of a slot's first row. */
-function startOf(table: TableName, first: readonly Cell[], slot: number): number {
-  if (tables[table].feed !== 'slots')
-    return Math.floor((first.length * slot) / (storedSlots + laterSlots))
+function startBySlot(first: readonly Cell[], slot: number): number {
   const at = first.findIndex((cell) => Number(cell) >= firstSlot + slot)
   return at === -1 ? first.length : at
 }

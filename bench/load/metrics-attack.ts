@@ -3,7 +3,7 @@
 // strangers and customer are processes of their own.
 import { constants, setPriority } from 'node:os'
 import { startProcess } from '../../test/testkit/process.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { startWholeServer } from '../lib/whole-server.ts'
 import type { Attacked } from './clients/attackers.ts'
 import type { Endpoints, Waited } from './clients/bystander.ts'
@@ -11,6 +11,7 @@ import type { Endpoints, Waited } from './clients/bystander.ts'
 /** What the generator makes by default, and the most that it can. */
 const loads = [515, 10_000] as const
 const warmUpSeconds = 1
+const unused = ['--grpc.enabled=false', '--shredstream.enabled=false', '--chain.traffic=0']
 
 const nameOf = (tps: number, isAttacked: boolean) =>
   `${tps.toLocaleString('en')} TPS, ${isAttacked ? 'eight strangers' : 'nobody else'}`
@@ -29,6 +30,7 @@ export const bench: Bench = {
     figure: 'p99' as const,
     atMost: 1.2,
   })),
+  smoke: [nameOf(loads[0], true)],
   verify: ({ evidence }, name) => {
     if (evidence?.wrong !== 0) return `calls failed: ${JSON.stringify(evidence)}`
     const isAttacked = name.includes('strangers')
@@ -41,13 +43,18 @@ function contender(tps: number, isAttacked: boolean): Contender {
   return {
     name: nameOf(tps, isAttacked),
     missing: ({ target }) => (target === undefined ? undefined : 'measures a server of its own'),
-    run: ({ seconds }) => measure(tps, isAttacked, seconds),
+    run: (context) => measure(tps, isAttacked, context),
   }
 }
 
 /** A server for each run: the strangers' budgets are full when they begin. */
-async function measure(tps: number, isAttacked: boolean, seconds: number): Promise<Measurement> {
+async function measure(
+  tps: number,
+  isAttacked: boolean,
+  { seconds, smoke }: RoundContext,
+): Promise<Measurement> {
   const flags = [`--metrics.generator.tps=${tps}`, '--indexer.enabled=false']
+  if (smoke === true) flags.push(...unused)
   const { doors, token, stop } = await startWholeServer(flags)
   const strangers = startProcess(new URL('./clients/attackers.js', import.meta.url))
   // Attackers have machines of their own: their computing must not take this machine's time.
@@ -61,7 +68,7 @@ async function measure(tps: number, isAttacked: boolean, seconds: number): Promi
       token,
     }
     const call = (asked: Endpoints) => customer.call<Waited>('wait', asked)
-    await call({ ...ports, seconds: warmUpSeconds })
+    if (smoke !== true) await call({ ...ports, seconds: warmUpSeconds })
     if (isAttacked) await strangers.call('start', doors.metrics!.port)
     const { all, p99, answers, wrong } = await call({ ...ports, seconds })
     const attacked = isAttacked ? await strangers.call<Attacked>('stop') : {}

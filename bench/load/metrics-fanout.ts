@@ -7,9 +7,11 @@ import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { buildNative, compilerMissing } from '../lib/native.ts'
 import { runSink, type SinkResult } from '../lib/ws-sink.ts'
-import type { SenderKind, Sending } from './clients/metrics-servers.ts'
+import type { SenderKind, Sending, Sent } from './clients/metrics-servers.ts'
 
 const payloadBytes = 500
+/** How long the receiver waits for the last frame. */
+const lateSecondsMax = 30
 /** Frames that one write of a socket carries: what a turn of the stream joins at that load. */
 const loads = [
   { sockets: 100, framesPerTurn: 2 },
@@ -40,6 +42,7 @@ export const bench: Bench = {
     figure: 'opsPerSecond',
     atLeast: 0.7,
   })),
+  smoke: [native, bare, ours].map((kind) => nameOf(kind, loads[0])),
   verify: ({ evidence }) =>
     evidence?.gaps === 0 && Number(evidence.frames) > 0
       ? undefined
@@ -61,8 +64,12 @@ function senderContender(kind: SenderKind, load: Load): Contender {
       const { sockets, framesPerTurn } = load
       const sending: Sending = { blockMs: 0, seconds, payloadBytes, framesPerTurn }
       const path = '/v1/ws?events=ContentionData'
-      const sink = await runSink({ port, path, sockets, seconds: seconds + 0.5 }, () =>
-        child.call('send', sending),
+      const sink = await runSink(
+        { port, path, sockets, seconds: seconds + lateSecondsMax },
+        async () => {
+          const { last } = await child.call<Sent>('send', sending)
+          return last
+        },
       )
       return measured(sink)
     },
@@ -83,7 +90,7 @@ function nativeContender(load: Load): Contender {
       const child = spawn(program, words, { stdio: ['ignore', 'pipe', 'inherit'] })
       const ended = once(child, 'close')
       await once(child.stdout, 'data')
-      const sink = await runSink({ port, path: '/', sockets, seconds: seconds + 1 })
+      const sink = await runSink({ port, path: '/', sockets, seconds: seconds + lateSecondsMax })
       await ended
       return measured(sink)
     },

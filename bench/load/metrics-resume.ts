@@ -9,6 +9,8 @@ import { runSink } from '../lib/ws-sink.ts'
 
 const bufferBytesMax = 256 * 1024 * 1024
 const away = [1000, 10_000, 100_000] as const
+const anew = 'encoded anew for each client, 10,000'
+const nameOf = (frames: number) => `resume of ${frames.toLocaleString('en')}`
 
 interface Filled {
   readonly oldest: number
@@ -20,10 +22,9 @@ export const bench: Bench = {
   name: 'metrics-resume',
   question: 'How many missed frames per second does a client get that comes back?',
   cores: 2,
-  baseline: contender('encoded anew for each client, 10,000', 10_000, 'resume-server'),
-  candidates: away.map((frames) =>
-    contender(`resume of ${frames.toLocaleString('en')}`, frames, 'metrics-servers'),
-  ),
+  baseline: contender(anew, 10_000, 'resume-server'),
+  candidates: away.map((frames) => contender(nameOf(frames), frames, 'metrics-servers')),
+  smoke: [anew, nameOf(away[1])],
   verify: ({ evidence }) => {
     if (evidence?.gaps !== 0 || evidence.frames !== evidence.due)
       return `frames were lost or repeated: ${JSON.stringify(evidence)}`
@@ -39,10 +40,10 @@ function contender(name: string, frames: number, entry: string): Contender {
     name,
     missing: ({ target }) =>
       target === undefined ? compilerMissing() : 'measures a server of its own',
-    async prepare() {
+    async prepare({ smoke }) {
       child = startProcess(new URL(`./clients/${entry}.js`, import.meta.url))
       port = await child.call<number>('open', 'stream')
-      filled = await child.call<Filled>('fill', 100_000)
+      filled = await child.call<Filled>('fill', smoke === true ? away[1] : away[2])
     },
     async run({ seconds }) {
       const { newest, bytes } = filled

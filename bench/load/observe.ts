@@ -1,6 +1,7 @@
 // Frames per second of processor time that an observer of `sluice bench race` takes in, beside a
 // bare HTTP/2 client that only counts bytes: what one core can observe.
 // Thread: main of the bench process; streams and observers are processes of their own.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import type { NodeShape } from './clients/geyser-node.ts'
@@ -36,16 +37,19 @@ function contender(name: string, kind: 'bare' | 'geyser' | 'websocket'): Contend
       sender = startProcess(kind === 'websocket' ? clients : node)
     },
     // A new observer for each round: no stream runs while another contender is measured.
-    async run({ seconds }) {
+    async run({ seconds, smoke }) {
       observer = startProcess(clients)
       const isPubsub = kind === 'websocket'
       const port = await sender.call<number>(isPubsub ? 'sendLogs' : 'open', shape)
       if (!isPubsub) await sender.call('pace', pace)
       await observer.call(kind, `${isPubsub ? 'ws' : 'http'}://127.0.0.1:${port}`)
-      await new Promise((resolve) => setTimeout(resolve, 300))
+      if (smoke !== true) await sleep(300)
       const before = await observer.call<Observed>('counts')
-      await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
-      const after = await observer.call<Observed>('counts')
+      let after = before
+      do {
+        await sleep(seconds * 1000)
+        after = await observer.call<Observed>('counts')
+      } while (after.frames === before.frames && after.bytes === before.bytes)
       await observer.stop()
       if (!isPubsub) await sender.call('pace', 0)
       const counted = kind === 'bare' ? (after.bytes - before.bytes) / messageBytes : 0

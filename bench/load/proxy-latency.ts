@@ -14,5 +14,6 @@ export const bench: Bench = {
   baseline: addedContender(node, asking),
   candidates: [ours, nginx].map((name) => addedContender(name, asking)),
   goals: [{ contender: ours, to: nginx, figure: 'p50', atMost: 2 }],
+  smoke: [ours],
   verify: verifyLoad,
 }

@@ -3,9 +3,13 @@
 // Thread: main of the bench process; the server is a process of its own.
 import type { Bench, Contender } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
+import { Shared } from '../lib/shared.ts'
 import { SolanaClient } from './clients/solana-client.ts'
 
 const noticeMsMax = 10_000
+const unused = ['grpc', 'tpu', 'shredstream', 'metrics', 'indexer'].map(
+  (name) => `--${name}.enabled=false`,
+)
 
 export const bench: Bench = {
   name: 'pubsub-latency',
@@ -38,6 +42,12 @@ export const bench: Bench = {
     Number(evidence?.landed) > 0 ? undefined : 'no transaction was heard of',
 }
 
+/** One server for both: an open subscription costs it next to nothing. */
+const shared = new Shared(async ({ smoke }) => {
+  const client = await SolanaClient.start(smoke === true ? unused : [])
+  return { client, stop: () => client.close() }
+})
+
 /** `prepare` returns what lands one transaction and waits for its notification. */
 function contender(
   name: string,
@@ -48,8 +58,8 @@ function contender(
   return {
     name,
     missing: ({ target }) => (target === undefined ? undefined : 'measures a server of its own'),
-    async prepare() {
-      client = await SolanaClient.start()
+    async prepare(context) {
+      client = (await shared.get(context)).client
       land = await prepare(client)
     },
     async run({ seconds }) {
@@ -67,6 +77,6 @@ function contender(
         evidence: { landed: times.total },
       }
     },
-    close: async () => client?.close(),
+    close: () => shared.stop(),
   }
 }

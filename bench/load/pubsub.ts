@@ -35,6 +35,7 @@ export const bench: Bench = {
     figure: 'opsPerSecond',
     atLeast: 1,
   })),
+  smoke: (['loop', 'index'] as const).map((kind) => nameOf(kind, loads[1])),
   verify: ({ evidence }) =>
     evidence?.frames === evidence?.due && evidence?.unordered === 0 && Number(evidence?.due) > 0
       ? undefined

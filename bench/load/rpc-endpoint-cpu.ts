@@ -15,5 +15,6 @@ export const bench: Bench = {
     { contender: ours, to: bare, figure: 'opsPerSecond', atLeast: 0.75 },
     { contender: ours, to: node, figure: 'opsPerSecond', atLeast: 2.5 },
   ],
+  smoke: [ours],
   verify: verifyLoad,
 }

@@ -74,14 +74,15 @@ export function serverContender(
     name,
     missing: async (context) =>
       onlyHere(context) ?? (by === 'half' ? await compilerMissing() : undefined),
-    async prepare() {
+    async prepare({ smoke }) {
       child = startProcess(new URL('./clients/rpc-servers.js', import.meta.url))
       started = await child.call<Started>(kind)
-      await drive('127.0.0.1', started, WARM_UP_SECONDS, question)
+      if (smoke !== true) await drive('127.0.0.1', started, WARM_UP_SECONDS, question)
     },
-    async run({ seconds }) {
+    async run({ seconds, smoke }) {
       if (by === 'half') {
-        const { opsPerSecond } = await drive('127.0.0.1', started!, WARM_UP_SECONDS, question)
+        const first = smoke === true ? seconds : WARM_UP_SECONDS
+        const { opsPerSecond } = await drive('127.0.0.1', started!, first, question)
         return drive('127.0.0.1', started!, seconds, question, opsPerSecond / 2)
       }
       const before = await child!.call<number>('cpuSeconds')

@@ -60,6 +60,7 @@ export const bench: Bench = {
     goal(`batched, ${count}`, `dgram connected, ${count}`, 3.5),
     goal(`GSO batches, ${count}`, `dgram connected, ${count}`, 3.5),
   ]),
+  smoke: ['dgram connected, 8', 'batched, 8', 'GSO batches, 8', 'C sendmmsg, 8'],
   verify({ evidence }) {
     const { sent, arrived } = evidence as { sent: number; arrived: number }
     return sent === arrived && sent > 0 ? undefined : `${sent} sent, ${arrived} arrived`

@@ -77,6 +77,7 @@ export const bench: Bench = {
     { contender: 'ours, polling, 8', to: 'C, polling, 8', figure: 'p50', atMost: 1.2 },
     { contender: 'ours, 8', to: 'dgram, 8', figure: 'p50', atMost: 0.5 },
   ],
+  smoke: ['dgram, 8', 'ours, 8', 'C, 8', 'ours, polling, 8'],
   verify({ evidence }, name) {
     const { expected, copies } = evidence as { expected: number; copies: number }
     if (copies === 0) return 'nothing arrived'

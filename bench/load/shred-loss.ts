@@ -2,6 +2,7 @@
 // process. The source is paced C, the destinations are a sink in the kernel that counts.
 
 import { startProcess } from '../../test/testkit/process.ts'
+import { until } from '../../test/testkit/until.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
 import { freePort, runNet, startNet } from '../lib/shred-net.ts'
@@ -9,8 +10,10 @@ import type { ServerInput } from './clients/shred-server.ts'
 
 const rate = 20_000
 const targets = 8
-/** Until the last packets are through. */
-const drainMs = 500
+/** How long the last packets may take to be through. */
+const drainMsMax = 3_000
+
+type Totals = Readonly<Record<string, number>>
 
 function contender(name: string, io: ServerInput['io']): Contender {
   return {
@@ -24,8 +27,11 @@ function contender(name: string, io: ServerInput['io']): Contender {
         const input: ServerInput = { io, targets, outPort }
         const port = await server.call<number>('start', input)
         const { packets: offered = 0 } = await runNet('flood', rate, seconds, port)
-        await new Promise((done) => setTimeout(done, drainMs))
-        const totals = await server.call<Record<string, number>>('stop')
+        const isThrough = async () =>
+          (await server.call<Totals>('totals')).sent! >= offered * targets
+        // What is lost never comes.
+        await until(isThrough, 'the last packets', drainMsMax).catch(() => {})
+        const totals = await server.call<Totals>('stop')
         const { packets: arrived = 0 } = await sink.stop()
         const { accepted, sent } = totals
         return { opsPerSecond: arrived / seconds, evidence: { offered, accepted, sent, arrived } }

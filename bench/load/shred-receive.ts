@@ -25,12 +25,13 @@ const c: Contender = {
 const ours: Contender = {
   name: 'ours',
   missing: compilerMissing,
-  async run({ seconds }) {
+  async run({ seconds, smoke }) {
     const port = await freePort()
     const client = startProcess(new URL('./clients/shred-sender.js', import.meta.url))
     try {
-      const receiving = client.call<{ packets: number; cpu: number }>('receive', { port, quietMs })
-      await new Promise((done) => setTimeout(done, 1000))
+      await client.call('listen', port)
+      const receiving = client.call<{ packets: number; cpu: number }>('receive', quietMs)
+      if (smoke !== true) await new Promise((done) => setTimeout(done, 1000))
       const sent = await runNet('flood', rate, seconds, port)
       const got = await receiving
       return measured(sent.packets!, got.packets, got.cpu)

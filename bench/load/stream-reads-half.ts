@@ -12,5 +12,6 @@ export const bench: Bench = {
   cores: 2,
   baseline: serverContender(bare, 'bare', 'half'),
   candidates: streamContenders('half'),
+  smoke: ['getBalance'],
   verify: verifyLoad,
 }

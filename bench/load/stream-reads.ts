@@ -34,5 +34,6 @@ export const bench: Bench = {
     figure: 'opsPerSecond',
     atLeast: 0.6,
   })),
+  smoke: Object.keys(reads),
   verify: verifyLoad,
 }

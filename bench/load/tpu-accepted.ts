@@ -13,13 +13,14 @@ import { Verifier } from '../../src/solana/verify.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { VerifyPool } from '../../src/threads/verify-pool.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
 import { signedTransactions, tipAccounts } from '../lib/tipped-transactions.ts'
 
 const run = promisify(execFile)
 /** More signers than the verifier remembers keys: each one is new to it when its turn comes. */
 const signers = 8_192
+const smokeSigners = 256
 const inFlight = 128
 const openssl = 'openssl speed ed25519, one core'
 const alone = 'verify alone, one thread'
@@ -27,8 +28,8 @@ const one = 'accepted, 1 verify worker'
 const two = 'accepted, 2 verify workers'
 
 let made: Uint8Array[] | null = null
-const transactions = () => {
-  made ??= signedTransactions(signers, { tip: true })
+const transactions = ({ smoke }: RoundContext) => {
+  made ??= signedTransactions(smoke === true ? smokeSigners : signers, { tip: true })
   return made
 }
 
@@ -37,12 +38,9 @@ export const bench: Bench = {
   question: 'How many tipped transactions of fresh signers are verified and accepted per second?',
   cores: 3,
   baseline: { name: openssl, missing: opensslMissing, run: ({ seconds }) => opensslSpeed(seconds) },
-  candidates: [
-    { name: alone, run: ({ seconds }) => verifyAlone(seconds) },
-    accepted(one, 1),
-    accepted(two, 2),
-  ],
+  candidates: [{ name: alone, run: verifyAlone }, accepted(one, 1), accepted(two, 2)],
   goals: [{ contender: one, to: openssl, figure: 'opsPerSecond', atLeast: 0.75 }],
+  smoke: [alone, two],
   verify({ evidence }) {
     const { good = 0, asked = 0 } = (evidence ?? {}) as { good?: number; asked?: number }
     return good === asked && asked > 0 ? undefined : `${good} of ${asked} were good`
@@ -53,11 +51,11 @@ function accepted(name: string, threads: number): Contender {
   let pool: VerifyPool | null = null
   return {
     name,
-    async prepare() {
+    async prepare(context) {
       pool = new VerifyPool({ log: silentLog, threads })
-      await submitAll(pool, 0.3)
+      if (context.smoke !== true) await submitAll(pool, { ...context, seconds: 0.3 })
     },
-    run: ({ seconds }) => submitAll(pool!, seconds),
+    run: (context) => submitAll(pool!, context),
     async close() {
       await pool?.stop()
     },
@@ -65,15 +63,15 @@ function accepted(name: string, threads: number): Contender {
 }
 
 /** Keeps so many submissions waiting; a new handler each time the signers are through. */
-async function submitAll(pool: VerifyPool, seconds: number): Promise<Measurement> {
+async function submitAll(pool: VerifyPool, context: RoundContext): Promise<Measurement> {
   const histogram = new LatencyHistogram()
-  const all = transactions()
+  const all = transactions(context)
   let handler = newHandler(pool)
   let next = 0
   let asked = 0
   let good = 0
   const beganMs = performance.now()
-  const endMs = beganMs + seconds * 1000
+  const endMs = beganMs + context.seconds * 1000
   const lane = async () => {
     while (performance.now() < endMs) {
       if (next === all.length) {
@@ -108,10 +106,10 @@ function newHandler(verifier: VerifyPool): TpuHandler {
   })
 }
 
-async function verifyAlone(seconds: number): Promise<Measurement> {
+async function verifyAlone(context: RoundContext): Promise<Measurement> {
   const verifier = new Verifier()
-  const all = transactions()
-  const endMs = performance.now() + seconds * 1000
+  const all = transactions(context)
+  const endMs = performance.now() + context.seconds * 1000
   const beganMs = performance.now()
   let good = 0
   let asked = 0

@@ -48,10 +48,10 @@ function contender(name: string, kind: 'ours' | 'bare', request: string): Conten
   return {
     name,
     missing: ({ target }) => (target === undefined ? undefined : 'a deployment is measured'),
-    async prepare() {
+    async prepare({ smoke }) {
       child = startProcess(new URL('./clients/tpu-servers.js', import.meta.url))
       port = await child.call<number>(kind, answer)
-      await drive(warmUpSeconds)
+      if (smoke !== true) await drive(warmUpSeconds)
     },
     async run({ seconds }) {
       const before = await child!.call<number>('cpuSeconds')

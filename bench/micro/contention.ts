@@ -1,7 +1,7 @@
 // Blocks per second of the contention analysis, JSON included, at two sizes of blocks.
 // Thread: main of the bench process. The limit is the same in C on the same records
 // (bench/native/cont.c); the plain way is Maps and Sets of strings.
-import { type Bench, type Contender, notInSmoke, type RoundContext } from '../lib/bench.ts'
+import type { Bench, Contender } from '../lib/bench.ts'
 import { buildNative, compilerMissing, runNative } from '../lib/native.ts'
 import { type PlainResult, plainContention } from '../lib/plain-contention.ts'
 import { repeat } from '../lib/repeat.ts'
@@ -56,6 +56,7 @@ export const bench: Bench = {
     { contender: ours.name, to: native.name, figure: 'opsPerSecond' as const, atLeast: 0.75 },
     { contender: ours.name, to: plain.name, figure: 'opsPerSecond' as const, atLeast: 12 },
   ]),
+  smoke: [small!.plain.name, small!.ours.name, small!.native.name],
   verify({ evidence }, contender) {
     const size = contender.slice(contender.indexOf(', ') + 2)
     const found = JSON.stringify(evidence)
@@ -67,12 +68,9 @@ export const bench: Bench = {
 
 function waysOf(size: string, source: Shared) {
   let program = ''
-  const skipped = ({ smoke }: RoundContext) =>
-    smoke === true && size !== sizes[0]!.name ? notInSmoke : undefined
   const close = () => source.close()
   const plain: Contender = {
     name: `Maps and Sets, ${size}`,
-    missing: skipped,
     async run({ seconds }) {
       const { bytes } = await source.block()
       let result: PlainResult | undefined
@@ -85,7 +83,6 @@ function waysOf(size: string, source: Shared) {
   }
   const ours: Contender = {
     name: `analysis, ${size}`,
-    missing: skipped,
     async run({ seconds }) {
       const block = await source.block()
       const text = block.analyse()
@@ -96,7 +93,7 @@ function waysOf(size: string, source: Shared) {
   }
   const native: Contender = {
     name: `C, ${size}`,
-    missing: async (context) => skipped(context) ?? (await compilerMissing()),
+    missing: compilerMissing,
     async prepare() {
       program = await buildNative('cont')
     },

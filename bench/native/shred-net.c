@@ -105,7 +105,7 @@ static int run_flood(double rate, double seconds, int port) {
   d.sin_addr.s_addr = htonl(0x7f000001);
   connect(fd, (void *)&d, sizeof d);
   uint64_t sent = 0, start = now_ns(), end = start + seconds * 1e9;
-  for (uint64_t t = start; t < end; t = now_ns()) {
+  for (uint64_t t = start; t < end || sent == 0; t = now_ns()) {
     uint64_t due = rate > 0 ? (t - start) / 1e9 * rate : sent + BATCH;
     if (due > sent + 10 * BATCH) due = sent + 10 * BATCH;
     for (; sent < due; sent++) {
@@ -154,6 +154,7 @@ static int run_receive(int port) {
     int k = recvmmsg(fd, m, BATCH, MSG_WAITFORONE, 0);
     if (k > 0) got += k;
   }
+  for (int k; (k = recvmmsg(fd, m, BATCH, MSG_DONTWAIT, 0)) > 0;) got += k;
   printf("{\"packets\":%lu,\"cpu\":%f,\"dropped\":%u}\n", got, cpu_seconds() - cpu, drops_of(fd));
   return 0;
 }
@@ -205,14 +206,14 @@ static int run_probe(double rate, int count, double seconds, int in, int out) {
   }
   uint64_t most = rate * seconds * count * 1.2 + 1000, got = 0, kept = 0, sent = 0;
   uint32_t *delays = malloc(most * sizeof *delays);
-  uint64_t start = now_ns(), end = start + seconds * 1e9, last = end + 300000000ull;
+  uint64_t start = now_ns(), end = start + seconds * 1e9, last = end + 2000000000ull;
   // A forwarder that is compiled while it runs needs a moment; delays count from here on.
   uint64_t warm = start + 300000000ull;
   double gap = 1e9 / rate, next = start;
   for (;;) {
     uint64_t t = now_ns();
-    if (t >= last || (t >= end && got >= sent * count)) break;
-    if (t < end && t >= next) {
+    if (t >= last || (t >= end && sent > 0 && got >= sent * count)) break;
+    if ((t < end || sent == 0) && t >= next) {
       // Where the machine took us away, the pace goes on from here: no burst is made up.
       if (t > next + gap * 4) next = t;
       write_shred(packet, sent++);

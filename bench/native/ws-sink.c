@@ -5,7 +5,7 @@
 //   ws-sink <port> <path> <sockets> <seconds> [<last seq>]
 //
 // Prints "ready" when all sockets are open, and one JSON object after <seconds>, or as soon as every
-// socket has got <last seq>. A frame begins {"seq":<n>,"<Kind>":{"at":<monotonic ns> ...
+// socket has got <last seq>, which may also be told on stdin while it runs. A frame begins {"seq":<n>,"<Kind>":{"at":<monotonic ns> ...
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -157,6 +157,8 @@ int main(int argc, char **argv) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &socks[i]};
     epoll_ctl(poll_fd, EPOLL_CTL_ADD, socks[i].fd, &event);
   }
+  struct epoll_event told = {.events = EPOLLIN, .data.ptr = NULL};
+  epoll_ctl(poll_fd, EPOLL_CTL_ADD, 0, &told);
   printf("ready\n");
   fflush(stdout);
   uint64_t start = now_ns(), end = start + (uint64_t)(seconds * 1e9), first = 0, newest = 0;
@@ -167,6 +169,14 @@ int main(int argc, char **argv) {
     int n = epoll_wait(poll_fd, events, 256, 20);
     for (int i = 0; i < n; i++) {
       sock *s = events[i].data.ptr;
+      if (s == NULL) {
+        ssize_t length = read(0, buffer, sizeof buffer - 1);
+        epoll_ctl(poll_fd, EPOLL_CTL_DEL, 0, 0);
+        if (length <= 0) continue;
+        buffer[length] = 0, last = strtoull((char *)buffer, 0, 10), done = 0;
+        for (int k = 0; k < count; k++) done += socks[k].seq >= last;
+        continue;
+      }
       ssize_t r = read(s->fd, buffer, sizeof buffer);
       if (r == 0 || (r < 0 && errno != EAGAIN)) { closed++; epoll_ctl(poll_fd, EPOLL_CTL_DEL, s->fd, 0); continue; }
       if (r < 0) continue;

@@ -24,13 +24,20 @@ export interface Sending {
   readonly framesPerTurn: number
 }
 
+export interface Sent {
+  readonly frames: number
+  /** The number of the last. */
+  readonly last: number
+}
+
 /** A socket with more than this unsent is waited for, so that a flood is paced by its readers. */
 const unsentBytesMax = 512 * 1024
 const clock: Clock = systemClock
 
 interface Sender {
   readonly endpoint: HttpEndpoint<null>
-  send(payload: Buffer): void
+  /** Returns its number. */
+  send(payload: Buffer): number
 }
 
 let sender: Sender | null = null
@@ -71,7 +78,7 @@ async function openStream(): Promise<Sender> {
   const route = socketRoute('/v1/ws', { stream, sockets, gate, clock, limits, perAddressMax: 0 })
   const endpoint = await endpointWith(route)
   sockets.usePublisher((topic, bytes, isBinary) => endpoint.sockets.publish(topic, bytes, isBinary))
-  return { endpoint, send: (payload) => void log.append('ContentionData', payload) }
+  return { endpoint, send: (payload) => log.append('ContentionData', payload) }
 }
 
 /** The same bytes by one publish each, without log, limits or bookkeeping. */
@@ -95,6 +102,7 @@ async function openBare(): Promise<Sender> {
       const head = `{"seq":${++seq},"ContentionData":`
       const frame = Buffer.concat([Buffer.from(head), payload, Buffer.from('}')])
       endpoint.sockets.publish('all', frame, false)
+      return seq
     },
   }
 }
@@ -113,22 +121,22 @@ function endpointWith(route: unknown): Promise<HttpEndpoint<null>> {
   })
 }
 
-/** Sends until the time is over and returns how many frames it sent. */
-async function send({ blockMs, seconds, payloadBytes, framesPerTurn }: Sending): Promise<number> {
+/** Sends until the time is over. */
+async function send({ blockMs, seconds, payloadBytes, framesPerTurn }: Sending): Promise<Sent> {
   const pad = 'x'.repeat(Math.max(0, payloadBytes - 40))
   const endMs = performance.now() + seconds * 1000
-  let sent = 0
+  let [frames, last] = [0, 0]
   while (performance.now() < endMs) {
     for (let count = 0; count < framesPerTurn; count++) {
-      sender!.send(Buffer.from(`{"at":${process.hrtime.bigint()},"pad":"${pad}"}`))
-      sent++
+      last = sender!.send(Buffer.from(`{"at":${process.hrtime.bigint()},"pad":"${pad}"}`))
+      frames++
     }
     if (blockMs > 0) await new Promise((resolve) => setTimeout(resolve, blockMs))
     else
       do await new Promise((resolve) => setImmediate(resolve))
       while (isBehind())
   }
-  return sent
+  return { frames, last }
 }
 
 function isBehind(): boolean {

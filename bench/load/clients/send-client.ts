@@ -73,7 +73,7 @@ function run(
     let sentMs = 0
     const sendNext = () => {
       const request = requests[state.next++]
-      if (request === undefined || performance.now() > state.endsMs) {
+      if (request === undefined || (histogram.total > 0 && performance.now() > state.endsMs)) {
         socket.destroy()
         return resolve()
       }

@@ -25,8 +25,11 @@ const bufferBytes = 32 * 1024 * 1024
 
 serveBench({
   send: (input: SendInput) => (input.way === 'dgram' ? sendDgram(input) : sendBatches(input)),
+  listen,
   receive,
 })
+
+let receiver: BatchReceiver | null = null
 
 async function sendBatches({ way, targets, seconds, port }: SendInput): Promise<SendOutput> {
   const libc = (await loadLibc())!
@@ -90,27 +93,30 @@ async function sendDgram({ targets, seconds, port }: SendInput): Promise<SendOut
   return output
 }
 
-/** Counts what our batched receiver takes in until nothing has come for a while. */
-async function receive({ port, quietMs }: { port: number; quietMs: number }) {
+/** From now on the kernel keeps what comes. */
+async function listen(port: number): Promise<void> {
   const libc = (await loadLibc())!
   const about = { bufferBytes, timeoutMs: 20, keepsErrors: false, isV6Only: false }
   const fd = openSocket(libc, { ...about, host: '0.0.0.0', port })
-  const receiver = new BatchReceiver(libc, fd)
+  receiver = new BatchReceiver(libc, fd)
+}
+
+/** Counts what our batched receiver takes in until nothing has come for a while. */
+function receive(quietMs: number) {
   let packets = 0
   let bytes = 0
   let lastMs = performance.now()
   let cpu = process.cpuUsage()
   for (;;) {
-    const count = receiver.receive(true)
+    const count = receiver!.receive(true)
     const nowMs = performance.now()
     if (count > 0) {
       if (packets === 0) cpu = process.cpuUsage()
       packets += count
-      for (let place = 0; place < count; place += 1) bytes += receiver.lengthOf(place)
+      for (let place = 0; place < count; place += 1) bytes += receiver!.lengthOf(place)
       lastMs = nowMs
     } else if (nowMs - lastMs > (packets === 0 ? 10_000 : quietMs)) break
   }
-  libc.close(fd)
   const { user, system } = process.cpuUsage(cpu)
   return { packets, bytes, cpu: (user + system) / 1e6 }
 }

@@ -81,6 +81,7 @@ serveBench({
     return stats.sockets.get(0, 'ingestPort')
   },
   pauses: (): PauseOutput => pauseCauses.map((_, row) => pausesOf(stats, row).counts),
+  totals: () => stats.totals.row(0),
   async stop(): Promise<Readonly<Record<string, number>>> {
     await worker?.stop()
     return stats.totals.row(0)

@@ -31,8 +31,9 @@ export class SolanaClient {
     this.#stop = parts.stop
   }
 
-  static async start(): Promise<SolanaClient> {
-    const { doors, token, stop } = await startWholeServer(['--chain.traffic=0'])
+  /** With the other products of a server, as far as they are not turned off by flags. */
+  static async start(flags: readonly string[] = []): Promise<SolanaClient> {
+    const { doors, token, stop } = await startWholeServer(['--chain.traffic=0', ...flags])
     const address = `ws://127.0.0.1:${doors.websocket!.port}`
     const socket = new WebSocket(address, { headers: { 'x-token': token } })
     await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))

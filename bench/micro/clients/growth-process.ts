@@ -10,9 +10,10 @@ const warmUpSeconds = 0.1
 let works: Readonly<Record<string, Work>> = {}
 
 serveBench({
-  async open({ file, size }: { file: string; size: number }) {
+  async open({ file, size, isWarm }: { file: string; size: number; isWarm: boolean }) {
     const { open } = (await import(file)) as { open: OpenWorks }
     works = await open(size)
+    if (!isWarm) return
     for (const work of Object.values(works)) {
       work.problem?.(await repeat(work, warmUpSeconds))
     }
