@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QueryEngine, RowBatch } from '../../src/products/indexer/engine.ts'
 import { firstSlot, makeRows, subscriptions } from './generated-rows.ts'
 import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
-import { until } from './until.ts'
+import { hangMs, until } from './until.ts'
 
 export interface EngineStage {
   /** An engine over these rows. */
@@ -16,7 +16,7 @@ export interface EngineStage {
   busy(): Promise<number>
   /** What this one lacks; the door says so to whoever asks. */
   readonly lacks: readonly string[]
-  /** A query of many seconds that stays far below the memory limit, where joins do not. */
+  /** A query without an end that stays far below the memory limit, where joins do not. */
   readonly endless?: string
   /** How many rows a result may have beyond the limit when it is told to break off. */
   readonly breakSlack: number
@@ -30,6 +30,9 @@ const long =
 const endlessJoin =
   'SELECT count() FROM (SELECT a.fee + b.fee AS f FROM transactions AS a ' +
   'CROSS JOIN transactions AS b) AS ab CROSS JOIN transactions AS c WHERE (ab.f + c.fee) % 1000003 = 7'
+
+/** A deadline that ends no query before a wait for its end has failed. */
+const limitless = { timeMs: 10 * hangMs }
 
 export function describeQueryEngine(name: string, stage: EngineStage): void {
   describe(`${name} as an engine of queries`, () => {
@@ -222,11 +225,11 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
     })
 
     test('ends a query that is cancelled, before and after it has begun to answer', async () => {
-      const early = engine.run(querySource(endless, { subscription: 'early' }))
+      const early = engine.run(querySource(endless, { subscription: 'early', limits: limitless }))
       await until(async () => (await stage.busy()) > 0, 'it is worked on')
       early.cancel()
       expect(await early.started).toMatchObject({ ok: false, error: { code: 394 } })
-      const late = engine.run(querySource(long, { subscription: 'late' }))
+      const late = engine.run(querySource(long, { subscription: 'late', limits: limitless }))
       const outcome = await late.started
       if (!outcome.ok) throw new Error(outcome.error.message)
       for await (const _ of outcome.result.chunks) late.cancel()
@@ -235,7 +238,7 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
     })
 
     test('stops working when its reader turns away', async () => {
-      const running = engine.run(querySource(long))
+      const running = engine.run(querySource(long, { limits: limitless }))
       const outcome = await running.started
       if (!outcome.ok) throw new Error(outcome.error.message)
       for await (const _ of outcome.result.chunks) break
