@@ -11,7 +11,7 @@ import { packageRoot } from '../../src/threads/entry.ts'
 import { endWithProcess } from '../../test/testkit/end-with-process.ts'
 
 const main = join(packageRoot(), 'dist', 'src', 'main.js')
-const startMsMax = 60_000
+const startMsMax = 100_000
 /** Of the end of its log, for an error. */
 const toldCharsMax = 2_000
 
