@@ -72,6 +72,7 @@ export const bench: Bench = {
     { contender: ours(length), to: native(length), figure: 'opsPerSecond', atLeast: 0.75 },
     { contender: ours(length), to: plain(length), figure: 'opsPerSecond', atLeast: 20 },
   ]),
+  smoke: [plain(52), ours(52), native(52)],
   verify({ evidence }, contender) {
     const counts = evidence?.counts
     if (counts === undefined) return undefined
