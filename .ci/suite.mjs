@@ -11,6 +11,7 @@ import { join, relative } from 'node:path'
 /** More than this is no accident of a busy machine. */
 const filesAgainMax = 3
 const secondsAgain = 300
+const vitest = 'node_modules/vitest/vitest.mjs'
 
 const [, , summary, seconds, ...words] = process.argv
 const folder = mkdtempSync(join(tmpdir(), 'sluice-suite-'))
@@ -37,7 +38,15 @@ function run(secondsMax, args) {
   rmSync(path, { force: true })
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${path}`]
   // `timeout` ends the whole process group, the test workers and their servers with it.
-  const command = ['--kill-after=20', secondsMax, 'npx', 'vitest', 'run', ...args, ...reporters]
+  const command = [
+    '--kill-after=20',
+    secondsMax,
+    process.execPath,
+    vitest,
+    'run',
+    ...args,
+    ...reporters,
+  ]
   const { status } = spawnSync('timeout', command.map(String), { stdio: 'inherit' })
   const report = readReport(path)
   if (report === null) {

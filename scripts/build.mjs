@@ -71,7 +71,7 @@ function digestOfInputs() {
       .filter((entry) => entry.isFile() && !entry.name.endsWith('.json'))
       .map((entry) => join(entry.parentPath ?? entry.path, entry.name)),
   )
-  const hash = createHash('sha256').update(process.version)
+  const hash = createHash('sha256')
   for (const path of [...names, ...single.map((name) => join(root, name))].sort())
     hash
       .update(`${path.slice(root.length)}\0`)

@@ -19,8 +19,10 @@ export interface Check {
 }
 
 const NODE_MIN = [20, 19] as const
-/** The newest symbol version that the bundled native packages need. */
+/** The newest symbol version that the native packages need: LMDB's, and that of the HTTP server,
+ *  whose binaries from Node 22 on are newer. */
 const GLIBC_MIN = [2, 34] as const
+const GLIBC_MIN_NODE_22 = [2, 38] as const
 const FILES_MIN = 1024
 const FILES_WANTED = 65_536
 const DISK_BYTES_MIN = 256 * 2 ** 20
@@ -46,7 +48,7 @@ export async function machineChecks(config: {
 }): Promise<Check[]> {
   return [
     checkNode(process.versions.node),
-    checkGlibc(),
+    checkGlibc(process.versions.node),
     checkFiles(),
     checkMachine(),
     checkFolder(resolve(config.data)),
@@ -61,14 +63,20 @@ export function checkNode(version: string): Check {
   return bad('node', 'fail', version, `install Node ${NODE_MIN.join('.')} or newer`)
 }
 
-function checkGlibc(): Check {
-  // Reason for the cast: the report's type is plain object.
-  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } }
-  const version = report.header?.glibcVersionRuntime
+export function checkGlibc(node: string, version = glibcVersion()): Check {
+  const least = isAtLeast(node, [22, 0]) ? GLIBC_MIN_NODE_22 : GLIBC_MIN
   if (version === undefined)
     return bad('glibc', 'fail', 'none', 'use a glibc system: the native packages need it')
-  if (isAtLeast(version, GLIBC_MIN)) return good('glibc', version)
-  return bad('glibc', 'fail', version, `use a system with glibc ${GLIBC_MIN.join('.')} or newer`)
+  if (isAtLeast(version, least)) return good('glibc', version)
+  const other = isAtLeast(version, GLIBC_MIN) ? ', or Node 20' : ''
+  const next = `use a system with glibc ${least.join('.')} or newer${other}`
+  return bad('glibc', 'fail', version, next)
+}
+
+function glibcVersion(): string | undefined {
+  // Reason for the cast: the report's type is plain object.
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } }
+  return report.header?.glibcVersionRuntime
 }
 
 function checkFiles(): Check {

@@ -78,7 +78,8 @@ export function describeFailure(reason: string): string {
   const missing = glibc === undefined ? '' : ` (${glibc.replace('_', ' ')} is missing here)`
   return (
     `the native HTTP server does not load on Node ${process.versions.node}, ` +
-    `${process.platform} ${process.arch}${missing}: use Node 20.19 or a later 20 with glibc 2.31 ` +
-    `or newer, or Node 22 or 24 with glibc 2.38 or newer, on Linux x64 or arm64`
+    `${process.platform} ${process.arch}${missing}: use Node 24 or 22 with glibc 2.38 or newer ` +
+    `(Debian 13, Ubuntu 24.04), or Node 20.19 or a later 20 with glibc 2.34 or newer ` +
+    `(Debian 12, Ubuntu 22.04), on Linux x64 or arm64`
   )
 }

@@ -41,7 +41,13 @@ const blocksOf = (page: string, language: string) =>
     ([, block]) => block!,
   )
 /** Run by whoever runs this test, or by the whole check; running them here would not end. */
-const aboutThisRun = ['npm install', 'npm start', 'npm test', 'npm run check', 'npm run test:long']
+const aboutThisRun = [
+  'npm install && npm start',
+  'npm install && npm test',
+  'npm test',
+  'npm run check',
+  'npm run test:long',
+]
 const commands = pages.flatMap((page) =>
   blocksOf(page, 'sh')
     .flatMap((block) => block.replaceAll('\\\n', '').trim().split('\n'))

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { checkCertificate, checkNode } from '../../../src/commands/machine-checks.ts'
+import { checkCertificate, checkGlibc, checkNode } from '../../../src/commands/machine-checks.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-doctor-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -30,6 +30,16 @@ describe('doctor', () => {
       next: expect.stringMatching('20.19'),
     })
     expect(checkNode('18.20.0').state).toBe('fail')
+  })
+
+  test('knows which glibc each Node needs', () => {
+    expect(checkGlibc('20.19.0', '2.34').state).toBe('ok')
+    expect(checkGlibc('24.0.0', '2.38').state).toBe('ok')
+    expect(checkGlibc('20.19.0', '2.31').next).toBe('use a system with glibc 2.34 or newer')
+    expect(checkGlibc('24.0.0', '2.36')).toMatchObject({
+      state: 'fail',
+      next: 'use a system with glibc 2.38 or newer, or Node 20',
+    })
   })
 
   test('detects a missing or broken certificate', () => {
