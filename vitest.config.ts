@@ -9,6 +9,23 @@ const mocks = readdirSync(unitTests, { recursive: true, encoding: 'utf8' })
   .filter((name) => readFileSync(join(unitTests, name), 'utf8').includes('vi.mock('))
   .map((name) => `test/unit/${name}`)
 const unit = 'test/unit/**/*.test.ts'
+/**
+ * Files whose stages open and close in the process of the test, and that change nothing else of it.
+ * They share a process, too: to load what they test takes most of them longer than to run.
+ */
+const stages = [
+  ...['bundle-golden', 'chain-epochs', 'chain-traffic', 'clickhouse-sink', 'devnode-execution'],
+  ...['doctor-ports', 'execution-sources', 'geyser-ingest', 'grpc-chains', 'grpc-compression'],
+  ...['grpc-golden', 'grpc-pings', 'grpc-reflection', 'grpc-stream', 'grpc-yellowstone'],
+  ...['http-endpoint', 'index-execution', 'index-formats', 'index-query', 'index-solana'],
+  ...['indexer-credentials', 'indexer-endpoint', 'indexer-format-errors', 'indexer-golden'],
+  ...['indexer-malformed', 'indexer-queries', 'metrics-auth', 'metrics-http', 'metrics-page'],
+  ...['metrics-stream', 'node-secrets', 'pubsub', 'pubsub-chains', 'pubsub-golden'],
+  ...['pubsub-limits', 'query-database', 'query-pool', 'registry', 'registry-expired'],
+  ...['ring-file', 'rpc', 'rpc-proxy', 'rpc-proxy-sends', 'shredstream', 'socket-endpoint'],
+  ...['solana-rpc-golden', 'stream-answers', 'tls', 'tpu', 'tpu-dedicated', 'tpu-upstream'],
+  'upstream-senders',
+].map((name) => `test/integration/${name}.test.ts`)
 
 // The short suite: unit, stress, integration, pages and end-to-end.
 // Three workers on two cores: many tests wait for timers and child processes.
@@ -28,7 +45,7 @@ export default defineConfig({
         test: {
           name: 'rest',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/long/**', 'test/cluster/**', unit],
+          exclude: ['test/long/**', 'test/cluster/**', unit, ...stages],
         },
       },
       // These files share a process: most of them take less time than to load what they test.
@@ -36,6 +53,7 @@ export default defineConfig({
         extends: true,
         test: { name: 'unit', include: [unit], exclude: mocks, isolate: false },
       },
+      { extends: true, test: { name: 'stages', include: stages, isolate: false } },
       { extends: true, test: { name: 'mocks', include: mocks } },
     ],
   },

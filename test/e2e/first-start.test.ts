@@ -1,6 +1,8 @@
 // The first start, as a newcomer meets it: nothing configured, an empty folder.
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer, type Server as NetServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -9,6 +11,10 @@ import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 
 const run = promisify(execFile)
+/** Starts neither the chain nor the indexer, for what every start does. */
+const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream', 'indexer'].map(
+  (door) => `--${door}.enabled=false`,
+)
 
 describe('the first start', () => {
   let server: Server
@@ -127,9 +133,15 @@ describe('the first start', () => {
     expect(shown.stdout).not.toContain(server.token)
   })
 
+  test('names the process that has locked the data folder', async () => {
+    await expect(startServer({ data: server.data })).rejects.toThrow(
+      new RegExp(`in use by process ${server.child.pid}`),
+    )
+  })
+
   test('is the only one: the next start on the folder prints no credentials', async () => {
     expect(await server.stop()).toBe(0)
-    const again = await startServer({ data: server.data })
+    const again = await startServer({ data: server.data, flags: metricsAlone })
     expect(again.stdout()).not.toMatch(/TOKEN|PASSWORD/)
     expect(again.stdout()).toContain('cannot be shown again')
     expect(again.stdout()).toContain(`npx --no sluice token rotate demo --data ${server.data}\n`)
@@ -138,32 +150,30 @@ describe('the first start', () => {
 })
 
 describe('a start that cannot be', () => {
-  test('names the process that has locked the data folder', async () => {
-    const server = await startServer()
-    await expect(startServer({ data: server.data })).rejects.toThrow(
-      new RegExp(`in use by process ${server.child.pid}`),
-    )
-    await server.dispose()
+  /** Ports that another process of the machine has. */
+  const taken: NetServer[] = []
+  const port = (at: number) => (taken[at]!.address() as AddressInfo).port
+  beforeAll(async () => {
+    for (let count = 0; count < 3; count++) {
+      const other = createServer().listen(0, '127.0.0.1')
+      await once(other, 'listening')
+      taken.push(other)
+    }
+  })
+  afterAll(() => {
+    for (const other of taken) other.close()
   })
 
   test('names the endpoint whose port is taken', async () => {
-    const server = await startServer()
-    const port = server.doors.rpc?.port
-    await expect(startServer({ flags: [`--rpc.port=${port}`] })).rejects.toThrow(
-      /rpc.* is taken by another process/,
-    )
-    await server.dispose()
+    const flags = [...metricsAlone, `--metrics.port=${port(0)}`]
+    await expect(startServer({ flags })).rejects.toThrow(/metrics.* is taken by another process/)
   })
 
   test('names every endpoint whose port is taken', async () => {
-    const server = await startServer()
-    const { rpc, tpu, metrics } = server.doors
-    const flags = [`--rpc.port=${rpc?.port}`, `--tpu.port=${tpu?.port}`]
-    const refused = startServer({ flags: [...flags, `--metrics.port=${metrics?.port}`] })
-    await expect(refused).rejects.toThrow(
+    const flags = ['rpc', 'tpu', 'metrics'].map((door, at) => `--${door}.port=${port(at)}`)
+    await expect(startServer({ flags })).rejects.toThrow(
       /3 ports cannot be used\n.*rpc.* taken .*\n.*tpu.* taken .*\n.*metrics.* taken /,
     )
-    await server.dispose()
   })
 
   test('refuses to listen beyond loopback without TLS', async () => {
@@ -178,7 +188,7 @@ describe('a start that cannot be', () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
     const server = await startServer({
       data,
-      flags: ['--rpc.host=0.0.0.0', '--allowPlaintext=true'],
+      flags: [...metricsAlone, '--metrics.host=0.0.0.0', '--allowPlaintext=true'],
     })
     expect(server.stdout()).not.toContain('TOKEN')
     await server.dispose()

@@ -7,36 +7,47 @@ import { describeRpcShapes } from '../testkit/solana-rpc-golden.ts'
 import { describeKit } from '../testkit/solana-rpc-kit.ts'
 import { describeWeb3 } from '../testkit/solana-rpc-web3.ts'
 
+/** What no customer of the chain sees, and what each server spends most of its time on. */
+const withoutMetrics = '--metrics.enabled=false'
+
+/** The node for tests that dispose of the one that they get. */
+function lent(node: SolanaNode): SolanaNode {
+  return Object.create(node, { dispose: { value: () => Promise.resolve() } })
+}
+
 // One server after another, and no more of them than are needed: each start takes a whole core for
 // a moment.
 describe('in front of one node', () => {
   // The shapes are those of a chain on which only the test does something.
   let quiet: SolanaNode
+  let front: SolanaNode
   beforeAll(async () => {
-    quiet = await SolanaNode.start('--chain.traffic=0')
+    quiet = await SolanaNode.start('--chain.traffic=0', withoutMetrics)
+    front = await SolanaNode.before([quiet], withoutMetrics)
   })
-  afterAll(() => quiet?.dispose())
+  afterAll(async () => {
+    for (const node of [front, quiet]) await node?.dispose()
+  })
 
-  describe('errors', () => describeRpcErrors(() => SolanaNode.before([quiet])))
-  describe('shapes', () => describeRpcShapes(() => SolanaNode.before([quiet])))
+  describe('errors', () => describeRpcErrors(async () => lent(front)))
+  describe('shapes', () => describeRpcShapes(async () => lent(front)))
 })
 
 describe('in front of three, which are in front of one chain', () => {
   let chain: SolanaNode
+  let front: SolanaNode
   const nodes: SolanaNode[] = []
   beforeAll(async () => {
-    chain = await SolanaNode.start('--chain.traffic=20')
-    for (let number = 1; number <= 3; number++) nodes.push(await SolanaNode.before([chain]))
+    chain = await SolanaNode.start('--chain.traffic=20', withoutMetrics)
+    for (let number = 1; number <= 3; number++)
+      nodes.push(await SolanaNode.before([chain], withoutMetrics))
+    front = await SolanaNode.before(nodes)
   })
   afterAll(async () => {
-    for (const node of [...nodes, chain]) await node?.dispose()
+    for (const node of [front, ...nodes, chain]) await node?.dispose()
   })
 
-  describe('kit', () => describeKit(() => SolanaNode.before(nodes)))
-  describe('web3.js', () => describeWeb3(() => SolanaNode.before(nodes)))
-
   it('counts what the proxy does, and names no node by its address', async () => {
-    const front = await SolanaNode.before(nodes)
     await front.call('getGenesisHash')
     await front.call('getGenesisHash')
     const text = await (await fetch(`${front.server.url('metrics')}/metrics`)).text()
@@ -47,6 +58,8 @@ describe('in front of three, which are in front of one chain', () => {
         expect(text).not.toContain(secret)
         expect(front.server.stderr()).not.toContain(secret)
       }
-    await front.dispose()
   })
+
+  describe('kit', () => describeKit(async () => lent(front)))
+  describe('web3.js', () => describeWeb3(async () => lent(front)))
 })

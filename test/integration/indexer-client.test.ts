@@ -152,10 +152,10 @@ describe('@clickhouse/client', () => {
     }
   })
 
-  it('streams a million rows, plain and compressed', async () => {
+  it('streams a long result, plain and compressed', async () => {
     for (const compression of [{}, { compression: { response: true } }]) {
       client = connect(compression, 'wide')
-      const query = 'SELECT rows 1000000'
+      const query = 'SELECT rows 200000'
       const stream = (await client.query({ query, format: 'JSONEachRow' })).stream()
       let rows = 0
       let sum = 0
@@ -164,7 +164,7 @@ describe('@clickhouse/client', () => {
           rows++
           sum += (row.json() as { n: number }).n
         }
-      expect([rows, sum]).toEqual([1_000_000, 499_999_500_000])
+      expect([rows, sum]).toEqual([200_000, 19_999_900_000])
     }
   })
 
