@@ -6,7 +6,7 @@ import { Connection } from '../../src/cluster/postgres/client.ts'
 import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
-import { hangMs, until } from '../testkit/until.ts'
+import { hangMs, until, untilWithin } from '../testkit/until.ts'
 import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 const opened: { stop(): Promise<void> }[] = []
@@ -81,12 +81,12 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     await until(() => notified >= 2, 'the notification')
     cut.swallow(true)
     // A second of silence, half a second for an answer, three for a session beside it.
-    await until(() => !connection.isUp(), 'the silence to be noticed', 9_000)
+    await untilWithin(9_000, () => !connection.isUp(), 'the silence to be noticed')
     await expect(connection.query('SELECT 1')).rejects.toMatchObject({ kind: 'cluster' })
     // Nothing frees the connection that is being made meanwhile: its own bound does.
-    await until(() => cut.accepted >= 3, 'a new attempt', 5_000)
+    await untilWithin(5_000, () => cut.accepted >= 3, 'a new attempt')
     cut.swallow(false)
-    await until(() => connection.isUp(), 'the new connection', 6_000)
+    await untilWithin(6_000, () => connection.isUp(), 'the new connection')
     const before = notified
     await postgres.sql('NOTIFY news')
     await until(() => notified > before, 'the notification on the new connection')

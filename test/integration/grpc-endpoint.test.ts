@@ -13,7 +13,7 @@ import {
 } from '../testkit/grpc-stage.ts'
 import { rawCall } from '../testkit/raw-grpc.ts'
 import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
-import { until } from '../testkit/until.ts'
+import { until, untilWithin } from '../testkit/until.ts'
 
 let stage: GrpcStage
 
@@ -127,7 +127,7 @@ describe('tokens', () => {
     stage.publish(chain.next())
     await until(() => streams.every((stream) => stream.of('slot').length > 0), 'updates')
     stage.store.rotate(dying.subscription.id, { graceMs: 0 }, { who: 'test' })
-    await until(() => streams[0]!.status !== null, 'the end of the stream', 3_000)
+    await untilWithin(2_000, () => streams[0]!.status !== null, 'the end of the stream')
     expect(streams[0]!.status?.code).toBe(7)
     const before = streams[1]!.updates.length
     stage.publish(chain.next())

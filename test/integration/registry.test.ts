@@ -65,7 +65,7 @@ describe('several processes on one registry', () => {
     })
     const command = runPart('rotate', folder, 'x-0')
     await until(() => command.lines.includes('rotated'), 'the rotation')
-    await until(() => isClosed, 'the stream of the rotated token to close', 5000)
+    await until(() => isClosed, 'the stream of the rotated token to close')
     expect(gate.admit('rpc', credentials, '127.0.0.1')).toBeNull()
     directory.stop()
   })

@@ -14,7 +14,7 @@ import { nodeSection, RelayStage } from '../testkit/geyser-relay.ts'
 import { GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
 import { randomOf, SyntheticSolana } from '../testkit/synthetic-solana.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
-import { until } from '../testkit/until.ts'
+import { until, untilWithin } from '../testkit/until.ts'
 
 const open: { close(): void | Promise<void> }[] = []
 const keep = <T extends { close(): void | Promise<void> }>(part: T): T => {
@@ -182,7 +182,7 @@ describe('a node that is not there', () => {
     await relay.caughtUp(story[4]!)
     cut.hold(true)
     node.publish(story[5]!)
-    await until(() => relay.counts.failures > 0, 'the silence to be noticed', 8_000)
+    await untilWithin(8_000, () => relay.counts.failures > 0, 'the silence to be noticed')
     cut.hold(false)
     cut.cut()
     for (const slot of story.slice(6)) node.publish(slot)
@@ -226,9 +226,12 @@ describe('a node that is not there', () => {
     for (const slot of story.slice(0, 10)) node.publish(slot)
     await relay.caughtUp(story[9]!)
     cut.refuse(true)
+    await until(async () => (await node.meter('sluice_grpc_groups')) === 0, 'its end')
     for (const slot of story.slice(10, 30)) node.publish(slot)
     cut.refuse(false)
     await until(() => relay.counts.connections > 1, 'another connection')
+    // The node has taken its request, so that what follows is for it.
+    await until(async () => (await node.meter('sluice_grpc_groups')) > 0, 'its filters')
     for (const slot of story.slice(30)) node.publish(slot)
     await relay.caughtUp(story[39]!)
     // 1009 was the last whole one; the node still had 1025 and later.

@@ -18,7 +18,7 @@ import {
   mintTo,
   tokenAccountBytes,
 } from '../testkit/token-instructions.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 
 const clock = 'SysvarC1ock11111111111111111111111111111111'
 const dataSlice = { offset: 3, length: 40 }
@@ -30,7 +30,6 @@ const encodings = [
   { encoding: 'base64+zstd' },
   { encoding: 'jsonParsed' },
 ]
-const deadlineMs = 150_000
 /** Equal context slots to see of every question, answered by the stream. */
 const pairsMin = 3
 
@@ -145,8 +144,8 @@ async function ask(
   return { text, source: response.headers.get('x-sluice-source'), slot }
 }
 
-/** Longer than a transaction takes to be finalized. */
-const finalMs = 8_000
+/** More than until a transaction is finalized: the stream has it by then, too. */
+const finalSlots = 50
 
 /**
  * Writes a wallet, one that comes and goes, and a token account, again and again. Some of the
@@ -158,14 +157,14 @@ class Traffic {
   readonly mint = Keypair.generate()
   readonly held = Keypair.generate()
   payer!: Keypair
-  readonly #landed: { readonly signature: string; readonly atMs: number }[] = []
+  readonly #landed: { readonly signature: string; readonly atSlot: number }[] = []
   #isOver = false
   #loop: Promise<void> = Promise.resolve()
 
   /** Each time a later one; null before the first. */
   async recent(): Promise<Recent | null> {
-    const before = Date.now() - finalMs
-    const signature = this.#landed.findLast(({ atMs }) => atMs < before)?.signature
+    const before = (await chain.connection.getSlot('processed')) - finalSlots
+    const signature = this.#landed.findLast(({ atSlot }) => atSlot < before)?.signature
     if (signature === undefined) return null
     const { value } = await chain.connection.getSignatureStatus(signature)
     return value === null ? null : { signature, slot: value.slot }
@@ -201,7 +200,8 @@ class Traffic {
       ]
       const signers = count % 2 === 1 ? [payer] : [payer, guest]
       await chain.land(instructions, signers)
-      this.#landed.push({ signature: await this.#landOther(count), atMs: Date.now() })
+      const signature = await this.#landOther(count)
+      this.#landed.push({ signature, atSlot: await chain.connection.getSlot('processed') })
     }
   }
 
@@ -332,7 +332,7 @@ it('answers from the stream what the node answers, to the byte, through failover
   await until(async () => (await traffic.recent()) !== null, 'a finalized transaction')
   const isEnough = () =>
     questions.every(({ isStreamed, pairs }) => !isStreamed || pairs >= pairsMin)
-  const endMs = Date.now() + deadlineMs
+  const endMs = Date.now() + 5 * hangMs
   for (let round = 0; !isEnough() && Date.now() < endMs; round++) {
     await compare(questions, traffic)
     await compareHeads(heads, traffic)

@@ -47,10 +47,11 @@ describe('reads and sends through three nodes', () => {
 
     expect(fleet.problems()).toEqual({})
     const arrivals = fleet.arrivals()
-    expect(fleet.sends).toBeGreaterThan(20)
     expect([...arrivals].filter(([, count]) => count > 1)).toEqual([])
     // What was sent while its node froze or died may be lost, all else arrived.
-    expect(arrivals.size).toBeGreaterThan(fleet.sends * 0.8)
+    const others = fleet.sent.filter(({ phase }) => !['frozen', 'dead'].includes(phase))
+    expect(others.length).toBeGreaterThan(20)
+    expect(others.filter(({ text }) => !arrivals.has(text))).toEqual([])
   })
 
   it('are refused by -32005 when all nodes are dead, and go on by themselves', async () => {

@@ -42,6 +42,8 @@ export interface FleetNode {
 export class Fleet {
   readonly nodes: FleetNode[] = []
   readonly samples: ReadSample[] = []
+  /** Those that were answered in the phase in which they began. */
+  readonly sent: { readonly phase: string; readonly text: string }[] = []
   /** What is being done to the nodes; each read remembers it. */
   phase = ''
   #front: Server | null = null
@@ -67,10 +69,6 @@ export class Fleet {
     return this.#front
   }
 
-  get sends(): number {
-    return this.#sends
-  }
-
   /** One call through the front. */
   async call(text: string): Promise<{ status: number; json: Record<string, unknown> }> {
     const { statusCode, body } = await this.#pool!.request({
@@ -82,7 +80,7 @@ export class Fleet {
     return { status: statusCode, json: (await body.json()) as Record<string, unknown> }
   }
 
-  /** Reads at this rate from now on, and sends a few times a second. */
+  /** Reads at this rate from now on, and sends with every fiftieth. */
   load(readsPerSecond: number): void {
     let owed = 0
     let turn = 0
@@ -92,8 +90,10 @@ export class Fleet {
       // A stall of this process is not made up for by a burst.
       owed += Math.min(((nowMs - lastMs) / 1000) * readsPerSecond, readsPerSecond / 10)
       lastMs = nowMs
-      for (; owed >= 1; owed--) void this.#read(reads[turn++ % reads.length] as string)
-      if (turn % 50 < 4) void this.#send()
+      for (; owed >= 1; owed--) {
+        void this.#read(reads[turn++ % reads.length] as string)
+        if (turn % 50 === 0) void this.#send()
+      }
     }, 10)
   }
 
@@ -184,7 +184,9 @@ export class Fleet {
   /** No transaction at all: the node refuses it, which is as good an answer. */
   async #send(): Promise<void> {
     const text = `send-${this.#sends++}-x`
+    const { phase } = this
     await this.call(`"sendTransaction","params":["${text}"]`).catch(() => {})
+    if (phase === this.phase) this.sent.push({ phase, text })
   }
 }
 
