@@ -4,23 +4,28 @@
 
 import { pauseBoundsMs, pauseCauses } from '../../src/products/shredstream/shared-stats.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
-import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
 import { freePort, runNet } from '../lib/shred-net.ts'
 import type { PauseOutput, ServerInput } from './clients/shred-server.ts'
 
 type Way = 'blocking' | 'polling'
 const rate = 10_000
+const forwardRow = pauseCauses.indexOf('forward')
 
-async function measure(way: Way, seconds: number): Promise<PauseOutput> {
+async function measure(way: Way, { seconds, smoke }: RoundContext): Promise<PauseOutput> {
   const outPort = await freePort()
   const server: BenchProcess = startProcess(new URL('./clients/shred-server.js', import.meta.url))
   try {
     const io = way === 'polling' ? 'poll' : 'batch'
     const input: ServerInput = { io, targets: 1, outPort }
     const inPort = await server.call<number>('start', input)
-    await runNet('probe', rate, 1, seconds, inPort, outPort)
-    const pauses = await server.call<PauseOutput>('pauses')
+    let pauses: PauseOutput
+    do {
+      await runNet('probe', rate, 1, seconds, inPort, outPort)
+      pauses = await server.call<PauseOutput>('pauses')
+      // So short a time may have no pause that is long enough to be counted.
+    } while (smoke === true && !pauses[forwardRow]!.some((count) => count > 0))
     await server.call('stop')
     return pauses
   } finally {
@@ -33,9 +38,9 @@ function contenders(way: Way): Contender[] {
   return pauseCauses.map((cause, row) => ({
     name: `${way}, ${cause}`,
     missing: compilerMissing,
-    async run({ seconds }) {
-      if (row === 0) pauses = await measure(way, seconds)
-      return summaryOf(pauses[row]!, seconds)
+    async run(context) {
+      if (row === 0) pauses = await measure(way, context)
+      return summaryOf(pauses[row]!, context.seconds)
     },
   }))
 }
