@@ -2,7 +2,15 @@
 // order on a copy of the tree, the files they name exist, and what they start is healthy.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -123,12 +131,14 @@ describe('the Dockerfile', () => {
   /** What `npm ci` does, from the packages of this tree; links, since they are over 700 MB. */
   function linkPackages(): void {
     const target = inside('node_modules')
-    const packages = join(root, 'node_modules')
+    // In a worktree it may be a link; a copy of the link would lead to the original.
+    const packages = realpathSync(join(root, 'node_modules'))
     if (spawnSync('cp', ['-al', packages, target]).status !== 0)
       execFileSync('cp', ['-a', packages, target])
     // npm writes this one, which must not reach the original through the link.
-    rmSync(join(target, '.package-lock.json'))
-    cpSync(join(packages, '.package-lock.json'), join(target, '.package-lock.json'))
+    const written = '.package-lock.json'
+    rmSync(join(target, written), { force: true })
+    if (existsSync(join(packages, written))) cpSync(join(packages, written), join(target, written))
     // Compiled last, so that the build takes it over: the compiler of AssemblyScript is slow.
     const module = join('dist', 'src', 'analysis', 'analysis.wasm')
     mkdirSync(dirname(inside(module)), { recursive: true })
