@@ -17,7 +17,7 @@ const stages = [
   ...['bundle-golden', 'chain-epochs', 'chain-traffic', 'clickhouse-sink', 'devnode-execution'],
   ...['doctor-ports', 'execution-sources', 'geyser-ingest', 'grpc-chains', 'grpc-compression'],
   ...['grpc-golden', 'grpc-pings', 'grpc-reflection', 'grpc-stream', 'grpc-yellowstone'],
-  ...['http-endpoint', 'index-execution', 'index-formats', 'index-query', 'index-solana'],
+  ...['http-endpoint', 'index-execution', 'index-formats', 'index-solana'],
   ...['indexer-credentials', 'indexer-endpoint', 'indexer-format-errors', 'indexer-golden'],
   ...['indexer-malformed', 'indexer-queries', 'metrics-auth', 'metrics-http', 'metrics-page'],
   ...['metrics-stream', 'node-secrets', 'pubsub', 'pubsub-chains', 'pubsub-golden'],
