@@ -1,7 +1,11 @@
 import { defineConfig } from 'vitest/config'
+import { isSlice } from './test/testkit/slice.ts'
+
+const files = (folder: string, names: readonly string[]) =>
+  names.map((name) => `test/${folder}/${name}.test.ts`)
 
 /** These load or measure the whole machine: one file at a time. */
-const soaks = [
+const soaks = files('long', [
   'bench-load',
   'indexer-sandbox',
   'memory',
@@ -12,38 +16,64 @@ const soaks = [
   'shredstream-flood',
   'shredstream-load',
   'solana-rpc-abuse',
-].map((name) => `test/long/${name}.test.ts`)
+])
+
+/** What every run of the whole check has time for: kills, restarts and faults, two minutes of it. */
+const slice = [
+  ...files('cluster', [
+    'connection',
+    'event-log',
+    'events',
+    'lease-keeper',
+    'leases',
+    'ledger',
+    'promotion',
+    'registry',
+    'usage',
+  ]),
+  ...files('long', [
+    'chain-restart',
+    'clickhouse-lease',
+    'clickhouse-sink-contract',
+    'command-live',
+    'execution-death',
+    'failover',
+    'geyser-relay',
+    'registry-kills',
+    'signals',
+  ]),
+]
+
+const limits = { testTimeout: 300_000, hookTimeout: 300_000 }
+const slow = {
+  extends: true as const,
+  test: {
+    name: 'slow',
+    include: isSlice ? slice : ['test/long/**/*.test.ts', 'test/cluster/**/*.test.ts'],
+    exclude: soaks,
+    maxWorkers: 3,
+    sequence: { groupOrder: 0 },
+    ...limits,
+  },
+}
+const soak = {
+  extends: true as const,
+  test: {
+    name: 'soak',
+    include: soaks,
+    maxWorkers: 1,
+    fileParallelism: false,
+    sequence: { groupOrder: 1 },
+    ...limits,
+  },
+}
 
 // Everything slow: kills, restarts, other servers, whole recordings; then storms and soaks.
-// The timeouts only guard against a hang, on any machine: no test has one of its own below them.
 export default defineConfig({
   test: {
     globalSetup: ['test/testkit/compile.ts'],
     reporters: ['default'],
     pool: 'forks',
-    testTimeout: 900_000,
-    hookTimeout: 900_000,
-    projects: [
-      {
-        extends: true,
-        test: {
-          name: 'slow',
-          include: ['test/long/**/*.test.ts', 'test/cluster/**/*.test.ts'],
-          exclude: soaks,
-          maxWorkers: 3,
-          sequence: { groupOrder: 0 },
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: 'soak',
-          include: soaks,
-          maxWorkers: 1,
-          fileParallelism: false,
-          sequence: { groupOrder: 1 },
-        },
-      },
-    ],
+    projects: isSlice ? [slow] : [slow, soak],
   },
 })
