@@ -88,14 +88,14 @@ function copyPages() {
 
 /** Definitions that the query process reads are beside their reader. */
 function copySql() {
-  const file = join('src', 'clickhouse', 'duckdb', 'functions.sql')
+  const file = join('src', 'indexer', 'clickhouse', 'duckdb', 'functions.sql')
   copyFileSync(join(root, file), join(fresh, file))
 }
 
 /** AssemblyScript takes longer than all the rest, so an up-to-date module is taken over. */
 function compileAnalysis() {
-  const sources = join(root, 'src', 'analysis', 'wasm')
-  const module = join('src', 'analysis', 'analysis.wasm')
+  const sources = join(root, 'src', 'streams', 'analysis', 'wasm')
+  const module = join('src', 'streams', 'analysis', 'analysis.wasm')
   const target = join(fresh, module)
   const known = join(root, 'dist', module)
   mkdirSync(dirname(target), { recursive: true })

@@ -12,11 +12,11 @@ import { renderBoard } from './board.mjs'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const from = (path) => import(join(root, 'dist', 'src', path))
 
-const { configFields, enabledEndpoints } = await from('config/config.js')
-const { renderConfigDocs } = await from('config/docs.js')
-const { renderMetersDocs } = await from('telemetry/meters-docs.js')
+const { configFields, enabledEndpoints } = await from('operator/config/config.js')
+const { renderConfigDocs } = await from('operator/config/docs.js')
+const { renderMetersDocs } = await from('base/telemetry/meters-docs.js')
 const { topology } = await from('topology.js')
-const { drawTopology } = await from('topology/draw.js')
+const { drawTopology } = await from('operator/topology/draw.js')
 
 const design = readFileSync(join(root, 'docs', 'DESIGN.md'), 'utf8')
 const [begin, end] = ['<!-- topology -->\n', '<!-- /topology -->']
@@ -41,10 +41,10 @@ for (const [path, body] of pages) {
 process.exit(stale > 0 && process.argv.includes('--check') ? 1 : 0)
 
 async function declaredMeters() {
-  const { loadConfig } = await from('config/load.js')
-  const { startTopology } = await from('topology/service.js')
+  const { loadConfig } = await from('operator/config/load.js')
+  const { startTopology } = await from('operator/topology/service.js')
   const { systemClock } = await from('base/clock.js')
-  const { silentLog } = await from('telemetry/log.js')
+  const { silentLog } = await from('base/telemetry/log.js')
   const data = mkdtempSync(join(tmpdir(), 'sluice-docs-'))
   try {
     const { config: defaults } = await loadConfig({ env: {} })

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The `sluice` command: words in, exit code out.
 // `sluice serve` is `npm start`; every other verb works with the server running or stopped.
-import { dispatch } from './commands/dispatch.ts'
+import { dispatch } from './operator/commands/dispatch.ts'
 
 // A reader that closes early (`sluice audit show | head`) is no error of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

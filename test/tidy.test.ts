@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { importers, mayImport } from './testkit/import-tables.ts'
+import { budgets, groups, importers, mayImport, programs } from './testkit/import-tables.ts'
 import { cyclesIn, importsOf, root, type SourceFile, sourceFiles } from './testkit/tree.ts'
 
 const linesMax = 600
@@ -13,12 +13,14 @@ const lineLengthMax = 100
 const product = sourceFiles('src', 'workers').filter(({ path }) => !path.includes('/wasm/'))
 const everything = sourceFiles('src', 'workers', 'bench', 'test')
 /** `npm run docs` loads these from dist by their names. */
-const scripts: SourceFile[] = ['telemetry/meters-docs.ts', 'topology/draw.ts'].map((name) => ({
-  path: 'scripts/docs.mjs',
-  text: readFileSync(join(root, 'scripts', 'docs.mjs'), 'utf8'),
-  lines: 0,
-  imports: [{ target: `src/${name}`, isPackage: false }],
-}))
+const scripts: SourceFile[] = ['base/telemetry/meters-docs.ts', 'operator/topology/draw.ts'].map(
+  (name) => ({
+    path: 'scripts/docs.mjs',
+    text: readFileSync(join(root, 'scripts', 'docs.mjs'), 'utf8'),
+    lines: 0,
+    imports: [{ target: `src/${name}`, isPackage: false }],
+  }),
+)
 /** What users of the package import. */
 const publicFiles: ReadonlySet<string> = new Set([
   'src/client/client.ts',
@@ -31,9 +33,9 @@ const entryPoints: readonly string[] = [
   'src/live/main.ts',
   ...publicFiles,
   ...product.filter(({ path }) => path.startsWith('workers/')).map(({ path }) => path),
-  'src/telemetry/meters-docs.ts',
+  'src/base/telemetry/meters-docs.ts',
   // A declaration file is read by the compiler alone.
-  'src/analysis/webassembly.d.ts',
+  'src/streams/analysis/webassembly.d.ts',
 ]
 
 describe('the tree', () => {
@@ -44,6 +46,37 @@ describe('the tree', () => {
         .map((found) => `${file.path} imports ${found.target}`),
     )
     expect(wrong).toEqual([])
+  })
+
+  test('has the groups of its table on the first level of src, and the programs', () => {
+    const known = new Set<string>([...groups, ...Object.keys(programs)])
+    const names = new Set(product.map(({ path }) => groupOf(path)))
+    names.delete('workers')
+    expect([...names].sort()).toEqual([...known].sort())
+  })
+
+  test('imports from a group only what is below it, apart from what its table names', () => {
+    const rank = new Map<string, number>(groups.map((name, index) => [name, index]))
+    // The map of the service is read by those who draw and start it.
+    rank.set('topology', rank.get('operator')!)
+    const upward = product.flatMap((file) =>
+      file.imports
+        .filter(({ isPackage, target }) => !isPackage && isUpward(rank, file.path, target))
+        .map(({ target }) => `${file.path} imports ${target}`),
+    )
+    // The shared event log, which implements a port of streams/log.
+    expect(
+      upward.filter((one) => !/^src\/customers\/cluster\/.* src\/streams\/log\//.test(one)),
+    ).toEqual([])
+  })
+
+  test('keeps every module within its budget of lines', () => {
+    const over = Object.entries(budgets).flatMap(([names, budget]) => {
+      const own = product.filter(({ path }) => names.split(' ').includes(groupOf(path)))
+      const lines = own.reduce((sum, file) => sum + file.lines, 0)
+      return lines > budget ? [`${names}: ${lines} lines, budget ${budget}`] : []
+    })
+    expect(over).toEqual([])
   })
 
   test('imports a package in one file', () => {
@@ -59,7 +92,7 @@ describe('the tree', () => {
     // Setting a variable for a native package is not reading.
     const reads = /process\.env\b(?!\.\w+ = )/
     const readers = product.filter((file) => reads.test(file.text)).map((f) => f.path)
-    expect(readers.filter((path) => path !== 'src/config/load.ts')).toEqual([])
+    expect(readers.filter((path) => path !== 'src/operator/config/load.ts')).toEqual([])
   })
 
   test('keeps files, workers and main short', () => {
@@ -115,7 +148,21 @@ describe('the tree', () => {
         .map((name) => `${file.path}: ${name}`),
     )
     // Lets the stress test restart a reader where the one before it was killed.
-    expect(unused).toEqual(['src/rings/leases.ts: leasePosition'])
+    expect(unused).toEqual(['src/base/rings/leases.ts: leasePosition'])
+  })
+
+  test('has one class of a name, and no type that shares it', () => {
+    const declared = product
+      .filter(({ path }) => !publicFiles.has(path))
+      .flatMap(({ text }) => [
+        ...text.matchAll(/^export (?:abstract )?(class|interface|type) (\w+)/gm),
+      ])
+    const classes = declared.filter(([, form]) => form === 'class').map(([, , name]) => name!)
+    const others = new Set(
+      declared.filter(([, form]) => form !== 'class').map(([, , name]) => name!),
+    )
+    const shared = classes.filter((name, at) => classes.indexOf(name) !== at || others.has(name))
+    expect(shared).toEqual([])
   })
 
   test('names only files and rows of the design record that exist', () => {
@@ -192,14 +239,17 @@ import {
   })
 
   test('refuses what the table does not name', () => {
-    expect(allows('src/base/a.ts', 'src/telemetry/log.ts')).toBe(false)
+    expect(allows('src/base/a.ts', 'src/base/telemetry/log.ts')).toBe(false)
     expect(allows('src/products/rpc/server.ts', 'src/products/grpc/server.ts')).toBe(false)
     expect(allows('src/products/rpc/server.ts', 'src/devnode/svm.ts')).toBe(false)
     expect(allows('src/products/rpc/server.ts', 'src/upstream/ports.ts')).toBe(true)
-    expect(allows('src/topology.ts', 'src/products/rpc/server.ts')).toBe(true)
-    expect(allows('src/topology.ts', 'src/products/rpc/handle.ts')).toBe(false)
-    expect(isImporter('lmdb', 'src/quota/quota.ts')).toBe(false)
-    expect(isImporter('left-pad', 'src/quota/quota.ts')).toBe(false)
+    expect(allows('src/products/rpc/server.ts', 'src/indexer/engine.ts')).toBe(false)
+    expect(allows('src/operator/topology/a.ts', 'src/products/rpc/server.ts')).toBe(true)
+    expect(allows('src/operator/topology/a.ts', 'src/products/rpc/handle.ts')).toBe(false)
+    expect(allows('src/operator/topology/a.ts', 'src/devnode/svm.ts')).toBe(false)
+    expect(allows('src/base/transport/a.ts', 'src/base/threads/pool.ts')).toBe(false)
+    expect(isImporter('lmdb', 'src/customers/quota/quota.ts')).toBe(false)
+    expect(isImporter('left-pad', 'src/customers/quota/quota.ts')).toBe(false)
   })
 })
 
@@ -243,24 +293,38 @@ function takes({ text }: SourceFile, path: string, name: string): boolean {
 
 function allows(from: string, to: string): boolean {
   const source = moduleOf(from)
-  const target = to.replace(/^src\//, '').replace(/\.ts$/, '')
   if (moduleOf(to) === source) return true
-  const table = mayImport[source.split('/')[0] ?? ''] ?? []
-  return table.some((pattern) => matches(pattern, target))
+  const target = to.replace(/^src\//, '').replace(/\.ts$/, '')
+  const own = source.startsWith('products/') ? [source, 'products'] : [source]
+  return own.flatMap((name) => mayImport[name] ?? []).some((row) => matches(row, target))
 }
 
+/** `base/` matches the files of that folder itself, `base/rings` everything in it. */
 function matches(pattern: string, target: string): boolean {
   const parts = pattern.split('/')
   const path = target.split('/')
+  if (parts.at(-1) === '') return parts.length === path.length && parts[0] === path[0]
   return parts.every((part, index) => part === '*' || part === path[index])
 }
 
-/** `products/rpc` for a product, else the folder's name below src, `workers`, `topology`, `main`. */
+/** The folder or file on the first level of src, or `workers`. */
+function groupOf(path: string): string {
+  const [top = '', name = ''] = path.replace(/\.ts$/, '').split('/')
+  return top === 'workers' ? top : name
+}
+
+/** `base/rings` for a folder of a group, `base/` for its own files; a program is one module. */
 function moduleOf(path: string): string {
-  const parts = path.replace(/\.ts$/, '').split('/')
-  if (parts[0] === 'workers') return 'workers'
-  if (parts[1] === 'products') return `products/${parts[2]}`
-  return parts[1] ?? ''
+  const group = groupOf(path)
+  if (group in programs || ['workers', 'upstream', 'main', 'topology'].includes(group)) return group
+  const parts = path.split('/')
+  return `${group}/${parts.length > 3 ? parts[2] : ''}`
+}
+
+/** From a group of the gateway into one above it. */
+function isUpward(rank: ReadonlyMap<string, number>, from: string, to: string): boolean {
+  const [above, below] = [rank.get(groupOf(from)), rank.get(groupOf(to))]
+  return above !== undefined && below !== undefined && below < above
 }
 
 function isImporter(name: string, path: string): boolean {

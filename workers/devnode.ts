@@ -1,10 +1,10 @@
 // Child process of the devnode: starts the node on its parent's request, on the given ports.
 // Thread: main of its own process.
 import { exitNow, exitOnBug } from '../src/base/exit.ts'
+import { serveFrames } from '../src/base/threads/frames.ts'
 import { type DevnodeOptions, type RunningDevnode, startDevnode } from '../src/devnode/node.ts'
 import { forwardedLog } from '../src/devnode/reports.ts'
 import type { ShredTarget } from '../src/devnode/shred-feed.ts'
-import { serveFrames } from '../src/threads/frames.ts'
 
 // Its supervisor starts another one.
 exitOnBug()

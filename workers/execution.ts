@@ -1,9 +1,9 @@
 // Worker thread of the execution source: opens it, runs it, writes its events to the rings.
-// Thread: source. Stopped by its control word and a message; see src/analysis/feed.ts.
+// Thread: source. Stopped by its control word and a message; see src/streams/analysis/feed.ts.
 import { parentPort, workerData } from 'node:worker_threads'
-import { EventFeed } from '../src/analysis/feed.ts'
-import type { AnalysisMemory } from '../src/analysis/memory.ts'
-import { ControlWord } from '../src/rings/control.ts'
+import { ControlWord } from '../src/base/rings/control.ts'
+import { EventFeed } from '../src/streams/analysis/feed.ts'
+import type { AnalysisMemory } from '../src/streams/analysis/memory.ts'
 import type { ExecutionSourceSection } from '../src/upstream/execution/config.ts'
 import { openExecutionSource } from '../src/upstream/execution/open.ts'
 

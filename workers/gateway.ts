@@ -1,6 +1,10 @@
 // Child process of a hub: one gateway, started and stopped over the pipe.
 // Thread: main of its own process.
-import { serveFrames } from '../src/threads/frames.ts'
-import { gatewayMeters, startGateway, stopGateway } from '../src/topology/gateway-process.ts'
+import { serveFrames } from '../src/base/threads/frames.ts'
+import {
+  gatewayMeters,
+  startGateway,
+  stopGateway,
+} from '../src/operator/topology/gateway-process.ts'
 
 serveFrames({ start: startGateway, meters: gatewayMeters }, stopGateway)

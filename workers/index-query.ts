@@ -1,6 +1,7 @@
 // Child process of the indexer that runs customers' queries, one at a time. It keeps no state and
 // can be killed at any time. Thread: main of its own process.
-import { queryService } from '../src/products/indexer/duckdb/serve-queries.ts'
-import { serveFrames } from '../src/threads/frames.ts'
+
+import { serveFrames } from '../src/base/threads/frames.ts'
+import { queryService } from '../src/indexer/duckdb/serve-queries.ts'
 
 serveFrames(queryService())

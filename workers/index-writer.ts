@@ -1,7 +1,8 @@
 // Child process of the indexer's writer: receives deliveries over the pipe and stores their rows.
 // Thread: main of its own process.
-import { IndexWriter, openSink } from '../src/products/indexer/writer.ts'
-import { serveFrames } from '../src/threads/frames.ts'
+
+import { serveFrames } from '../src/base/threads/frames.ts'
+import { IndexWriter, openSink } from '../src/indexer/writer.ts'
 
 // Only the server may read what DuckDB creates; files that queries read are shared one by one.
 process.umask(0o077)

@@ -1,10 +1,10 @@
 // Worker thread of the devnode's shred feed: makes shreds from entry batches, signs them with the
 // node's identity and sends them to the target.
 import { parentPort, workerData } from 'node:worker_threads'
+import { UdpSocket } from '../src/base/transport/udp.ts'
 import { identityOf } from '../src/devnode/genesis.ts'
 import type { ShredTarget, SlotBatch } from '../src/devnode/shred-feed.ts'
 import { ShredMaker } from '../src/devnode/shred-maker.ts'
-import { UdpSocket } from '../src/transport/udp.ts'
 
 const { host, port, version, seed } = workerData as ShredTarget & { readonly seed: Uint8Array }
 const identity = identityOf(seed)

@@ -1,7 +1,7 @@
 // Worker thread of ShredStream: receives shreds and forwards each one.
 import { parentPort, workerData } from 'node:worker_threads'
+import { ControlWord } from '../src/base/rings/control.ts'
 import { runShreds, type ShredWorkerData } from '../src/products/shredstream/handle.ts'
-import { ControlWord } from '../src/rings/control.ts'
 
 const data = workerData as ShredWorkerData
 const control = new ControlWord(data.control)

@@ -1,6 +1,6 @@
 // Entry of the signature verification pool's workers. Thread: verify worker.
 // Job: a list of transactions; result: one byte each, 1 when all its signatures are valid.
-import { Verifier } from '../src/solana/verify.ts'
+import { Verifier } from '../src/chain/solana/verify.ts'
 
 const verifier = new Verifier()
 

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import { packageRoot } from '../../src/threads/entry.ts'
+import { packageRoot } from '../../src/base/threads/entry.ts'
 import { endWithProcess } from '../../test/testkit/end-with-process.ts'
 
 const main = join(packageRoot(), 'dist', 'src', 'main.js')

@@ -4,8 +4,8 @@
 // over their interval.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock as clock } from '../../src/base/clock.ts'
-import { LeaseKeeper } from '../../src/cluster/lease-keeper.ts'
-import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
+import { LeaseKeeper } from '../../src/customers/cluster/lease-keeper.ts'
+import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { startProcess } from '../../test/testkit/process.ts'
 import { until } from '../../test/testkit/until.ts'
 import type { Measurement } from './bench.ts'

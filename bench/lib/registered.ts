@@ -1,6 +1,6 @@
 // An active subscription with a token, as the registry has it. Thread: any (pure).
-import { digestOf, issueId } from '../../src/subscriptions/issue.ts'
-import type { Registered } from '../../src/subscriptions/subscription.ts'
+import { digestOf, issueId } from '../../src/customers/subscriptions/issue.ts'
+import type { Registered } from '../../src/customers/subscriptions/subscription.ts'
 
 export function recordOf(token: string, index: number): Registered {
   return {

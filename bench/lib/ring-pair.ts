@@ -2,8 +2,8 @@
 // Thread: main of the bench process. Called by bench/micro/ring.ts and ring-latency.ts.
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
-import { allocateRing } from '../../src/rings/layout.ts'
-import { RingWriter } from '../../src/rings/ring-writer.ts'
+import { allocateRing } from '../../src/base/rings/layout.ts'
+import { RingWriter } from '../../src/base/rings/ring-writer.ts'
 import type { EndsAnswer, EndsWork } from '../micro/ends/ring-ends.ts'
 import type { Contender, Measurement } from './bench.ts'
 import { LatencyHistogram } from './histogram.ts'

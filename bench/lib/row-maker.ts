@@ -1,6 +1,6 @@
 // Makes random values from a seed, and gathers rows by table. Thread: main of a bench or test.
-import type { Cell, RowBatch } from '../../src/products/indexer/engine.ts'
-import { type Table, type TableName, tables } from '../../src/products/indexer/tables.ts'
+import type { Cell, RowBatch } from '../../src/indexer/engine.ts'
+import { type Table, type TableName, tables } from '../../src/indexer/tables.ts'
 
 const rowsPerBatch = 20_000
 const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'

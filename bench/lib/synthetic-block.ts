@@ -3,15 +3,20 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { EventFeed } from '../../src/analysis/feed.ts'
-import { type AnalysisMemory, createMemory } from '../../src/analysis/memory.ts'
-import { openProgram, type Program } from '../../src/analysis/program.ts'
-import { blockEnd, blockStart, storageAccess, txnHeaderStart } from '../../src/evm/event-payload.ts'
-import { descriptor } from '../../src/evm/event-ring.ts'
-import { EventType } from '../../src/evm/event-type.ts'
-import { writeU16, writeU32, writeU64 } from '../../src/evm/words.ts'
-import { loadAnalysisModule } from '../../src/flows/analysis-module.ts'
-import { dataByte, loadPosition, openViews, publishedAt } from '../../src/rings/layout.ts'
+import { dataByte, loadPosition, openViews, publishedAt } from '../../src/base/rings/layout.ts'
+import {
+  blockEnd,
+  blockStart,
+  storageAccess,
+  txnHeaderStart,
+} from '../../src/chain/evm/event-payload.ts'
+import { descriptor } from '../../src/chain/evm/event-ring.ts'
+import { EventType } from '../../src/chain/evm/event-type.ts'
+import { writeU16, writeU32, writeU64 } from '../../src/chain/evm/words.ts'
+import { EventFeed } from '../../src/streams/analysis/feed.ts'
+import { type AnalysisMemory, createMemory } from '../../src/streams/analysis/memory.ts'
+import { openProgram, type Program } from '../../src/streams/analysis/program.ts'
+import { loadAnalysisModule } from '../../src/streams/flows/analysis-module.ts'
 
 export interface BlockShape {
   readonly txns: number

@@ -1,14 +1,14 @@
 // Signed transactions with and without a tip, each of a signer of its own, for the tpu benches.
 // Thread: any.
 import { createHash } from 'node:crypto'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { Keypair } from '../../src/chain/solana/keypair.ts'
 import {
   buildTransaction,
   transferInstruction,
   unitLimitInstruction,
   unitPriceInstruction,
 } from '../../src/devnode/build.ts'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import { Keypair } from '../../src/solana/keypair.ts'
 
 const bytesOf = (name: string) => createHash('sha256').update(name).digest()
 

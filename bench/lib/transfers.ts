@@ -1,9 +1,9 @@
 // Signed transfers between a few wallets, and what plain litesvm makes of them.
 // Thread: main of the bench process.
 import { Account, LiteSvm } from 'litesvm/dist/internal.js'
+import { Keypair } from '../../src/chain/solana/keypair.ts'
+import { programs } from '../../src/chain/solana/programs.ts'
 import { buildTransaction, transferInstruction } from '../../src/devnode/build.ts'
-import { Keypair } from '../../src/solana/keypair.ts'
-import { programs } from '../../src/solana/programs.ts'
 import type { Contender, Measurement } from './bench.ts'
 import { LatencyHistogram } from './histogram.ts'
 

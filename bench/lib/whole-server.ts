@@ -5,9 +5,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { enabledEndpoints } from '../../src/config/config.ts'
-import { loadConfig } from '../../src/config/load.ts'
-import { packageRoot } from '../../src/threads/entry.ts'
+import { packageRoot } from '../../src/base/threads/entry.ts'
+import { enabledEndpoints } from '../../src/operator/config/config.ts'
+import { loadConfig } from '../../src/operator/config/load.ts'
 import { endWithProcess } from '../../test/testkit/end-with-process.ts'
 
 const main = join(packageRoot(), 'dist', 'src', 'main.js')

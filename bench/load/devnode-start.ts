@@ -1,6 +1,6 @@
 // From a cold start of `sluice devnode`, with a fresh ledger, to the first confirmed transaction,
 // beside a process that loads litesvm and executes one. Thread: main of the bench process.
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Measurement } from '../lib/bench.ts'
 import { DevnodeProcess } from '../lib/devnode-process.ts'

@@ -3,7 +3,7 @@
 // of its own.
 //
 //   signed beforehand -> sendTransaction, 32 connections -> getSignatureStatuses: all confirmed
-import { decodeBase58, encodeBase58 } from '../../src/solana/base58.ts'
+import { decodeBase58, encodeBase58 } from '../../src/chain/solana/base58.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { DevnodeProcess } from '../lib/devnode-process.ts'
 import { processorSeconds } from '../lib/processor-time.ts'

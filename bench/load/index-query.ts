@@ -1,7 +1,7 @@
 // How long an analyst waits: ten questions over a million transactions, on embedded DuckDB (in its
 // query processes) and on a ClickHouse server, over the same rows, in the same rounds.
 // Thread: main of the bench process; the engines are processes of their own.
-import type { Query, QueryEngine } from '../../src/products/indexer/engine.ts'
+import type { Query, QueryEngine } from '../../src/indexer/engine.ts'
 import { firstSlot } from '../../test/testkit/generated-rows.ts'
 import type { Bench, Contender, Goal, Measurement } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'

@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { request } from 'undici'
-import { LatestSnapshot } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
+import { LatestSnapshot } from '../../src/indexer/duckdb/snapshot-socket.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'

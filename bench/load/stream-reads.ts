@@ -1,7 +1,7 @@
 // Hot reads that the stream answers, per second of processor time: token, budget, slots seen and
 // the answer itself, beside the native server answering a constant.
 // Thread: main of the bench process; servers and client are processes of their own.
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { hotAccount } from '../../test/testkit/stream-chain.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { verifyLoad } from '../lib/http-load.ts'

@@ -3,9 +3,9 @@
 import { closeSync, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isWellFormed } from '../../src/evm/event-payload.ts'
-import { descriptor, parseRingHeader, ringHeader } from '../../src/evm/event-ring.ts'
-import { readU16, readU64 } from '../../src/evm/words.ts'
+import { isWellFormed } from '../../src/chain/evm/event-payload.ts'
+import { descriptor, parseRingHeader, ringHeader } from '../../src/chain/evm/event-ring.ts'
+import { readU16, readU64 } from '../../src/chain/evm/words.ts'
 import {
   Generator,
   type GeneratorOptions,

@@ -1,11 +1,16 @@
 // What it costs to put a transaction update of 3 kB on the wire for one more subscriber.
 // Thread: main of the bench process.
 
-import { loadCodec } from '../../src/geyser/codec.ts'
-import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../src/geyser/frame.ts'
-import { SlabPool } from '../../src/geyser/slab.ts'
-import { encodeTransaction } from '../../src/solana/geyser-transaction.ts'
-import { transactionUpdate } from '../../src/solana/update-build.ts'
+import { encodeTransaction } from '../../src/chain/solana/geyser-transaction.ts'
+import { transactionUpdate } from '../../src/chain/solana/update-build.ts'
+import { loadCodec } from '../../src/streams/geyser/codec.ts'
+import {
+  createdAtSuffix,
+  FrameBatch,
+  namePrefix,
+  updateTag,
+} from '../../src/streams/geyser/frame.ts'
+import { SlabPool } from '../../src/streams/geyser/slab.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'

@@ -1,13 +1,14 @@
 // What an update costs when 1,000 streams each watch an account of their own.
 // Thread: main of the bench process.
-import { loadCodec, type SubscribeRequest } from '../../src/geyser/codec.ts'
-import { compileFilters } from '../../src/geyser/filter-compile.ts'
-import { Group } from '../../src/geyser/group.ts'
-import { Matcher } from '../../src/geyser/matcher.ts'
-import { SlabPool } from '../../src/geyser/slab.ts'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import { keyOf } from '../../src/solana/keys.ts'
-import { accountUpdate } from '../../src/solana/update-build.ts'
+
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { keyOf } from '../../src/chain/solana/keys.ts'
+import { accountUpdate } from '../../src/chain/solana/update-build.ts'
+import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
+import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
+import { Group } from '../../src/streams/geyser/group.ts'
+import { Matcher } from '../../src/streams/geyser/matcher.ts'
+import { SlabPool } from '../../src/streams/geyser/slab.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'

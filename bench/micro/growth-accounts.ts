@@ -1,7 +1,8 @@
 // What a read and a write of the stream cost as the cache of accounts grows.
 // Thread: main of the bench process; each size is a process of its own.
-import { AccountCache } from '../../src/answers/account-cache.ts'
-import { slotStatus } from '../../src/solana/updates.ts'
+
+import { slotStatus } from '../../src/chain/solana/updates.ts'
+import { AccountCache } from '../../src/streams/answers/account-cache.ts'
 import { StreamChain } from '../../test/testkit/stream-chain.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 

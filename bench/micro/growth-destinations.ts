@@ -2,17 +2,18 @@
 // Thread: main of the bench process; each size is a process of its own.
 // The receiving socket is never read: the kernel drops what its small buffer does not take, so
 // only sending is measured.
-import { Caps } from '../../src/products/shredstream/caps.ts'
+
 import {
   boundPort,
   type Libc,
   loadLibc,
   openSocket,
   pinned,
-} from '../../src/transport/udp-batch.ts'
-import { batchMax, slotBytes } from '../../src/transport/udp-receive.ts'
-import { BatchSender } from '../../src/transport/udp-send.ts'
-import { ShredVectors } from '../../src/transport/udp-vectors.ts'
+} from '../../src/base/transport/udp-batch.ts'
+import { batchMax, slotBytes } from '../../src/base/transport/udp-receive.ts'
+import { BatchSender } from '../../src/base/transport/udp-send.ts'
+import { ShredVectors } from '../../src/base/transport/udp-vectors.ts'
+import { Caps } from '../../src/products/shredstream/caps.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 
 const dataBytes = 1203

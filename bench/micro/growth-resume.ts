@@ -2,7 +2,7 @@
 // size, so that each new frame evicts the oldest. Thread: main of the bench process; each size is
 // a process of its own.
 import { systemClock } from '../../src/base/clock.ts'
-import { EventLog } from '../../src/stream/log.ts'
+import { EventLog } from '../../src/streams/log/log.ts'
 import { growthBench, type OpenWorks } from '../lib/growth.ts'
 
 const resumed = 10

@@ -6,9 +6,9 @@ import {
   getCompiledTransactionMessageDecoder,
   getTransactionDecoder,
 } from '@solana/kit'
+import { TransactionLayout } from '../../src/chain/solana/transaction.ts'
 import { minimumTipLamports, TipCheck } from '../../src/products/tpu/tip.ts'
 import { TipAccounts } from '../../src/products/tpu/tip-accounts.ts'
-import { TransactionLayout } from '../../src/solana/transaction.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'
 import { signedTransactions, tipAccounts } from '../lib/tipped-transactions.ts'

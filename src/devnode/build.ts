@@ -1,10 +1,10 @@
 // Builds and signs legacy transactions.
 // For the embedded chain's faucet and background traffic; customers sign their own.
 import { assert } from '../base/assert.ts'
-import type { Keypair } from '../solana/keypair.ts'
-import { keyOf } from '../solana/keys.ts'
-import { programs } from '../solana/programs.ts'
-import { counted } from '../solana/wire.ts'
+import type { Keypair } from '../chain/solana/keypair.ts'
+import { keyOf } from '../chain/solana/keys.ts'
+import { programs } from '../chain/solana/programs.ts'
+import { counted } from '../chain/solana/wire.ts'
 
 export interface AccountMeta {
   readonly pubkey: Uint8Array

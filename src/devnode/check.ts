@@ -1,9 +1,9 @@
 // Checks a transaction before it is executed: locks, limits, blockhash, durable nonce. Thread: main
 // of the devnode. The runtime checks the rest: balances, programs, lookup tables.
 import { Commitment } from '../base/commitment.ts'
-import { isSameKey, keyOf } from '../solana/keys.ts'
-import type { TransactionLayout } from '../solana/transaction.ts'
-import type { TransactionError } from '../solana/transaction-error.ts'
+import { isSameKey, keyOf } from '../chain/solana/keys.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import type { Fee } from './fee.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { durableNonce, nonceAuthorityOf, nonceDataOf, nonceIndexOf, nonceOf } from './nonce.ts'

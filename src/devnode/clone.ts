@@ -1,9 +1,9 @@
 // Copies accounts from another node by JSON-RPC, for the first block of the devnode.
 // Thread: main of the devnode.
 import { messageOf } from '../base/errors.ts'
-import { keyText } from '../solana/key-text.ts'
-import { isSameKey } from '../solana/keys.ts'
-import { programs } from '../solana/programs.ts'
+import { keyText } from '../chain/solana/key-text.ts'
+import { isSameKey } from '../chain/solana/keys.ts'
+import { programs } from '../chain/solana/programs.ts'
 import type { VmAccount } from './executed.ts'
 import { accountOf, inputFault, keyGiven, parseAccounts, recordOf } from './genesis-files.ts'
 

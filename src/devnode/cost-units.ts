@@ -1,6 +1,6 @@
 // Computes what a transaction costs its block, in compute units (`costUnits`), as agave's cost
 // model does for a transaction that landed.
-import type { TransactionLayout } from '../solana/transaction.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import type { Fee } from './fee.ts'
 
 const unitsPerSignature = 720n

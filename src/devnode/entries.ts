@@ -5,7 +5,7 @@
 //   entry with transactions: hash = sha256(previous | merkle root of all signatures)
 //   tick:                    hash = sha256(previous)
 import { hash } from 'node:crypto'
-import type { EntryContent } from '../solana/geyser-content.ts'
+import type { EntryContent } from '../chain/solana/geyser-content.ts'
 
 export class EntryChain {
   #hash: Uint8Array

@@ -1,6 +1,6 @@
 // What goes into the VM and what comes out of it, as plain values.
-import type { AccountState } from '../solana/geyser-content.ts'
-import type { TransactionError } from '../solana/transaction-error.ts'
+import type { AccountState } from '../chain/solana/geyser-content.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
 
 /** An account with 0 lamports does not exist. */
 export type VmAccount = AccountState

@@ -1,11 +1,11 @@
 // Reads what a transaction requests of the chain (compute units, loaded bytes) and computes its
 // fee: 5,000 lamports per signature, plus its priority fee.
-import type { TransactionConfigContent } from '../solana/geyser-content.ts'
-import { isSameKey } from '../solana/keys.ts'
-import { loaderV4, programs } from '../solana/programs.ts'
-import type { TransactionLayout } from '../solana/transaction.ts'
-import { configOf } from '../solana/transaction-config.ts'
-import type { TransactionError } from '../solana/transaction-error.ts'
+import type { TransactionConfigContent } from '../chain/solana/geyser-content.ts'
+import { isSameKey } from '../chain/solana/keys.ts'
+import { loaderV4, programs } from '../chain/solana/programs.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
+import { configOf } from '../chain/solana/transaction-config.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
 
 export const lamportsPerSignature = 5_000n
 const unitsMax = 1_400_000

@@ -4,8 +4,7 @@
 //   transaction, written accounts -> account updates, transaction update -> hub
 //   end of the slot               -> block of updates published before, block meta -> hub
 import type { Clock } from '../base/clock.ts'
-import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
-import { keyOf } from '../solana/keys.ts'
+import { keyOf } from '../chain/solana/keys.ts'
 import {
   accountUpdate,
   blockMetaUpdate,
@@ -13,13 +12,14 @@ import {
   type Moment,
   slotUpdate,
   transactionUpdate,
-} from '../solana/update-build.ts'
+} from '../chain/solana/update-build.ts'
 import type {
   AccountUpdate,
   EntryUpdate,
   SolanaUpdate,
   TransactionUpdate,
-} from '../solana/updates.ts'
+} from '../chain/solana/updates.ts'
+import { publishUpdate, type SolanaHub } from '../streams/geyser/hub.ts'
 import type { SolanaSink } from './sink.ts'
 
 /** Updates of the open slot. */

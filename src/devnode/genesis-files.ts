@@ -3,9 +3,9 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Fault } from '../base/errors.ts'
-import { decodeBase58, decodeKey } from '../solana/base58.ts'
-import { findProgramAddress } from '../solana/program-address.ts'
-import { programs } from '../solana/programs.ts'
+import { decodeBase58, decodeKey } from '../chain/solana/base58.ts'
+import { findProgramAddress } from '../chain/solana/program-address.ts'
+import { programs } from '../chain/solana/programs.ts'
 import type { VmAccount } from './executed.ts'
 import { rentExemptMinimum } from './rent.ts'
 

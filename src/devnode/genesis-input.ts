@@ -1,7 +1,7 @@
 // What a developer adds to the first block of the devnode: accounts and programs from files or from
 // another node. Thread: main of the devnode.
 // All of it is read and checked before the chain's folder is made: a mistake leaves nothing.
-import { keyText } from '../solana/key-text.ts'
+import { keyText } from '../chain/solana/key-text.ts'
 import { type Cloned, cloneAccounts } from './clone.ts'
 import type { VmAccount } from './executed.ts'
 import {

@@ -1,9 +1,9 @@
 // The embedded chain's own keys and the accounts of its first block. Thread: main of the devnode.
 // All of it is derived from one seed, which is kept in the chain's folder.
 import { createHash } from 'node:crypto'
-import { Keypair } from '../solana/keypair.ts'
-import { nativeMint, programs, stakeConfig, sysvars } from '../solana/programs.ts'
-import { mintBytes, tokenAccountBytes } from '../solana/token-account.ts'
+import { Keypair } from '../chain/solana/keypair.ts'
+import { nativeMint, programs, stakeConfig, sysvars } from '../chain/solana/programs.ts'
+import { mintBytes, tokenAccountBytes } from '../chain/solana/token-account.ts'
 import type { VmAccount } from './executed.ts'
 import type { EpochSchedule } from './ledger/epoch-schedule.ts'
 import { rentExemptMinimum } from './rent.ts'

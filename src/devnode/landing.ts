@@ -1,11 +1,11 @@
 // Turns the VM's outcome into the meta and the account versions of the ledger. Thread: main of the
 // devnode. The ledger has the state before the transaction: each lands right after its execution.
-import { encodeBase58 } from '../solana/base58.ts'
-import type { MetaContent, TokenBalanceContent } from '../solana/geyser-content.ts'
-import { isSameKey, keyOf } from '../solana/keys.ts'
-import { isTokenProgram, readMint, readTokenAccount } from '../solana/token-account.ts'
-import type { TransactionLayout } from '../solana/transaction.ts'
-import { encodeTransactionError } from '../solana/transaction-error.ts'
+import { encodeBase58 } from '../chain/solana/base58.ts'
+import type { MetaContent, TokenBalanceContent } from '../chain/solana/geyser-content.ts'
+import { isSameKey, keyOf } from '../chain/solana/keys.ts'
+import { isTokenProgram, readMint, readTokenAccount } from '../chain/solana/token-account.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
+import { encodeTransactionError } from '../chain/solana/transaction-error.ts'
 import { costUnitsOf } from './cost-units.ts'
 import type { Executed, VmAccount } from './executed.ts'
 import type { Fee } from './fee.ts'

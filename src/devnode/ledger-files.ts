@@ -2,8 +2,8 @@
 // and a log that says what the node is. Thread: main of the devnode.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Keypair } from '../solana/keypair.ts'
-import { solanaVersion } from '../solana/version.ts'
+import { Keypair } from '../chain/solana/keypair.ts'
+import { solanaVersion } from '../chain/solana/version.ts'
 import { keyPairNames } from './genesis.ts'
 import type { LedgerState } from './ledger/state.ts'
 import type { NodeContact } from './rpc/rpc-node.ts'

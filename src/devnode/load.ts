@@ -1,10 +1,10 @@
 // Loads the accounts of a transaction as a validator does before it runs: can the payer pay, do
 // the accounts fit the requested size, do the programs exist.
-import type { AccountState } from '../solana/geyser-content.ts'
-import { isSameKey, keyOf } from '../solana/keys.ts'
-import { loaderV4, programs, sysvars } from '../solana/programs.ts'
-import type { TransactionLayout } from '../solana/transaction.ts'
-import type { TransactionError } from '../solana/transaction-error.ts'
+import type { AccountState } from '../chain/solana/geyser-content.ts'
+import { isSameKey, keyOf } from '../chain/solana/keys.ts'
+import { loaderV4, programs, sysvars } from '../chain/solana/programs.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import type { Fee } from './fee.ts'
 import { isNonceAccount } from './nonce.ts'
 

@@ -2,7 +2,7 @@
 //
 //   table: type u32 | deactivated u64 | extended u64 | start u8 | authority option 1 + [32] | pad 2
 //          | addresses [32]… from byte 56 on
-import type { TransactionLayout } from '../solana/transaction.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
 
 const lookupTableHeadBytes = 56
 

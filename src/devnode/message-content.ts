@@ -1,7 +1,7 @@
 // Converts a decoded transaction into plain values.
-import type { MessageContent } from '../solana/geyser-content.ts'
-import type { TransactionLayout } from '../solana/transaction.ts'
-import { configOf } from '../solana/transaction-config.ts'
+import type { MessageContent } from '../chain/solana/geyser-content.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
+import { configOf } from '../chain/solana/transaction-config.ts'
 
 /** The message that `layout` found in `bytes`; everything in it is a view of them. */
 export function messageContent(layout: TransactionLayout, bytes: Uint8Array): MessageContent {

@@ -1,5 +1,5 @@
 // Meters of the embedded Solana chain, kept by the devnode's parent.
-import type { CounterChild, GaugeChild, HistogramChild, Meters } from '../telemetry/meters.ts'
+import type { CounterChild, GaugeChild, HistogramChild, Meters } from '../base/telemetry/meters.ts'
 
 const outcomes = ['landed', 'failed', 'rejected'] as const
 

@@ -2,10 +2,10 @@
 //
 //   nonce account 80: version u32 | state u32 (1 initialized) | authority[32] | nonce[32] | fee u64
 import { createHash } from 'node:crypto'
-import type { AccountState } from '../solana/geyser-content.ts'
-import { isSameKey } from '../solana/keys.ts'
-import { programs } from '../solana/programs.ts'
-import type { TransactionLayout } from '../solana/transaction.ts'
+import type { AccountState } from '../chain/solana/geyser-content.ts'
+import { isSameKey } from '../chain/solana/keys.ts'
+import { programs } from '../chain/solana/programs.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
 
 const nonceAccountBytes = 80
 const nonceAt = 40

@@ -1,8 +1,8 @@
 // Groups the transactions of the open slot into entries, and ends the slot. Thread: main of the
 // devnode. Transactions of one entry must not conflict, as validators run them in parallel; one
 // that does begins the next entry.
-import type { EntryContent } from '../solana/geyser-content.ts'
-import { keyOf } from '../solana/keys.ts'
+import type { EntryContent } from '../chain/solana/geyser-content.ts'
+import { keyOf } from '../chain/solana/keys.ts'
 import { EntryChain } from './entries.ts'
 
 /** Ticks that end every slot, as on the real chain. */

@@ -1,7 +1,7 @@
 // Reports that the devnode's process sends to its parent: log lines, and stats once a second.
 // Thread: main of the devnode. Counts are those since the last stats, so that the parent's
 // counters keep rising when a new process starts at zero.
-import type { Log, LogFields } from '../telemetry/log.ts'
+import type { Log, LogFields } from '../base/telemetry/log.ts'
 import type { ChainCounters } from './meters.ts'
 
 export interface LogLine {

@@ -3,10 +3,10 @@
 //
 // The journal has the last version of each account that a block wrote; earlier writes of the same
 // block, and the sysvars that each slot derives, are not replayed.
-import type { AccountContent } from '../solana/geyser-content.ts'
-import { keyOf } from '../solana/keys.ts'
-import { slotStatus } from '../solana/updates.ts'
-import { writeLocks } from '../solana/write-locks.ts'
+import type { AccountContent } from '../chain/solana/geyser-content.ts'
+import { keyOf } from '../chain/solana/keys.ts'
+import { slotStatus } from '../chain/solana/updates.ts'
+import { writeLocks } from '../chain/solana/write-locks.ts'
 import type { LedgerTransaction } from './ledger/ledger.ts'
 import { reportBlock, type SolanaSink } from './sink.ts'
 import type { RestoredBlock } from './store.ts'

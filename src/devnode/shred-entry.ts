@@ -4,8 +4,8 @@
 //
 // A batch ends with the shred that is marked complete; it begins after the previous such shred, or
 // at index 0. A transaction is written in its wire format.
-import type { EntryContent, TransactionContent } from '../solana/geyser-content.ts'
-import { transactionBytes } from '../solana/wire.ts'
+import type { EntryContent, TransactionContent } from '../chain/solana/geyser-content.ts'
+import { transactionBytes } from '../chain/solana/wire.ts'
 
 const countBytes = 8
 const entryHeadBytes = 48

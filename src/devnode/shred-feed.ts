@@ -1,13 +1,14 @@
 // Sends the chain's blocks as shreds by UDP, as a validator does. Thread: main of the devnode
 // collects the entries of a block; a worker makes, signs and sends the shreds.
+
+import { DedicatedWorker } from '../base/threads/dedicated.ts'
+import type { SupervisorDeps } from '../base/threads/supervisor.ts'
 import type {
   AccountContent,
   BlockMetaContent,
   EntryContent,
   TransactionContent,
-} from '../solana/geyser-content.ts'
-import { DedicatedWorker } from '../threads/dedicated.ts'
-import type { SupervisorDeps } from '../threads/supervisor.ts'
+} from '../chain/solana/geyser-content.ts'
 import { encodeEntries } from './shred-entry.ts'
 import type { SlotChange, SolanaSink } from './sink.ts'
 

@@ -17,9 +17,9 @@ import {
   setShreds,
   signatureBytes,
   variants,
-} from '../solana/shred.ts'
-import { encodeParity } from '../solana/shred-erasure.ts'
-import { treeOf, writeProof } from '../solana/shred-merkle.ts'
+} from '../chain/solana/shred.ts'
+import { encodeParity } from '../chain/solana/shred-erasure.ts'
+import { treeOf, writeProof } from '../chain/solana/shred-merkle.ts'
 
 export interface MakerOptions {
   /** The cluster's shred version. */

@@ -1,9 +1,9 @@
 // The outcome of a simulation. Thread: main of the devnode.
 import { Commitment } from '../base/commitment.ts'
-import type { MetaContent } from '../solana/geyser-content.ts'
-import { keyOf } from '../solana/keys.ts'
-import type { TransactionLayout } from '../solana/transaction.ts'
-import type { TransactionError } from '../solana/transaction-error.ts'
+import type { MetaContent } from '../chain/solana/geyser-content.ts'
+import { keyOf } from '../chain/solana/keys.ts'
+import type { TransactionLayout } from '../chain/solana/transaction.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import type { Executed } from './executed.ts'
 import type { Fee } from './fee.ts'
 import { metaOf } from './landing.ts'

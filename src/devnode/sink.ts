@@ -4,8 +4,8 @@ import type {
   BlockMetaContent,
   EntryContent,
   TransactionContent,
-} from '../solana/geyser-content.ts'
-import { type SlotStatus, slotStatus } from '../solana/updates.ts'
+} from '../chain/solana/geyser-content.ts'
+import { type SlotStatus, slotStatus } from '../chain/solana/updates.ts'
 import type { Block } from './ledger/block.ts'
 
 /** A slot's change of status. */

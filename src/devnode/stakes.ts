@@ -3,7 +3,7 @@
 //
 //   stake account 200: tag u32 (2 delegated) | meta[120] | voter[32] stake u64 activation u64
 //                      deactivation u64 | …
-import { isSameKey } from '../solana/keys.ts'
+import { isSameKey } from '../chain/solana/keys.ts'
 
 const delegatedTag = 2
 const delegationAt = 124

@@ -1,6 +1,6 @@
 // Turns litesvm's outcome of a transaction into plain values. Thread: main of the devnode.
 // It knows litesvm's objects by their shape: svm.ts alone imports litesvm.
-import type { InstructionError, TransactionError } from '../solana/transaction-error.ts'
+import type { InstructionError, TransactionError } from '../chain/solana/transaction-error.ts'
 import type { Executed, Keys, VmAccount } from './executed.ts'
 
 interface VmMeta {

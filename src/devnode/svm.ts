@@ -8,11 +8,11 @@ import {
   LiteSvm,
   type TransactionMetadata,
 } from 'litesvm/dist/internal.js'
-import type { AccountState } from '../solana/geyser-content.ts'
-import { isSameKey } from '../solana/keys.ts'
-import { programs, sysvarOwner } from '../solana/programs.ts'
-import { TransactionLayout } from '../solana/transaction.ts'
-import type { TransactionError } from '../solana/transaction-error.ts'
+import type { AccountState } from '../chain/solana/geyser-content.ts'
+import { isSameKey } from '../chain/solana/keys.ts'
+import { programs, sysvarOwner } from '../chain/solana/programs.ts'
+import { TransactionLayout } from '../chain/solana/transaction.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import { type Executed, feesOnly, type Keys, notExecuted, type VmAccount } from './executed.ts'
 import type { Fee } from './fee.ts'
 import { type Load, loadOf } from './load.ts'

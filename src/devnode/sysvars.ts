@@ -6,7 +6,7 @@
 //   slot hashes:        count u64 | { slot u64, hash[32] }…  newest first, 512
 //   recent blockhashes: count u64 | { hash[32], lamports per signature u64 }…  newest first, 150
 //   stake history:      count u64 | { epoch, effective, activating, deactivating u64 }…  the same
-import { sysvarOwner, sysvars } from '../solana/programs.ts'
+import { sysvarOwner, sysvars } from '../chain/solana/programs.ts'
 import type { VmAccount } from './executed.ts'
 import { lamportsPerSignature } from './fee.ts'
 import type { Block } from './ledger/block.ts'

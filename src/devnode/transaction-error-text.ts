@@ -1,6 +1,6 @@
 // Formats a TransactionError as the sentence that a validator returns.
 // It is the message of a failed preflight, which people and client libraries read.
-import type { InstructionError, TransactionError } from '../solana/transaction-error.ts'
+import type { InstructionError, TransactionError } from '../chain/solana/transaction-error.ts'
 
 const transactionTexts: Readonly<Record<string, string>> = {
   AccountInUse: 'Account in use',

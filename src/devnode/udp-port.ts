@@ -1,7 +1,7 @@
 // The UDP port that getClusterNodes names for gossip, TPU, TVU and repair. Thread: main of the
 // devnode. Nothing is served there: a QUIC client is refused at once (no version fits), so that
 // it sends over JSON-RPC instead of waiting for a timeout; all other datagrams are dropped.
-import { UdpSocket } from '../transport/udp.ts'
+import { UdpSocket } from '../base/transport/udp.ts'
 
 export interface UdpPort {
   readonly port: number

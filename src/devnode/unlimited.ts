@@ -1,10 +1,10 @@
 // Admits every call and subscription: a local node has no plans. Thread: main of the devnode.
-import type { Message } from '../jsonrpc/build.ts'
-import { Methods, type MethodTable } from '../jsonrpc/methods.ts'
-import { parseRequest } from '../jsonrpc/parse.ts'
-import { answerCalls, responseMessage, unlimitedCalls } from '../jsonrpc/serve.ts'
-import type { Customer } from '../pubsub/session.ts'
-import { faultReport, type Log } from '../telemetry/log.ts'
+import type { Message } from '../base/jsonrpc/build.ts'
+import { Methods, type MethodTable } from '../base/jsonrpc/methods.ts'
+import { parseRequest } from '../base/jsonrpc/parse.ts'
+import { answerCalls, responseMessage, unlimitedCalls } from '../base/jsonrpc/serve.ts'
+import { faultReport, type Log } from '../base/telemetry/log.ts'
+import type { Customer } from '../streams/pubsub/session.ts'
 
 const batchItemsMax = 10_000
 

@@ -1,7 +1,7 @@
 // What the chain's only validator writes without a transaction when a slot opens: sysvars, its
 // votes, and the stake history at the start of an epoch. Thread: main of the devnode.
 import { Commitment } from '../base/commitment.ts'
-import { programs, sysvars } from '../solana/programs.ts'
+import { programs, sysvars } from '../chain/solana/programs.ts'
 import type { VmAccount } from './executed.ts'
 import type { Block } from './ledger/block.ts'
 import { epochOf } from './ledger/epoch-schedule.ts'

@@ -3,7 +3,7 @@
 //   tag u32 (3) | node[32] withdrawer[32] collectors[32] x 2 | commissions u16 x 2 | pending u64
 //   | BLS key option | votes { latency u8, slot u64, confirmations u32 } | root option
 //   | voters { epoch u64, key[32] } | epoch credits { epoch, credits, previous u64 } | timestamp
-import { Cursor } from '../solana/cursor.ts'
+import { Cursor } from '../chain/solana/cursor.ts'
 import { ByteWriter } from './ledger/bytes.ts'
 
 const voteStateBytes = 3_762

@@ -3,7 +3,7 @@ import { lookup } from 'node:dns/promises'
 import { connect as connectTcp, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { type IpAddress, parseAddress } from '../base/cidr.ts'
-import { type EpollClient, loadEpoll, type PinnedBytes } from '../transport/tcp-epoll.ts'
+import { type EpollClient, loadEpoll, type PinnedBytes } from '../base/transport/tcp-epoll.ts'
 
 export interface WireEvents {
   opened(): void

@@ -2,7 +2,7 @@
 // Each call has an HTTP exchange of its own, but a node that answers twice
 // would have its second answer taken for that of the next call, perhaps of another customer: the
 // random ids of customers' calls prevent that.
-import type { Call } from '../jsonrpc/parse.ts'
+import type { Call } from '../base/jsonrpc/parse.ts'
 
 const PLAIN_NAME = /^\w+$/
 const ID_MAX = 1_000_000_000

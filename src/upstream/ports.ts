@@ -1,9 +1,9 @@
 // Interfaces of nodes, of their streams and of execution event sources for other modules.
 import type { Commitment } from '../base/commitment.ts'
 import type { Outcome } from '../base/errors.ts'
-import type { Answer } from '../jsonrpc/build.ts'
-import type { Call } from '../jsonrpc/parse.ts'
-import type { GeyserBatch } from '../solana/geyser-batch.ts'
+import type { Answer } from '../base/jsonrpc/build.ts'
+import type { Call } from '../base/jsonrpc/parse.ts'
+import type { GeyserBatch } from '../chain/solana/geyser-batch.ts'
 
 /** Answers to calls from the geyser stream of a set. */
 export interface AnswerSource {

@@ -1,10 +1,10 @@
 // Reads from the nodes of a set what their geyser stream does not carry.
 // Nothing here rejects: a read that no node answered returns nothing.
 import { Commitment, commitmentNamed } from '../base/commitment.ts'
-import { decodeKey, encodeBase58 } from '../solana/base58.ts'
-import type { AccountState } from '../solana/geyser-content.ts'
-import type { TransactionError } from '../solana/transaction-error.ts'
-import type { SignatureStatus } from '../solana/updates.ts'
+import { decodeKey, encodeBase58 } from '../chain/solana/base58.ts'
+import type { AccountState } from '../chain/solana/geyser-content.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
+import type { SignatureStatus } from '../chain/solana/updates.ts'
 import { bodyOf } from './call-body.ts'
 import { readText } from './http-client/read-text.ts'
 import { readNodes } from './node-pool/call-node.ts'

@@ -3,8 +3,8 @@
 // node, probed like any other.
 import type { Clock } from '../base/clock.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import { encodeBase58 } from '../solana/base58.ts'
-import type { Log } from '../telemetry/log.ts'
+import type { Log } from '../base/telemetry/log.ts'
+import { encodeBase58 } from '../chain/solana/base58.ts'
 import { bodyOf } from './call-body.ts'
 import { singleNodeSet } from './config.ts'
 import { firstGood } from './first-good.ts'

@@ -1,12 +1,12 @@
 // A gateway of a test as far as the shared event log reaches: connection, lease, follower.
 import { systemClock } from '../../src/base/clock.ts'
-import { Connection } from '../../src/cluster/postgres/client.ts'
-import { PostgresEventLog } from '../../src/cluster/postgres/event-log.ts'
-import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
-import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
-import { SharedEvents } from '../../src/cluster/shared-events.ts'
-import { EventLog } from '../../src/stream/log.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { Connection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresEventLog } from '../../src/customers/cluster/postgres/event-log.ts'
+import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
+import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
+import { SharedEvents } from '../../src/customers/cluster/shared-events.ts'
+import { EventLog } from '../../src/streams/log/log.ts'
 import { hangMs } from '../testkit/until.ts'
 
 /** What was opened; `stopAll` ends it, the last one first. */

@@ -4,10 +4,10 @@
 //   devnode ◄──┬── gateway ──┐
 //      ▲       └── gateway ──┴─► ClickHouse, compared with a follower at the devnode
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { refuseSecondWriter } from '../../src/products/indexer/clickhouse/lease.ts'
-import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
-import type { RowBatch } from '../../src/products/indexer/engine.ts'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { refuseSecondWriter } from '../../src/indexer/clickhouse-server/lease.ts'
+import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
+import type { RowBatch } from '../../src/indexer/engine.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,

@@ -11,7 +11,7 @@ import {
   type Signature,
 } from '@solana/kit'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { openSocket } from '../testkit/doors.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { newAddress, newPayer, sign, transfer } from '../testkit/tipped.ts'

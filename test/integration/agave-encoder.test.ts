@@ -19,7 +19,7 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { until } from '../testkit/until.ts'
 

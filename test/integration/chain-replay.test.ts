@@ -1,9 +1,9 @@
 // The replay of the embedded chain after a restart: the slots before it, as they were published.
 import { afterEach, expect, test } from 'vitest'
 import { Commitment } from '../../src/base/commitment.ts'
-import { isSameKey, keyOf } from '../../src/solana/keys.ts'
-import { sysvarOwner } from '../../src/solana/programs.ts'
-import { type SolanaUpdate, slotStatus } from '../../src/solana/updates.ts'
+import { isSameKey, keyOf } from '../../src/chain/solana/keys.ts'
+import { sysvarOwner } from '../../src/chain/solana/programs.ts'
+import { type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import { ChainStage } from '../testkit/chain-stage.ts'
 import { until } from '../testkit/until.ts'
 

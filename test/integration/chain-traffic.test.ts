@@ -1,8 +1,8 @@
 // The accounts of the background traffic: absent from a chain without traffic, added once it is on.
 import { afterAll, expect, test } from 'vitest'
 import { Commitment } from '../../src/base/commitment.ts'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import { nativeMint, programs } from '../../src/solana/programs.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { nativeMint, programs } from '../../src/chain/solana/programs.ts'
 import { ChainStage } from '../testkit/chain-stage.ts'
 import { until } from '../testkit/until.ts'
 

@@ -13,8 +13,8 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { programs, sysvars } from '../../src/solana/programs.ts'
-import { slotStatus } from '../../src/solana/updates.ts'
+import { programs, sysvars } from '../../src/chain/solana/programs.ts'
+import { slotStatus } from '../../src/chain/solana/updates.ts'
 import { ChainStage, good } from '../testkit/chain-stage.ts'
 
 const stage = new ChainStage({ traffic: 100 })

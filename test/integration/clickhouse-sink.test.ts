@@ -1,16 +1,11 @@
 // Rows on a real ClickHouse server: exact, once per key, durable, dropped by age.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Fault } from '../../src/base/errors.ts'
-import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
-import type { Cell, RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
-import type { Delivery } from '../../src/products/indexer/parcels.ts'
-import {
-  type Table,
-  type TableName,
-  tableNames,
-  tables,
-} from '../../src/products/indexer/tables.ts'
-import { IndexWriter, type SinkConfig } from '../../src/products/indexer/writer.ts'
+import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
+import type { Cell, RowBatch, RowSink } from '../../src/indexer/engine.ts'
+import type { Delivery } from '../../src/indexer/parcels.ts'
+import { type Table, type TableName, tableNames, tables } from '../../src/indexer/tables.ts'
+import { IndexWriter, type SinkConfig } from '../../src/indexer/writer.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type DataLock, lockData } from '../../src/subscriptions/lock.ts'
+import { type DataLock, lockData } from '../../src/customers/subscriptions/lock.ts'
 import { runCommand } from '../testkit/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-context-'))

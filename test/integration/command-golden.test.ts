@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-import { dispatch } from '../../src/commands/dispatch.ts'
+import { dispatch } from '../../src/operator/commands/dispatch.ts'
 import { expectShape } from '../testkit/golden.ts'
 
 const data = mkdtempSync(join(tmpdir(), 'sluice-golden-'))

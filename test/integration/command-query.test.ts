@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type DataLock, lockData } from '../../src/subscriptions/lock.ts'
+import { type DataLock, lockData } from '../../src/customers/subscriptions/lock.ts'
 import { commandPath, runCommand } from '../testkit/command.ts'
 import { IndexerStage } from '../testkit/indexer-stage.ts'
 import { until } from '../testkit/until.ts'

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { lockData } from '../../src/subscriptions/lock.ts'
+import { lockData } from '../../src/customers/subscriptions/lock.ts'
 import { runCommand } from '../testkit/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-strangers-'))

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { startOperatorSocket } from '../../src/transport/operator-socket.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { startOperatorSocket } from '../../src/base/transport/operator-socket.ts'
 import { commandPath, runCommand } from '../testkit/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-command-'))

@@ -12,7 +12,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type DataLock, lockData, lockHolder } from '../../src/subscriptions/lock.ts'
+import { type DataLock, lockData, lockHolder } from '../../src/customers/subscriptions/lock.ts'
 import { runCommand } from '../testkit/command.ts'
 
 let folder: string

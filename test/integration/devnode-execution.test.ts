@@ -28,7 +28,7 @@ import {
 } from '@solana/web3.js'
 import { getTransferSolInstruction } from '@solana-program/system'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { devnodeAndGateway, type SolanaNode, signedWith, transfer } from '../testkit/solana-node.ts'
 import { kitOf } from '../testkit/solana-rpc-kit.ts'
 import { until } from '../testkit/until.ts'

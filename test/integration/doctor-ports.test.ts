@@ -2,7 +2,7 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { checkPort } from '../../src/commands/doctor.ts'
+import { checkPort } from '../../src/operator/commands/doctor.ts'
 
 const door = (port: number, more: object = {}) => ({
   name: 'rpc',

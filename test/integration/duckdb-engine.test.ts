@@ -1,5 +1,5 @@
 // The contract of engines on embedded DuckDB, in its query processes.
-import type { QueryProcessMeters } from '../../src/products/indexer/meters.ts'
+import type { QueryProcessMeters } from '../../src/indexer/meters.ts'
 import { describeQueryEngine } from '../testkit/query-engine-contract.ts'
 import { QueryStage } from '../testkit/query-stage.ts'
 

@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import type { ExecutionPipeline } from '../../src/flows/execution.ts'
-import type { FrameKind } from '../../src/stream/encoded.ts'
+import type { ExecutionPipeline } from '../../src/streams/flows/execution.ts'
+import type { FrameKind } from '../../src/streams/log/encoded.ts'
 import { Bench } from '../testkit/analysis.ts'
 import { addressOf, EventScript, idOf } from '../testkit/event-script.ts'
 import {

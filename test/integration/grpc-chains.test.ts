@@ -2,7 +2,7 @@
 
 import { Metadata } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { publishUpdate } from '../../src/geyser/hub.ts'
+import { publishUpdate } from '../../src/streams/geyser/hub.ts'
 import {
   call,
   callBytes,

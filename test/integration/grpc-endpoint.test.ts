@@ -1,7 +1,7 @@
 // The gRPC endpoint: tokens, refusals, TLS, limits, shutdown.
 import { Metadata } from '@grpc/grpc-js'
 import { afterEach, describe, expect, it } from 'vitest'
-import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
+import { builtInPlans, standardPlan } from '../../src/customers/subscriptions/plans.ts'
 import { expectShape } from '../testkit/golden.ts'
 import {
   call,

@@ -2,7 +2,7 @@
 // fields are only added, and a condition keeps its code.
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
-import { builtInPlans } from '../../src/subscriptions/plans.ts'
+import { builtInPlans } from '../../src/customers/subscriptions/plans.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { call, codec, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
 import { SyntheticSolana } from '../testkit/synthetic-solana.ts'

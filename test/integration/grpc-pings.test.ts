@@ -1,6 +1,6 @@
 // What requests on an open Subscribe stream cost: pings, and bytes before they are decoded.
 import { afterEach, describe, expect, it } from 'vitest'
-import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
+import { builtInPlans, standardPlan } from '../../src/customers/subscriptions/plans.ts'
 import { call, codec, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
 import { until } from '../testkit/until.ts'
 

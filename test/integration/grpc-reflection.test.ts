@@ -2,7 +2,7 @@
 import protobuf from 'protobufjs'
 import 'protobufjs/ext/descriptor/index.js'
 import { afterEach, describe, expect, it } from 'vitest'
-import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
+import { builtInPlans, standardPlan } from '../../src/customers/subscriptions/plans.ts'
 import { codec, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
 import { framed, RawStream, rawSession } from '../testkit/raw-grpc.ts'
 import { until } from '../testkit/until.ts'

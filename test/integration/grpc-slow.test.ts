@@ -1,8 +1,8 @@
 // Slow and silent clients: each suffers alone, within a bound.
 import { afterEach, describe, expect, it } from 'vitest'
-import { openSolanaHub } from '../../src/geyser/hub.ts'
-import { accountUpdate } from '../../src/solana/update-build.ts'
-import { standardPlan, unlimitedPlan } from '../../src/subscriptions/plans.ts'
+import { accountUpdate } from '../../src/chain/solana/update-build.ts'
+import { standardPlan, unlimitedPlan } from '../../src/customers/subscriptions/plans.ts'
+import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
 import { GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
 import { randomOf, SyntheticSolana } from '../testkit/synthetic-solana.ts'
 import { until } from '../testkit/until.ts'

@@ -1,6 +1,6 @@
 // Queries on the embedded index, in processes of their own: answers, limits, errors, cancel.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { EMULATED_VERSION } from '../../src/products/indexer/catalogue.ts'
+import { EMULATED_VERSION } from '../../src/indexer/catalogue.ts'
 import { ask, QueryStage, queryOf, rowsOf } from '../testkit/query-stage.ts'
 import { instructionRows, transactionRows, usageRows } from '../testkit/row-samples.ts'
 import { until } from '../testkit/until.ts'

@@ -1,8 +1,8 @@
 // From the Solana chain and the TPU Sender into the index: rows match what the endpoints return.
 import { Keypair, Transaction, type TransactionInstruction } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { decodeKey } from '../../src/chain/solana/base58.ts'
 import { embeddedRpcMethods } from '../../src/devnode/rpc/methods.ts'
-import { decodeKey } from '../../src/solana/base58.ts'
 import { good } from '../testkit/chain-stage.ts'
 import { byNumber, type ReadRow } from '../testkit/index-reader.ts'
 import { IngestStage } from '../testkit/ingest-stage.ts'

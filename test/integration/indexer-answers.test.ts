@@ -3,8 +3,8 @@
 // SLUICE_ANSWERS=<file> writes every refusal and every other type to that file.
 import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { translate } from '../../src/clickhouse/duckdb/print-query.ts'
-import { catalogue } from '../../src/products/indexer/duckdb/schemas.ts'
+import { translate } from '../../src/indexer/clickhouse/duckdb/print-query.ts'
+import { catalogue } from '../../src/indexer/duckdb/schemas.ts'
 import {
   type Answered,
   answersCaller,

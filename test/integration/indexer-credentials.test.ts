@@ -2,7 +2,7 @@
 // Every other combination is 401 with one text, before the body is read.
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Issued } from '../../src/subscriptions/subscription.ts'
+import type { Issued } from '../../src/customers/subscriptions/subscription.ts'
 import { IndexerStage } from '../testkit/indexer-stage.ts'
 
 const stage = new IndexerStage()

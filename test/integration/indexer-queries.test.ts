@@ -1,7 +1,7 @@
 // Queries of the indexer's endpoint while they run, and what is kept of them.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { declareIndexerMeters } from '../../src/products/indexer/meters.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
+import { declareIndexerMeters } from '../../src/indexer/meters.ts'
 import { IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
 import { until } from '../testkit/until.ts'
 

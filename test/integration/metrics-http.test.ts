@@ -1,6 +1,6 @@
 // Tests REST, health, scraping and JSON-RPC of the metrics service over a real endpoint.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
 import { expectDescribed } from '../testkit/api-schemas.ts'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { expectShape } from '../testkit/golden.ts'

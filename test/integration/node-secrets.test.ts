@@ -1,7 +1,7 @@
 // A node that writes its address, keys and token into its errors: no customer and no log gets them.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { type Log, silentLog } from '../../src/telemetry/log.ts'
+import { type Log, silentLog } from '../../src/base/telemetry/log.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { SetSender, transactionSenders } from '../../src/upstream/transaction-senders.ts'
 import { FakeSender } from '../testkit/fake-senders.ts'

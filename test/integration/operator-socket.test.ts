@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Running } from '../../src/base/running.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
 import {
   askOperator,
   operatorSocketPath,
   startOperatorSocket,
-} from '../../src/transport/operator-socket.ts'
+} from '../../src/base/transport/operator-socket.ts'
 
 let data: string
 const running: Running[] = []

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { publishUpdate } from '../../src/geyser/hub.ts'
+import { publishUpdate } from '../../src/streams/geyser/hub.ts'
 import { Bundle } from '../testkit/bundle.ts'
 import { idleChain } from '../testkit/pubsub-chain.ts'
 import { Client } from '../testkit/subscription-stage.ts'

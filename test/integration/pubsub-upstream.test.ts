@@ -3,7 +3,7 @@
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { startDevnode } from '../testkit/devnode.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { describePubsubClients } from '../testkit/pubsub-clients.ts'

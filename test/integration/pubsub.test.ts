@@ -1,10 +1,14 @@
 // Subscriptions as a validator's clients know them, on a chain that a test moves by hand.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import { keyOf } from '../../src/solana/keys.ts'
-import { errText } from '../../src/solana/ui-meta.ts'
-import type { AccountUpdate, BlockUpdate, TransactionUpdate } from '../../src/solana/updates.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { keyOf } from '../../src/chain/solana/keys.ts'
+import { errText } from '../../src/chain/solana/ui-meta.ts'
+import type {
+  AccountUpdate,
+  BlockUpdate,
+  TransactionUpdate,
+} from '../../src/chain/solana/updates.ts'
 import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
 import { until } from '../testkit/until.ts'
 

@@ -3,12 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
-import { QueryPool } from '../../src/products/indexer/duckdb/query-pool.ts'
-import {
-  overheadBytes,
-  type QueryProcess,
-} from '../../src/products/indexer/duckdb/query-process.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { QueryPool } from '../../src/indexer/duckdb/query-pool.ts'
+import { overheadBytes, type QueryProcess } from '../../src/indexer/duckdb/query-process.ts'
 
 const memoryBytes = 256_000_000
 const longMs = 60_000

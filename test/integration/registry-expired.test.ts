@@ -1,8 +1,8 @@
 // A gateway whose copy of the cluster's registry is too old: unavailable, never unauthenticated.
 import { afterEach, expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
+import { Gate } from '../../src/customers/auth/gate.ts'
 import { Bundle } from '../testkit/bundle.ts'
 
 const bundle = new Bundle()

@@ -1,8 +1,8 @@
 // The rpc endpoint: tokens, order of checks, ids, batches, rate headers, limits.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { value } from '../../src/jsonrpc/build.ts'
+import { value } from '../../src/base/jsonrpc/build.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
 import { declareRpcMeters } from '../../src/products/rpc/meters.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
 import { Bundle, nodeVersion } from '../testkit/bundle.ts'
 import { sendRaw } from '../testkit/raw-http.ts'
 import { until } from '../testkit/until.ts'

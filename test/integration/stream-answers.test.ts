@@ -1,8 +1,8 @@
 // Calls that the stream of a set answers instead of its nodes, as a customer of rpc sees them.
 import { afterEach, describe, expect, it } from 'vitest'
-import { StreamAnswers } from '../../src/answers/stream-answers.ts'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import { slotStatus } from '../../src/solana/updates.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { slotStatus } from '../../src/chain/solana/updates.ts'
+import { StreamAnswers } from '../../src/streams/answers/stream-answers.ts'
 import { readAccount } from '../../src/upstream/set-reads.ts'
 import { ProxyStage, type SetOptions, type Told } from '../testkit/proxy-stage.ts'
 import { error, result, type Script } from '../testkit/scripted-node.ts'

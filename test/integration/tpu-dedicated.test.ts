@@ -1,7 +1,7 @@
 // The TPU Sender called with a token: a dedicated node's transactions go to its own set.
 import type { KeyPairSigner } from '@solana/kit'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { Principal } from '../../src/auth/token.ts'
+import type { Principal } from '../../src/customers/auth/token.ts'
 import { FakeSender } from '../testkit/fake-senders.ts'
 import { newPayer, sign, transfer } from '../testkit/tipped.ts'
 import { TpuStage } from '../testkit/tpu-stage.ts'

@@ -2,7 +2,7 @@
 import type { KeyPairSigner } from '@solana/kit'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { transactionSenders } from '../../src/upstream/transaction-senders.ts'
 import { NodeStub } from '../testkit/node-stub.ts'

@@ -1,7 +1,7 @@
 // The TPU Sender on the embedded chain, called by kit and by plain HTTP.
 import { createSolanaRpc, type KeyPairSigner } from '@solana/kit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { decodeBase58, decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
+import { decodeBase58, decodeKey, encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { good } from '../testkit/chain-stage.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { sendRaw } from '../testkit/raw-http.ts'

@@ -1,8 +1,8 @@
 // Sets of nodes over real connections: probes, failures, lag, streams, and what must stay secret.
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import type { Log, LogFields } from '../../src/telemetry/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
+import type { Log, LogFields } from '../../src/base/telemetry/log.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
 import type { NodeSection, SetSection } from '../../src/upstream/config.ts'
 import { BodyStream } from '../../src/upstream/http-client/body-stream.ts'
 import type { HttpRequest } from '../../src/upstream/http-client/http-request.ts'

@@ -1,7 +1,7 @@
 // Transactions into sets of nodes: to one, or to all; never twice to one.
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { type SetSender, transactionSenders } from '../../src/upstream/transaction-senders.ts'
 import { FakeNode } from '../testkit/fake-node.ts'

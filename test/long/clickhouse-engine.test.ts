@@ -1,9 +1,9 @@
 // The engine contract on a real ClickHouse server, and behaviour specific to ClickHouse.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/query-engine.ts'
-import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
-import type { QueryEngine } from '../../src/products/indexer/engine.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { startClickhouseEngine } from '../../src/indexer/clickhouse-server/query-engine.ts'
+import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
+import type { QueryEngine } from '../../src/indexer/engine.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,

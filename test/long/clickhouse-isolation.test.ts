@@ -3,10 +3,10 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/query-engine.ts'
-import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
-import type { QueryEngine } from '../../src/products/indexer/engine.ts'
-import { type LogFields, silentLog } from '../../src/telemetry/log.ts'
+import { type LogFields, silentLog } from '../../src/base/telemetry/log.ts'
+import { startClickhouseEngine } from '../../src/indexer/clickhouse-server/query-engine.ts'
+import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
+import type { QueryEngine } from '../../src/indexer/engine.ts'
 import { Bundle } from '../testkit/bundle.ts'
 import {
   hidingSigns,

@@ -1,12 +1,12 @@
 // One Sluice server writes on a ClickHouse server: a second one is refused, with the first one's
 // name; a dead one is succeeded.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { refuseSecondWriter } from '../../src/products/indexer/clickhouse/lease.ts'
-import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
-import type { RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
-import { startEngine } from '../../src/products/indexer/engines.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
+import { refuseSecondWriter } from '../../src/indexer/clickhouse-server/lease.ts'
+import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
+import type { RowBatch, RowSink } from '../../src/indexer/engine.ts'
+import { startEngine } from '../../src/indexer/engines.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,

@@ -1,7 +1,7 @@
 // What every sink of rows promises, on a real ClickHouse server.
 import { afterAll, describe } from 'vitest'
-import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
-import { type Table, tables } from '../../src/products/indexer/tables.ts'
+import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
+import { type Table, tables } from '../../src/indexer/tables.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,

@@ -140,7 +140,7 @@ describe('the Dockerfile', () => {
     rmSync(join(target, written), { force: true })
     if (existsSync(join(packages, written))) cpSync(join(packages, written), join(target, written))
     // Compiled last, so that the build takes it over: the compiler of AssemblyScript is slow.
-    const module = join('dist', 'src', 'analysis', 'analysis.wasm')
+    const module = join('dist', 'src', 'streams', 'analysis', 'analysis.wasm')
     mkdirSync(dirname(inside(module)), { recursive: true })
     cpSync(join(root, module), inside(module))
   }
@@ -323,7 +323,10 @@ describe('the unit', () => {
   })
 
   test('allows the file descriptors that doctor asks for', async () => {
-    const checks = readFileSync(join(root, 'src', 'commands', 'machine-checks.ts'), 'utf8')
+    const checks = readFileSync(
+      join(root, 'src', 'operator', 'commands', 'machine-checks.ts'),
+      'utf8',
+    )
     const wanted = Number(/FILES_WANTED = ([\d_]+)/.exec(checks)?.[1]?.replaceAll('_', ''))
     expect(Number(values('LimitNOFILE')[0])).toBeGreaterThanOrEqual(wanted)
     expect(values('StateDirectory')).toEqual(['sluice'])

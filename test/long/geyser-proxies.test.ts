@@ -4,7 +4,7 @@
 //   node ◄── relay of the test ◄── nginx | haproxy ◄── gateway ◄── customer, compared with the node's
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import type { SolanaUpdate } from '../../src/solana/updates.ts'
+import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { GeyserClient, type GeyserEnd } from '../../src/upstream/geyser/geyser-client.ts'
 import { openEverything, wordsIn } from '../testkit/geyser-everything.ts'
 import { nodeSection, RelayStage } from '../testkit/geyser-relay.ts'

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openSink, type SinkConfig } from '../../src/products/indexer/writer.ts'
+import { openSink, type SinkConfig } from '../../src/indexer/writer.ts'
 import { readRows } from '../testkit/index-reader.ts'
 import { describeRowSink } from '../testkit/row-sink-contract.ts'
 

@@ -8,9 +8,9 @@ import {
   type DuckdbSink,
   type DuckdbSinkOptions,
   openDuckdbSink,
-} from '../../src/products/indexer/duckdb/sink.ts'
-import { requestSnapshot, socketPath } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
-import { readSnapshot } from '../../src/products/indexer/duckdb/store-files.ts'
+} from '../../src/indexer/duckdb/sink.ts'
+import { requestSnapshot, socketPath } from '../../src/indexer/duckdb/snapshot-socket.ts'
+import { readSnapshot } from '../../src/indexer/duckdb/store-files.ts'
 import { countRows } from '../testkit/index-reader.ts'
 import { batch, instructionRows, transactionRows, usageRows } from '../testkit/row-samples.ts'
 import { hangMs, until } from '../testkit/until.ts'

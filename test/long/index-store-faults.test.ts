@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type DuckdbSink, openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
+import { type DuckdbSink, openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
 import { countRows } from '../testkit/index-reader.ts'
 import { transactionRows } from '../testkit/row-samples.ts'
 import { isSlice } from '../testkit/slice.ts'

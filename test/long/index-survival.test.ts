@@ -1,6 +1,6 @@
 // The way into the index when things go wrong: killed and frozen writers, restarts, a new chain.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { tables } from '../../src/products/indexer/tables.ts'
+import { tables } from '../../src/indexer/tables.ts'
 import { ChainStage } from '../testkit/chain-stage.ts'
 import { FakeExecution } from '../testkit/fake-execution.ts'
 import { byNumber, type ReadRow } from '../testkit/index-reader.ts'

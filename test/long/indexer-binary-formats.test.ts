@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { QueryDatabase } from '../../src/products/indexer/duckdb/query-database.ts'
-import { QueryRunner } from '../../src/products/indexer/duckdb/query-runner.ts'
+import { QueryDatabase } from '../../src/indexer/duckdb/query-database.ts'
+import { QueryRunner } from '../../src/indexer/duckdb/query-runner.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,

@@ -3,7 +3,7 @@
 // own history and the collector's mood would drown it.
 import { afterAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { spanMs } from '../testkit/slice.ts'
 import { SolanaNode } from '../testkit/solana-node.ts'
 import { hangMs, until } from '../testkit/until.ts'

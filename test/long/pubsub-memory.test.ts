@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterAll, expect, test } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
 import { until } from '../testkit/until.ts'
 

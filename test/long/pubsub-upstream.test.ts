@@ -1,7 +1,7 @@
 // PubSub from the geyser stream of a node that is killed, frozen and restarted.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import type { Log } from '../../src/telemetry/log.ts'
+import type { Log } from '../../src/base/telemetry/log.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { nodeOf, PubsubStage } from '../testkit/pubsub-stage.ts'
 import { SolanaNode, transfer } from '../testkit/solana-node.ts'

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { openStore } from '../../src/subscriptions/store.ts'
+import { openStore } from '../../src/customers/subscriptions/store.ts'
 import { acknowledged, checkDone, killParts, runPart } from '../testkit/registry-parts.ts'
 import { until } from '../testkit/until.ts'
 

@@ -1,7 +1,7 @@
 // ShredStream under load: two lossy sources, changes, garbage, deaths of the worker, collection.
 import { afterEach, describe, expect, test } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import { offsets } from '../../src/solana/shred.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { offsets } from '../../src/chain/solana/shred.ts'
 import {
   makeShreds,
   publicKeyOfSeed,

@@ -3,10 +3,10 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
-import { allocateRing, type RingDescriptor } from '../../src/rings/layout.ts'
-import { leasePosition } from '../../src/rings/leases.ts'
-import { RingReader } from '../../src/rings/ring-reader.ts'
-import { RingWriter } from '../../src/rings/ring-writer.ts'
+import { allocateRing, type RingDescriptor } from '../../src/base/rings/layout.ts'
+import { leasePosition } from '../../src/base/rings/leases.ts'
+import { RingReader } from '../../src/base/rings/ring-reader.ts'
+import { RingWriter } from '../../src/base/rings/ring-writer.ts'
 import { until } from '../testkit/until.ts'
 
 const entry = new URL('../testkit/workers/ring-ends.mjs', import.meta.url)

@@ -1,16 +1,20 @@
 // The analysis pipeline without threads: feed, control ring and analyst in one, for tests.
 import { readFileSync } from 'node:fs'
-import { type Control, type ControlEvent, parseControl } from '../../src/analysis/control.ts'
-import { EventFeed } from '../../src/analysis/feed.ts'
-import { BlockAnalyst, type BlockResult } from '../../src/analysis/job.ts'
-import { type AnalysisMemory, createMemory } from '../../src/analysis/memory.ts'
-import { SyncTable } from '../../src/analysis/sync-table.ts'
-import { blockStart } from '../../src/evm/event-payload.ts'
-import { EventType } from '../../src/evm/event-type.ts'
-import { readU64 } from '../../src/evm/words.ts'
-import { RingReader } from '../../src/rings/ring-reader.ts'
+import { RingReader } from '../../src/base/rings/ring-reader.ts'
+import { blockStart } from '../../src/chain/evm/event-payload.ts'
+import { EventType } from '../../src/chain/evm/event-type.ts'
+import { readU64 } from '../../src/chain/evm/words.ts'
+import {
+  type Control,
+  type ControlEvent,
+  parseControl,
+} from '../../src/streams/analysis/control.ts'
+import { EventFeed } from '../../src/streams/analysis/feed.ts'
+import { BlockAnalyst, type BlockResult } from '../../src/streams/analysis/job.ts'
+import { type AnalysisMemory, createMemory } from '../../src/streams/analysis/memory.ts'
+import { SyncTable } from '../../src/streams/analysis/sync-table.ts'
 
-const file = new URL('../../dist/src/analysis/analysis.wasm', import.meta.url)
+const file = new URL('../../dist/src/streams/analysis/analysis.wasm', import.meta.url)
 export const analysisModule = (): WebAssembly.Module => new WebAssembly.Module(readFileSync(file))
 
 export interface AnalysedBlock {

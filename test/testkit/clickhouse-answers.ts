@@ -3,8 +3,8 @@
 // asks a ClickHouse server and writes the answers down again.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Cell, RowBatch } from '../../src/products/indexer/engine.ts'
-import { type Table, tables } from '../../src/products/indexer/tables.ts'
+import type { Cell, RowBatch } from '../../src/indexer/engine.ts'
+import { type Table, tables } from '../../src/indexer/tables.ts'
 import { makeRows } from './generated-rows.ts'
 
 export interface Recorded {

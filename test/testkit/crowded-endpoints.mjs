@@ -1,9 +1,9 @@
 // Opens three HTTP endpoints in a process with few descriptors; prints their ports.
 // Argument: connections that one address may have to each.
 import { systemClock } from '../../dist/src/base/clock.js'
-import { silentLog } from '../../dist/src/telemetry/log.js'
-import { openHttpEndpoint } from '../../dist/src/transport/http-endpoint.js'
-import { jsonHead, Reply } from '../../dist/src/transport/reply.js'
+import { silentLog } from '../../dist/src/base/telemetry/log.js'
+import { openHttpEndpoint } from '../../dist/src/base/transport/http-endpoint.js'
+import { jsonHead, Reply } from '../../dist/src/base/transport/reply.js'
 
 const open = () =>
   openHttpEndpoint({

@@ -2,7 +2,7 @@
 // what its queries got: with its processes killed, and after the descriptors came back. Run under
 // `ulimit -n`; the argument is the index's folder.
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
-import { startDuckdbEngine } from '../../dist/src/products/indexer/duckdb/start-engine.js'
+import { startDuckdbEngine } from '../../dist/src/indexer/duckdb/start-engine.js'
 
 const warnings = []
 const log = {

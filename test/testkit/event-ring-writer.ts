@@ -13,9 +13,9 @@ import {
   ringMagic,
   schemaHash,
   windowStepBytes,
-} from '../../src/evm/event-ring.ts'
-import { bytesOfHex } from '../../src/evm/hex.ts'
-import { writeU16, writeU64 } from '../../src/evm/words.ts'
+} from '../../src/chain/evm/event-ring.ts'
+import { bytesOfHex } from '../../src/chain/evm/hex.ts'
+import { writeU16, writeU64 } from '../../src/chain/evm/words.ts'
 import type { ExecutionSink } from '../../src/upstream/ports.ts'
 
 export interface EventRingOptions {

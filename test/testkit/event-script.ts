@@ -9,10 +9,10 @@ import {
   blockVerified,
   storageAccess,
   txnHeaderStart,
-} from '../../src/evm/event-payload.ts'
-import { descriptor } from '../../src/evm/event-ring.ts'
-import { EventType } from '../../src/evm/event-type.ts'
-import { writeU16, writeU32, writeU64, writeU64Exact } from '../../src/evm/words.ts'
+} from '../../src/chain/evm/event-payload.ts'
+import { descriptor } from '../../src/chain/evm/event-ring.ts'
+import { EventType } from '../../src/chain/evm/event-type.ts'
+import { writeU16, writeU32, writeU64, writeU64Exact } from '../../src/chain/evm/words.ts'
 import type { EventSink } from './recording.ts'
 
 export interface StorageStep {

@@ -1,14 +1,14 @@
 // Starts the execution pipeline on a tape and collects its frames, for integration tests.
 import { systemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
 import {
   type ExecutionDeps,
   type ExecutionPipeline,
   startExecution,
-} from '../../src/flows/execution.ts'
-import type { ExecutionSection } from '../../src/flows/execution-source.ts'
-import type { FrameKind } from '../../src/stream/encoded.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
+} from '../../src/streams/flows/execution.ts'
+import type { ExecutionSection } from '../../src/streams/flows/execution-source.ts'
+import type { FrameKind } from '../../src/streams/log/encoded.ts'
 import type { Tape } from './tape.ts'
 import { hangMs } from './until.ts'
 

@@ -1,7 +1,7 @@
 // Records the events of an execution source, for tests: counts by type, order, optionally bytes.
-import { computedPayloadSize } from '../../src/evm/event-payload.ts'
-import { descriptor } from '../../src/evm/event-ring.ts'
-import { readU16, readU32, readU64 } from '../../src/evm/words.ts'
+import { computedPayloadSize } from '../../src/chain/evm/event-payload.ts'
+import { descriptor } from '../../src/chain/evm/event-ring.ts'
+import { readU16, readU32, readU64 } from '../../src/chain/evm/words.ts'
 import type { ExecutionSink } from '../../src/upstream/ports.ts'
 
 export interface SeenEvent {

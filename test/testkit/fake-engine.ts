@@ -7,15 +7,15 @@
 //   SELECT slow 3            three rows, 100 ms apart
 //   anything else            one row with the query's text
 
-import type { QueryError } from '../../src/clickhouse/exceptions.ts'
-import { formatOf } from '../../src/clickhouse/formats/formats.ts'
+import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
+import { formatOf } from '../../src/indexer/clickhouse/formats/formats.ts'
 import type {
   Query,
   QueryEngine,
   QueryOutcome,
   QueryResult,
   RunningQuery,
-} from '../../src/products/indexer/engine.ts'
+} from '../../src/indexer/engine.ts'
 import { renderSmall, type SmallResult } from '../../src/products/indexer/small-result.ts'
 
 const CHUNK_ROWS = 1_000

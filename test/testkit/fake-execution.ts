@@ -1,6 +1,6 @@
 // A fake of the execution pipeline: feeds an event log by hand and implements ExecutionView.
 // Shapes are those of the real pipeline; numbers are made up.
-import type { EventLog } from '../../src/stream/log.ts'
+import type { EventLog } from '../../src/streams/log/log.ts'
 import type { BlockText, ExecutionBlock, ExecutionView } from '../../src/upstream/ports.ts'
 
 /** A clock that only a test advances. */

@@ -4,8 +4,8 @@
 // Thread: main of a bench or test.
 
 import { RowMaker } from '../../bench/lib/row-maker.ts'
-import type { RowBatch } from '../../src/products/indexer/engine.ts'
-import type { TableName } from '../../src/products/indexer/tables.ts'
+import type { RowBatch } from '../../src/indexer/engine.ts'
+import type { TableName } from '../../src/indexer/tables.ts'
 
 export interface RowPlan {
   readonly seed: number

@@ -1,7 +1,7 @@
 // Random Subscribe requests over the keys of a synthetic chain, and what a client reads back.
 import type { Commitment } from '../../src/base/commitment.ts'
-import type { Codec } from '../../src/geyser/codec.ts'
-import { decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
+import { decodeKey, encodeBase58 } from '../../src/chain/solana/base58.ts'
+import type { Codec } from '../../src/streams/geyser/codec.ts'
 import { buildCuckoo } from './cuckoo-builder.ts'
 import {
   type Asked,

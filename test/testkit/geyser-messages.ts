@@ -1,9 +1,15 @@
 // SubscribeUpdate messages as a node sends them: framed by our own gRPC code.
-import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../src/geyser/frame.ts'
-import { SlabPool } from '../../src/geyser/slab.ts'
-import { batchOf, type GeyserBatch } from '../../src/solana/geyser-batch.ts'
-import type { SolanaUpdate } from '../../src/solana/updates.ts'
-import { framePrefixBytes } from '../../src/transport/grpc-stream.ts'
+
+import { framePrefixBytes } from '../../src/base/transport/grpc-stream.ts'
+import { batchOf, type GeyserBatch } from '../../src/chain/solana/geyser-batch.ts'
+import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
+import {
+  createdAtSuffix,
+  FrameBatch,
+  namePrefix,
+  updateTag,
+} from '../../src/streams/geyser/frame.ts'
+import { SlabPool } from '../../src/streams/geyser/slab.ts'
 
 const pool = new SlabPool()
 

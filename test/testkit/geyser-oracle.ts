@@ -1,13 +1,13 @@
 // The meaning of geyser filters, written slowly and obviously: what a stream with a request must get
 // for an update. Works on base58 texts and knows nothing of the product's compiled filters.
 import type { Commitment } from '../../src/base/commitment.ts'
-import { decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
+import { decodeKey, encodeBase58 } from '../../src/chain/solana/base58.ts'
 import type {
   AccountUpdate,
   BlockUpdate,
   SolanaUpdate,
   TransactionUpdate,
-} from '../../src/solana/updates.ts'
+} from '../../src/chain/solana/updates.ts'
 import { buildCuckoo, cuckooTakes } from './cuckoo-builder.ts'
 
 export const oracleSeed = 0x0123456789abcdefn

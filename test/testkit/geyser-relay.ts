@@ -1,9 +1,9 @@
 // A gRPC endpoint in front of others: nodes that are our own endpoints, a set of them, and the stage
 // that customers see. Everything is real but the chain, which is the same at each node.
 import { systemClock } from '../../src/base/clock.ts'
-import type { SolanaUpdate } from '../../src/solana/updates.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { type SetChain, SetChains } from '../../src/topology/set-chains.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
+import { type SetChain, SetChains } from '../../src/operator/topology/set-chains.ts'
 import { type NodeSection, type SetSection, singleNodeSet } from '../../src/upstream/config.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { GrpcStage, type StageOptions } from './grpc-stage.ts'

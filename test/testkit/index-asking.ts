@@ -1,14 +1,9 @@
 // Asks an engine of the index as its door does: the statement is read, its parameters are bound.
 
-import type { QueryError } from '../../src/clickhouse/exceptions.ts'
-import { bindParameters } from '../../src/clickhouse/sql/parameters.ts'
-import { readStatement } from '../../src/clickhouse/sql/reading.ts'
-import type {
-  Query,
-  QueryEngine,
-  QueryLimits,
-  QueryTotals,
-} from '../../src/products/indexer/engine.ts'
+import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
+import { bindParameters } from '../../src/indexer/clickhouse/sql/parameters.ts'
+import { readStatement } from '../../src/indexer/clickhouse/sql/reading.ts'
+import type { Query, QueryEngine, QueryLimits, QueryTotals } from '../../src/indexer/engine.ts'
 
 export interface AskOptions {
   readonly format?: string

@@ -1,8 +1,8 @@
 // Reads the files of an index as a stranger would: another engine, read-only, by readable.json.
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { readSnapshot, type Snapshot } from '../../src/products/indexer/duckdb/store-files.ts'
-import { type ColumnType, type TableName, tables } from '../../src/products/indexer/tables.ts'
+import { readSnapshot, type Snapshot } from '../../src/indexer/duckdb/store-files.ts'
+import { type ColumnType, type TableName, tables } from '../../src/indexer/tables.ts'
 
 /** Integers and times as digits, in their own unit. */
 export type ReadRow = Readonly<Record<string, unknown>>

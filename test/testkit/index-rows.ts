@@ -1,9 +1,12 @@
 // Rows of the index as plain objects, and a slow, obvious way to make them from decoded content.
 import { getBase58Codec } from '@solana/kit'
-import type { Cell, RowBatch } from '../../src/products/indexer/engine.ts'
-import { type TableName, tables } from '../../src/products/indexer/tables.ts'
-import type { InstructionContent, TransactionContent } from '../../src/solana/geyser-content.ts'
-import { decodeTransactionError } from '../../src/solana/transaction-error.ts'
+import type {
+  InstructionContent,
+  TransactionContent,
+} from '../../src/chain/solana/geyser-content.ts'
+import { decodeTransactionError } from '../../src/chain/solana/transaction-error.ts'
+import type { Cell, RowBatch } from '../../src/indexer/engine.ts'
+import { type TableName, tables } from '../../src/indexer/tables.ts'
 
 const base58 = getBase58Codec()
 

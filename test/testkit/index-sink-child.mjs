@@ -1,6 +1,6 @@
 // Writes rows without end and prints each step that was acknowledged; made to be killed.
 // Its argument is JSON; it prints `from 5`, `5`, `cut 4` (before a cut), `failed true message`.
-import { openDuckdbSink } from '../../dist/src/products/indexer/duckdb/sink.js'
+import { openDuckdbSink } from '../../dist/src/indexer/duckdb/sink.js'
 
 const options = JSON.parse(process.argv[2])
 const { folder, hotBytesMax, publishEvery = 0, cutEvery = 0, pendingCut = null, kill } = options

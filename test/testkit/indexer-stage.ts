@@ -1,10 +1,10 @@
 // The indexer's door over a fake engine, with a customer and a plain HTTP client.
 import { expect } from 'vitest'
-import { declareIndexerMeters, type IndexerMeters } from '../../src/products/indexer/meters.ts'
-import type { UsageFact } from '../../src/products/indexer/parcels.ts'
-import type { PlanValues } from '../../src/subscriptions/plans.ts'
-import type { AddRequest } from '../../src/subscriptions/subscription.ts'
-import { type LogFields, silentLog } from '../../src/telemetry/log.ts'
+import { type LogFields, silentLog } from '../../src/base/telemetry/log.ts'
+import type { PlanValues } from '../../src/customers/subscriptions/plans.ts'
+import type { AddRequest } from '../../src/customers/subscriptions/subscription.ts'
+import { declareIndexerMeters, type IndexerMeters } from '../../src/indexer/meters.ts'
+import type { UsageFact } from '../../src/indexer/parcels.ts'
 import { Bundle } from './bundle.ts'
 import { FakeEngine } from './fake-engine.ts'
 

@@ -12,7 +12,7 @@ import {
 } from '@solana/web3.js'
 import { expect, it } from 'vitest'
 import { jsonText } from '../../src/base/json-text.ts'
-import { parsedInstruction } from '../../src/solana/json-parsed/instructions.ts'
+import { parsedInstruction } from '../../src/chain/solana/json-parsed/instructions.ts'
 
 const keysMax = 12
 const keys = Array.from({ length: keysMax }, (_, n) => new PublicKey(Buffer.alloc(32, n + 1)))

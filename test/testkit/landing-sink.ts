@@ -2,8 +2,8 @@
 // forgets the others.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { Random } from '../../src/loadtest/statistics.ts'
-import { encodeBase58 } from '../../src/solana/base58.ts'
 
 export class LandingSink {
   received = 0

@@ -1,5 +1,5 @@
 // The ledger of budgets in memory, as its contract says: what the SQL must compute.
-import type { SettledRow, SpentRow } from '../../src/cluster/ports.ts'
+import type { SettledRow, SpentRow } from '../../src/customers/cluster/ports.ts'
 
 interface Row {
   debt: number

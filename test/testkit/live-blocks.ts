@@ -1,6 +1,6 @@
 // Deterministic blocks for the live page: frames with the shapes of the real pipeline and figures
 // that vary as recorded ones do. Appended to an event log by hand.
-import type { EventLog } from '../../src/stream/log.ts'
+import type { EventLog } from '../../src/streams/log/log.ts'
 import { FakeExecution } from './fake-execution.ts'
 
 export const firstBlock = 4_486_931_000

@@ -1,6 +1,6 @@
 // The metrics product with deterministic blocks behind it, for tests of the live page.
 import { systemClock } from '../../src/base/clock.ts'
-import { EventLog } from '../../src/stream/log.ts'
+import { EventLog } from '../../src/streams/log/log.ts'
 import { handOutSeqs } from './fake-execution.ts'
 import { LiveBlocks } from './live-blocks.ts'
 import { openService, type ServiceOptions } from './metrics-service.ts'

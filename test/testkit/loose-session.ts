@@ -1,10 +1,10 @@
 // A connection of the websocket endpoint without a socket, and the budget of a customer without a
 // registry.
 import { type Clock, systemClock } from '../../src/base/clock.ts'
+import { Budget } from '../../src/customers/quota/budget.ts'
+import { Plan } from '../../src/customers/quota/plan.ts'
+import { type PlanValues, standardPlan } from '../../src/customers/subscriptions/plans.ts'
 import type { Session } from '../../src/products/websocket/handle.ts'
-import { Budget } from '../../src/quota/budget.ts'
-import { Plan } from '../../src/quota/plan.ts'
-import { type PlanValues, standardPlan } from '../../src/subscriptions/plans.ts'
 
 /** On the standard plan, but for the values given. */
 export function budgetOn(values: Partial<PlanValues> = {}, clock: Clock = systemClock): Budget {

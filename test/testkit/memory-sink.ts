@@ -1,7 +1,7 @@
 // A sink that keeps rows in memory, by their keys, as the port of the engine asks. For tests.
 import { Fault } from '../../src/base/errors.ts'
-import type { Cell, Marks, RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
-import { type TableName, tableNames, tables } from '../../src/products/indexer/tables.ts'
+import type { Cell, Marks, RowBatch, RowSink } from '../../src/indexer/engine.ts'
+import { type TableName, tableNames, tables } from '../../src/indexer/tables.ts'
 import { type Row, rowsOf } from './index-rows.ts'
 
 export class MemorySink implements RowSink {

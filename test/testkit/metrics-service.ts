@@ -1,13 +1,13 @@
 // The metrics product with its endpoint open on a free port, fed by hand.
 import { WebSocket } from 'ws'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
+import { AddressBudget } from '../../src/customers/quota/address-budget.ts'
+import { type AddressLimits, addressBudgetSection } from '../../src/customers/quota/config.ts'
 import { type MetricsSection, metricsSection } from '../../src/products/metrics/config.ts'
 import { type MetricsDeps, startMetrics } from '../../src/products/metrics/server.ts'
-import { AddressBudget } from '../../src/quota/address-budget.ts'
-import { type AddressLimits, addressBudgetSection } from '../../src/quota/config.ts'
-import { EventLog, type EventLogOptions } from '../../src/stream/log.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
+import { EventLog, type EventLogOptions } from '../../src/streams/log/log.ts'
 import { FakeExecution, handOutSeqs } from './fake-execution.ts'
 import { until } from './until.ts'
 

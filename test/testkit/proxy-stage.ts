@@ -1,6 +1,6 @@
 // Scripted nodes, the sets over them and the rpc endpoint in front, in process.
 import { type Clock, systemClock } from '../../src/base/clock.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
 import { type NodeSection, type SetSection, upstreamsSection } from '../../src/upstream/config.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters, type ProxyTally } from '../../src/upstream/proxy/meters.ts'

@@ -1,6 +1,6 @@
 // A chain for subscriptions whose hub moves when the test publishes to it.
-import { openSolanaHub } from '../../src/geyser/hub.ts'
-import type { PubsubChain } from '../../src/pubsub/chain.ts'
+import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
+import type { PubsubChain } from '../../src/streams/pubsub/chain.ts'
 
 export function idleChain(changes: Partial<PubsubChain> = {}): PubsubChain {
   return {

@@ -3,7 +3,7 @@
 // result in little memory.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { QueryEngine, RowBatch } from '../../src/products/indexer/engine.ts'
+import type { QueryEngine, RowBatch } from '../../src/indexer/engine.ts'
 import { firstSlot, makeRows, subscriptions } from './generated-rows.ts'
 import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
 import { hangMs, until } from './until.ts'

@@ -2,19 +2,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { QueryError } from '../../src/clickhouse/exceptions.ts'
-import { type DuckdbSink, openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
-import {
-  type DuckdbEngineDeps,
-  startDuckdbEngine,
-} from '../../src/products/indexer/duckdb/start-engine.ts'
-import type {
-  Query,
-  QueryEngine,
-  QueryLimits,
-  QueryTotals,
-} from '../../src/products/indexer/engine.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
+import { type DuckdbSink, openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
+import { type DuckdbEngineDeps, startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
+import type { Query, QueryEngine, QueryLimits, QueryTotals } from '../../src/indexer/engine.ts'
 
 export const standardLimits: QueryLimits = {
   timeMs: 10_000,

@@ -2,8 +2,8 @@
 // The plainest possible reading: one pass in memory, no pacing, no gaps.
 import { readFileSync } from 'node:fs'
 import { decompress } from 'fzstd'
-import { descriptor, parseRingHeader, ringHeader } from '../../src/evm/event-ring.ts'
-import { readU32, readU64 } from '../../src/evm/words.ts'
+import { descriptor, parseRingHeader, ringHeader } from '../../src/chain/evm/event-ring.ts'
+import { readU32, readU64 } from '../../src/chain/evm/words.ts'
 
 export interface EventSink {
   event(descriptor: Uint8Array, payload: Uint8Array): void

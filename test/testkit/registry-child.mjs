@@ -2,11 +2,11 @@
 // acknowledges on stdout what is done. Used by test/integration/registry*.test.ts.
 import { writeSync } from 'node:fs'
 import { systemClock } from '../../dist/src/base/clock.js'
-import { Quota } from '../../dist/src/quota/quota.js'
-import { lockData } from '../../dist/src/subscriptions/lock.js'
-import { unlimitedPlan } from '../../dist/src/subscriptions/plans.js'
-import { openStore } from '../../dist/src/subscriptions/store.js'
-import { silentLog } from '../../dist/src/telemetry/log.js'
+import { silentLog } from '../../dist/src/base/telemetry/log.js'
+import { Quota } from '../../dist/src/customers/quota/quota.js'
+import { lockData } from '../../dist/src/customers/subscriptions/lock.js'
+import { unlimitedPlan } from '../../dist/src/customers/subscriptions/plans.js'
+import { openStore } from '../../dist/src/customers/subscriptions/store.js'
 
 const [part, path, ...rest] = process.argv.slice(2)
 const by = { who: `process ${process.pid}` }

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import type { Store } from '../../src/subscriptions/store.ts'
+import type { Store } from '../../src/customers/subscriptions/store.ts'
 
 const script = fileURLToPath(new URL('registry-child.mjs', import.meta.url))
 const children = new Set<ChildProcess>()

@@ -1,7 +1,7 @@
 // Clients that come, go and resume at random, each keeping what it got; afterwards every one of
 // them must receive the whole sequence of its kinds, once and in order.
 import { WebSocket } from 'ws'
-import { type StreamKind, streamKinds } from '../../src/stream/encoded.ts'
+import { type StreamKind, streamKinds } from '../../src/streams/log/encoded.ts'
 import { until } from './until.ts'
 
 export interface StormOptions {

@@ -1,5 +1,5 @@
 // Rows for the tests and benches of the index: real shapes, made from numbers alone.
-import type { Cell, RowBatch } from '../../src/products/indexer/engine.ts'
+import type { Cell, RowBatch } from '../../src/indexer/engine.ts'
 
 const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 

@@ -2,17 +2,12 @@
 // types to their ends, cuts, and what an acknowledged write is worth when the process is killed.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import type { Cell, Marks, RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
-import type { Delivery } from '../../src/products/indexer/parcels.ts'
-import {
-  type ColumnType,
-  type TableName,
-  tableNames,
-  tables,
-} from '../../src/products/indexer/tables.ts'
-import type { SinkConfig, Taken } from '../../src/products/indexer/writer.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { SupervisedChild } from '../../src/threads/child.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { SupervisedChild } from '../../src/base/threads/child.ts'
+import type { Cell, Marks, RowBatch, RowSink } from '../../src/indexer/engine.ts'
+import type { Delivery } from '../../src/indexer/parcels.ts'
+import { type ColumnType, type TableName, tableNames, tables } from '../../src/indexer/tables.ts'
+import type { SinkConfig, Taken } from '../../src/indexer/writer.ts'
 import { until } from './until.ts'
 
 export interface SinkStage {

@@ -3,8 +3,8 @@
 import { BackWriter } from '../../src/base/back-writer.ts'
 import { accept, type Outcome } from '../../src/base/errors.ts'
 import { ProtoReader } from '../../src/base/proto-reader.ts'
-import { blockMetaUpdate, slotUpdate } from '../../src/solana/update-build.ts'
-import { type SlotStatus, slotStatus } from '../../src/solana/updates.ts'
+import { blockMetaUpdate, slotUpdate } from '../../src/chain/solana/update-build.ts'
+import { type SlotStatus, slotStatus } from '../../src/chain/solana/updates.ts'
 import { type GeyserTarget, lost, notAnswered } from '../../src/upstream/geyser/geyser-client.ts'
 import type {
   BatchListener,

@@ -1,9 +1,9 @@
 // Shreds for tests: made by our own maker, or read from the recorded capture.
 import { readFileSync } from 'node:fs'
+import { readPcap } from '../../src/base/transport/pcap.ts'
+import { Keypair } from '../../src/chain/solana/keypair.ts'
+import { flagBits, flagsOf, indexOf, offsets } from '../../src/chain/solana/shred.ts'
 import { ShredMaker } from '../../src/devnode/shred-maker.ts'
-import { Keypair } from '../../src/solana/keypair.ts'
-import { flagBits, flagsOf, indexOf, offsets } from '../../src/solana/shred.ts'
-import { readPcap } from '../../src/transport/pcap.ts'
 import { realData } from './real-data.ts'
 
 export const testSeed = Uint8Array.from({ length: 32 }, (_, index) => index + 1)

@@ -4,18 +4,18 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Directory } from '../../src/auth/directory.ts'
 import { systemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
+import { Directory } from '../../src/customers/auth/directory.ts'
+import { strictRules } from '../../src/customers/subscriptions/destination.ts'
+import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
 import {
   type ShredstreamSection,
   shredstreamSection,
 } from '../../src/products/shredstream/config.ts'
 import type { DestinationLeases } from '../../src/products/shredstream/destination-leases.ts'
 import { type Shredstream, startShredstream } from '../../src/products/shredstream/server.ts'
-import { strictRules } from '../../src/subscriptions/destination.ts'
-import { openStore, type Store } from '../../src/subscriptions/store.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
 import { testVersion } from './shreds.ts'
 import { until } from './until.ts'
 

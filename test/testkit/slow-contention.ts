@@ -1,5 +1,5 @@
 // ContentionData the slow, obvious way: Maps, Sets and sorting, straight from the contract's words.
-import { hexOf } from '../../src/evm/hex.ts'
+import { hexOf } from '../../src/chain/evm/hex.ts'
 import type { StorageStep } from './event-script.ts'
 
 interface Slot {

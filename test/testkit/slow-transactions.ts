@@ -3,10 +3,10 @@ import {
   txnAccessListEntry,
   txnAuthListEntry,
   txnHeaderStart,
-} from '../../src/evm/event-payload.ts'
-import { EventType } from '../../src/evm/event-type.ts'
-import { hexOf, quantityOf } from '../../src/evm/hex.ts'
-import { readU32, readU64, readU256 } from '../../src/evm/words.ts'
+} from '../../src/chain/evm/event-payload.ts'
+import { EventType } from '../../src/chain/evm/event-type.ts'
+import { hexOf, quantityOf } from '../../src/chain/evm/hex.ts'
+import { readU32, readU64, readU256 } from '../../src/chain/evm/words.ts'
 
 interface InBlock {
   readonly blockHash: string

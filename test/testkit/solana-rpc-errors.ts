@@ -2,7 +2,7 @@
 import { ComputeBudgetProgram, Keypair, PublicKey } from '@solana/web3.js'
 import { decompress } from 'fzstd'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { type SolanaNode, signedWith, transfer } from './solana-node.ts'
 
 /** `start` opens the server that is asked; it is disposed of at the end. */

@@ -1,6 +1,7 @@
 // The event stream without a network: peers that read on request, and a clock advanced by hand.
 // Used by the unit tests of products/metrics.
 import { unpack } from 'msgpackr'
+import { Meters } from '../../src/base/telemetry/meters.ts'
 import { ActiveBlocks } from '../../src/products/metrics/active-blocks.ts'
 import {
   StreamClient,
@@ -10,9 +11,8 @@ import {
 import type { Connect } from '../../src/products/metrics/handle.ts'
 import { declareMetricsMeters } from '../../src/products/metrics/meters.ts'
 import { Sockets } from '../../src/products/metrics/sockets.ts'
-import { type Encoding, streamKinds } from '../../src/stream/encoded.ts'
-import { EventLog } from '../../src/stream/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
+import { type Encoding, streamKinds } from '../../src/streams/log/encoded.ts'
+import { EventLog } from '../../src/streams/log/log.ts'
 import { FakeExecution, HandClock, handOutSeqs } from './fake-execution.ts'
 
 export type Frame = { seq: number; [kind: string]: unknown }

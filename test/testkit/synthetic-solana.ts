@@ -1,20 +1,20 @@
 // A synthetic Solana chain: the same seed gives the same updates, slot by slot.
 // For tests and benches of what reads the hub; nothing in it executes anything.
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import type {
   AccountContent,
   TokenBalanceContent,
   TransactionContent,
-} from '../../src/solana/geyser-content.ts'
+} from '../../src/chain/solana/geyser-content.ts'
 import {
   accountUpdate,
   blockMetaUpdate,
   entryUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../src/solana/update-build.ts'
-import type { SolanaUpdate } from '../../src/solana/updates.ts'
-import { slotStatus } from '../../src/solana/updates.ts'
+} from '../../src/chain/solana/update-build.ts'
+import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
+import { slotStatus } from '../../src/chain/solana/updates.ts'
 
 /** InstructionError(0, Custom(7)) in bincode. */
 const CUSTOM_ERROR = Uint8Array.of(8, 0, 0, 0, 0, 25, 0, 0, 0, 7, 0, 0, 0)

@@ -15,7 +15,7 @@ import {
   setTransactionMessageLifetimeUsingBlockhash,
   signTransactionMessageWithSigners,
 } from '@solana/kit'
-import { encodeBase58 } from '../../src/solana/base58.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 
 export const systemProgram = address('11111111111111111111111111111111')
 export const anyBlockhash = encodeBase58(new Uint8Array(32).fill(7))

@@ -1,5 +1,5 @@
 // Builds transactions of version 1 from plain parts, for tests.
-import type { Keypair } from '../../src/solana/keypair.ts'
+import type { Keypair } from '../../src/chain/solana/keypair.ts'
 
 export interface V1Parts {
   readonly signers: readonly Keypair[]

@@ -2,8 +2,8 @@
 // filter. The same flow runs against a devnode and against the gateway.
 import { createRequire } from 'node:module'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { encodeBase58 } from '../../src/solana/base58.ts'
-import type { SolanaUpdate } from '../../src/solana/updates.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { SyntheticSolana } from './synthetic-solana.ts'
 import { until } from './until.ts'
 

@@ -4,9 +4,9 @@ import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { codesOf } from '../../src/base/codes.ts'
 import { initialOf } from '../../src/base/fields.ts'
-import { yellowstoneBounds } from '../../src/geyser/hub.ts'
+import { DATABASE, visibleTables } from '../../src/indexer/catalogue.ts'
 import { grpcSection } from '../../src/products/grpc/config.ts'
-import { DATABASE, visibleTables } from '../../src/products/indexer/catalogue.ts'
+import { yellowstoneBounds } from '../../src/streams/geyser/hub.ts'
 import { root } from '../testkit/tree.ts'
 
 const lineLengthMax = 160

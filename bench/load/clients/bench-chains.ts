@@ -1,7 +1,7 @@
 // The chains of a set with one node on loopback, as the topology opens them. Thread: main.
 import { systemClock } from '../../../src/base/clock.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
-import { SetChains } from '../../../src/topology/set-chains.ts'
+import { silentLog } from '../../../src/base/telemetry/log.ts'
+import { SetChains } from '../../../src/operator/topology/set-chains.ts'
 import { singleNodeSet } from '../../../src/upstream/config.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 

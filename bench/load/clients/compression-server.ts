@@ -1,9 +1,9 @@
 // The gRPC endpoint with updates that resemble mainnet's, for the bench of compression.
 // Thread: a process of its own. Sends as fast as the readers take it.
 import { randomBytes } from 'node:crypto'
-import { Heads } from '../../../src/geyser/heads.ts'
-import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
-import { accountUpdate } from '../../../src/solana/update-build.ts'
+import { accountUpdate } from '../../../src/chain/solana/update-build.ts'
+import { Heads } from '../../../src/streams/geyser/heads.ts'
+import { openSolanaHub, publishUpdate } from '../../../src/streams/geyser/hub.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { openGrpcEndpoint } from './grpc-endpoint.ts'
 

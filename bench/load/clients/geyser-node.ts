@@ -4,14 +4,19 @@
 // loses nothing. HTTP/2 is written here, as far as it is needed: node:http2 decides the size of
 // DATA frames itself, and how many messages share a frame is what a reader's cost depends on.
 import { createServer, type Socket } from 'node:net'
-import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../../src/geyser/frame.ts'
-import { SlabPool } from '../../../src/geyser/slab.ts'
 import {
   accountUpdate,
   blockMetaUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../../src/solana/update-build.ts'
+} from '../../../src/chain/solana/update-build.ts'
+import {
+  createdAtSuffix,
+  FrameBatch,
+  namePrefix,
+  updateTag,
+} from '../../../src/streams/geyser/frame.ts'
+import { SlabPool } from '../../../src/streams/geyser/slab.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { createdAtMs, firstSlot, messageOf, transactionContent } from './grpc-message.ts'
 

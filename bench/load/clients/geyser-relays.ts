@@ -7,7 +7,7 @@ import {
   ServerCredentials,
   type ServerDuplexStream,
 } from '@grpc/grpc-js'
-import { loadCodec } from '../../../src/geyser/codec.ts'
+import { loadCodec } from '../../../src/streams/geyser/codec.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { openSetChains } from './bench-chains.ts'
 import { openGrpcEndpoint } from './grpc-endpoint.ts'

@@ -1,8 +1,17 @@
 // Account updates of an exact size, for benches of the gRPC streams. Thread: any.
-import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../../src/geyser/frame.ts'
-import { SlabPool } from '../../../src/geyser/slab.ts'
-import type { AccountContent, TransactionContent } from '../../../src/solana/geyser-content.ts'
-import { accountUpdate } from '../../../src/solana/update-build.ts'
+
+import type {
+  AccountContent,
+  TransactionContent,
+} from '../../../src/chain/solana/geyser-content.ts'
+import { accountUpdate } from '../../../src/chain/solana/update-build.ts'
+import {
+  createdAtSuffix,
+  FrameBatch,
+  namePrefix,
+  updateTag,
+} from '../../../src/streams/geyser/frame.ts'
+import { SlabPool } from '../../../src/streams/geyser/slab.ts'
 
 const contents = new Map<number, AccountContent>()
 /** Slots from here to two million take three bytes, so that lengths stay the same. */

@@ -1,7 +1,8 @@
 // The indexer's endpoint over an engine that the bench has filled. Thread: a process of its own.
-import { startClickhouseEngine } from '../../../src/products/indexer/clickhouse/query-engine.ts'
-import { startDuckdbEngine } from '../../../src/products/indexer/duckdb/start-engine.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
+
+import { silentLog } from '../../../src/base/telemetry/log.ts'
+import { startClickhouseEngine } from '../../../src/indexer/clickhouse-server/query-engine.ts'
+import { startDuckdbEngine } from '../../../src/indexer/duckdb/start-engine.ts'
 import { Bundle } from '../../../test/testkit/bundle.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 

@@ -1,17 +1,17 @@
 // The senders of the metrics load benches: our stream with its endpoint, and the native server
 // publishing the same bytes with nothing around it. Thread: main of a process of its own.
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
+import { silentLog } from '../../../src/base/telemetry/log.ts'
+import { Meters } from '../../../src/base/telemetry/meters.ts'
+import { type HttpEndpoint, openHttpEndpoint } from '../../../src/base/transport/http-endpoint.ts'
+import { AddressBudget } from '../../../src/customers/quota/address-budget.ts'
 import { ActiveBlocks } from '../../../src/products/metrics/active-blocks.ts'
 import { Limits } from '../../../src/products/metrics/limits.ts'
 import { declareMetricsMeters } from '../../../src/products/metrics/meters.ts'
 import { jsonHead } from '../../../src/products/metrics/routes.ts'
 import { socketRoute } from '../../../src/products/metrics/session.ts'
 import { Sockets } from '../../../src/products/metrics/sockets.ts'
-import { AddressBudget } from '../../../src/quota/address-budget.ts'
-import { EventLog } from '../../../src/stream/log.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
-import { Meters } from '../../../src/telemetry/meters.ts'
-import { type HttpEndpoint, openHttpEndpoint } from '../../../src/transport/http-endpoint.ts'
+import { EventLog } from '../../../src/streams/log/log.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export type SenderKind = 'stream' | 'bare'

@@ -2,12 +2,12 @@
 // with answers from a stream, the native server answering a constant, and node:http with our
 // handler. Thread: a process of its own.
 import type { AddressInfo } from 'node:net'
-import { StreamAnswers } from '../../../src/answers/stream-answers.ts'
 import { systemClock as clock } from '../../../src/base/clock.ts'
-import { encodeBase58 } from '../../../src/solana/base58.ts'
-import { silentLog as log } from '../../../src/telemetry/log.ts'
-import { Meters } from '../../../src/telemetry/meters.ts'
-import { listen, uws } from '../../../src/transport/uws.ts'
+import { silentLog as log } from '../../../src/base/telemetry/log.ts'
+import { Meters } from '../../../src/base/telemetry/meters.ts'
+import { listen, uws } from '../../../src/base/transport/uws.ts'
+import { encodeBase58 } from '../../../src/chain/solana/base58.ts'
+import { StreamAnswers } from '../../../src/streams/answers/stream-answers.ts'
 import { singleNodeSet } from '../../../src/upstream/config.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters } from '../../../src/upstream/proxy/meters.ts'

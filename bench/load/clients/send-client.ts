@@ -2,9 +2,9 @@
 // taken. Thread: a process of its own.
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
+import { decodeKey, encodeBase58 } from '../../../src/chain/solana/base58.ts'
+import { Keypair } from '../../../src/chain/solana/keypair.ts'
 import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
-import { decodeKey, encodeBase58 } from '../../../src/solana/base58.ts'
-import { Keypair } from '../../../src/solana/keypair.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { LatencyHistogram } from '../../lib/histogram.ts'
 import { jsonPost, type LoadAnswer } from '../../lib/http-load.ts'

@@ -1,10 +1,10 @@
 // Sends shreds to many targets as fast as it can, in a process of its own: by our batched sender,
 // with or without GSO segment batches, or by Node's sockets. Thread: main of that process.
 import { createSocket } from 'node:dgram'
-import { loadLibc, openSocket, pinned } from '../../../src/transport/udp-batch.ts'
-import { BatchReceiver, batchMax, slotBytes } from '../../../src/transport/udp-receive.ts'
-import { BatchSender } from '../../../src/transport/udp-send.ts'
-import { ShredVectors } from '../../../src/transport/udp-vectors.ts'
+import { loadLibc, openSocket, pinned } from '../../../src/base/transport/udp-batch.ts'
+import { BatchReceiver, batchMax, slotBytes } from '../../../src/base/transport/udp-receive.ts'
+import { BatchSender } from '../../../src/base/transport/udp-send.ts'
+import { ShredVectors } from '../../../src/base/transport/udp-vectors.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface SendInput {

@@ -2,6 +2,8 @@
 // Thread: main of its own process, which only starts the worker.
 import { parseAddress, parseCidr } from '../../../src/base/cidr.ts'
 import { systemClock } from '../../../src/base/clock.ts'
+import { silentLog } from '../../../src/base/telemetry/log.ts'
+import { DedicatedWorker } from '../../../src/base/threads/dedicated.ts'
 import { lastCore, pollCoreOf } from '../../../src/products/shredstream/core.ts'
 import {
   pauseCauses,
@@ -11,8 +13,6 @@ import {
 import type { WorkerSettings } from '../../../src/products/shredstream/shred-components.ts'
 import { TargetTable } from '../../../src/products/shredstream/targets.ts'
 import { windowBytes } from '../../../src/products/shredstream/window.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
-import { DedicatedWorker } from '../../../src/threads/dedicated.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface ServerInput {

@@ -1,9 +1,9 @@
 // A customer of a server of its own: starts it, provisions a token, sends transfers and waits to
 // receive them. Thread: main of the bench process.
 import { WebSocket } from 'ws'
+import { decodeBase58, encodeBase58 } from '../../../src/chain/solana/base58.ts'
+import { Keypair } from '../../../src/chain/solana/keypair.ts'
 import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
-import { decodeBase58, encodeBase58 } from '../../../src/solana/base58.ts'
-import { Keypair } from '../../../src/solana/keypair.ts'
 import { startWholeServer } from '../../lib/whole-server.ts'
 
 const blockhashMsMax = 2_000

@@ -3,10 +3,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:http2'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { encodeBase58 } from '../../../src/chain/solana/base58.ts'
 import { observeGeyser } from '../../../src/loadtest/race/geyser-observer.ts'
 import type { Endpoint, Subject } from '../../../src/loadtest/race/observer.ts'
 import { observePubsub } from '../../../src/loadtest/race/socket-observer.ts'
-import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface Observed {

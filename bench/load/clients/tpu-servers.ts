@@ -2,13 +2,13 @@
 // constant of the same size. Thread: a process of its own.
 import { systemClock } from '../../../src/base/clock.ts'
 import { accept } from '../../../src/base/errors.ts'
+import { silentLog } from '../../../src/base/telemetry/log.ts'
+import { Meters } from '../../../src/base/telemetry/meters.ts'
+import { resolvePort } from '../../../src/base/transport/ports.ts'
+import { listen, uws } from '../../../src/base/transport/uws.ts'
+import { AddressBudget } from '../../../src/customers/quota/address-budget.ts'
 import { declareTpuMeters } from '../../../src/products/tpu/meters.ts'
 import { startTpu } from '../../../src/products/tpu/server.ts'
-import { AddressBudget } from '../../../src/quota/address-budget.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
-import { Meters } from '../../../src/telemetry/meters.ts'
-import { resolvePort } from '../../../src/transport/ports.ts'
-import { listen, uws } from '../../../src/transport/uws.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { tipAccounts } from '../../lib/tipped-transactions.ts'
 

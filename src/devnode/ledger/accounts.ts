@@ -6,8 +6,8 @@
 //
 // An index has every account with a version under that owner, mint, token owner or delegate; a
 // reader checks the version that it sees.
-import { isSameKey, keyOf } from '../../solana/keys.ts'
-import { isTokenProgram, readTokenAccount } from '../../solana/token-account.ts'
+import { isSameKey, keyOf } from '../../chain/solana/keys.ts'
+import { isTokenProgram, readTokenAccount } from '../../chain/solana/token-account.ts'
 import type { LedgerAccount, TokenIndex } from './ledger.ts'
 
 interface Version {

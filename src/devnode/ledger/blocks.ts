@@ -1,8 +1,8 @@
 // The newest complete blocks and their hashes, within the bounds of the memory. Thread: main of the
 // devnode.
 import { assert } from '../../base/assert.ts'
-import { keyOf } from '../../solana/keys.ts'
-import { blockhashBlocks } from '../../solana/updates.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
+import { blockhashBlocks } from '../../chain/solana/updates.ts'
 import type { Block } from './block.ts'
 
 const blockhashesMax = 300

@@ -1,7 +1,7 @@
 // Indexes the transactions of the recent blocks by signature and by address. Thread: main of the
 // devnode. An address has its transactions oldest first; blocks are evicted oldest first too, so an
 // evicted transaction is always the first of its addresses.
-import { keyOf } from '../../solana/keys.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
 import type { StoredTransaction } from './stored-transaction.ts'
 
 /** What a transaction is found by. */

@@ -10,10 +10,10 @@ import type {
   MetaContent,
   RewardContent,
   TransactionContent,
-} from '../../solana/geyser-content.ts'
-import type { TransactionError } from '../../solana/transaction-error.ts'
-import type { SignatureStatus } from '../../solana/updates.ts'
-import type { FeeReads, SlotReads } from '../../solana-rpc/chain-reads.ts'
+} from '../../chain/solana/geyser-content.ts'
+import type { TransactionError } from '../../chain/solana/transaction-error.ts'
+import type { SignatureStatus } from '../../chain/solana/updates.ts'
+import type { FeeReads, SlotReads } from '../../chain/solana-rpc/chain-reads.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
 
 /** One version of an account. An account of 0 lamports does not exist and is never returned. */

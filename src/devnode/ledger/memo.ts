@@ -1,7 +1,7 @@
 // The memos of a transaction as getSignaturesForAddress shows them.
-import { isSameKey } from '../../solana/keys.ts'
-import { programs } from '../../solana/programs.ts'
-import { TransactionLayout } from '../../solana/transaction.ts'
+import { isSameKey } from '../../chain/solana/keys.ts'
+import { programs } from '../../chain/solana/programs.ts'
+import { TransactionLayout } from '../../chain/solana/transaction.ts'
 
 const layout = new TransactionLayout({ v1: true })
 

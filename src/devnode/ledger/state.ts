@@ -5,10 +5,10 @@
 //   block 132       complete and confirmed: the slot of processed and confirmed
 //   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
-import type { TransactionContent } from '../../solana/geyser-content.ts'
-import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
-import type { LatestBlockhash } from '../../solana-rpc/chain-reads.ts'
-import { type BlockFee, RecentFees } from '../../solana-rpc/recent-fees.ts'
+import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
+import { blockhashBlocks, type SignatureStatus } from '../../chain/solana/updates.ts'
+import type { LatestBlockhash } from '../../chain/solana-rpc/chain-reads.ts'
+import { type BlockFee, RecentFees } from '../../chain/solana-rpc/recent-fees.ts'
 import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
 import type { Archive } from './archive.ts'

@@ -9,9 +9,12 @@ import type {
   MetaContent,
   TokenBalanceContent,
   TransactionContent,
-} from '../../solana/geyser-content.ts'
-import { TransactionLayout } from '../../solana/transaction.ts'
-import { decodeTransactionError, type TransactionError } from '../../solana/transaction-error.ts'
+} from '../../chain/solana/geyser-content.ts'
+import { TransactionLayout } from '../../chain/solana/transaction.ts'
+import {
+  decodeTransactionError,
+  type TransactionError,
+} from '../../chain/solana/transaction-error.ts'
 import { messageContent, signaturesOf, staticKeys } from '../message-content.ts'
 import { ByteReader, ByteWriter } from './bytes.ts'
 import type { LedgerTransaction } from './ledger.ts'

@@ -2,20 +2,20 @@
 // getMinimumBalanceForRentExemption.
 
 import { jsonText } from '../../base/json-text.ts'
-import { type Answer, encodedText, failure, rpcErrors } from '../../jsonrpc/build.ts'
+import { type Answer, encodedText, failure, rpcErrors } from '../../base/jsonrpc/build.ts'
 import {
   type AccountFilter,
   filtersTake,
   readAccountFilters,
   tokenFilterProblem,
-} from '../../solana/account-filter.ts'
-import { keyText } from '../../solana/key-text.ts'
-import { bytesOf, keyOf } from '../../solana/keys.ts'
-import { accountMethods as sharedAccountMethods } from '../../solana-rpc/account-methods.ts'
-import { accountViewOf } from '../../solana-rpc/encode-account.ts'
-import { rpcFaults } from '../../solana-rpc/errors.ts'
-import { whenDone } from '../../solana-rpc/in-turns.ts'
-import type { Fields } from '../../solana-rpc/params.ts'
+} from '../../chain/solana/account-filter.ts'
+import { keyText } from '../../chain/solana/key-text.ts'
+import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
+import { accountMethods as sharedAccountMethods } from '../../chain/solana-rpc/account-methods.ts'
+import { accountViewOf } from '../../chain/solana-rpc/encode-account.ts'
+import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
+import { whenDone } from '../../chain/solana-rpc/in-turns.ts'
+import type { Fields } from '../../chain/solana-rpc/params.ts'
 import {
   type Answering,
   answering,
@@ -23,7 +23,7 @@ import {
   inContext,
   type View,
   viewOf,
-} from '../../solana-rpc/view.ts'
+} from '../../chain/solana-rpc/view.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { keyedAccountsText } from './keyed-accounts.ts'
 import type { RpcNode } from './rpc-node.ts'

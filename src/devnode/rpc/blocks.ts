@@ -1,10 +1,10 @@
 // RPC methods on blocks and blockhashes.
 import type { Commitment } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
-import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/build.ts'
-import { rpcFaults } from '../../solana-rpc/errors.ts'
-import { feeMethods } from '../../solana-rpc/fee-methods.ts'
-import { type Answering, answering, historyViewOf } from '../../solana-rpc/view.ts'
+import { type Answer, encodedText, failure, type RpcError } from '../../base/jsonrpc/build.ts'
+import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
+import { feeMethods } from '../../chain/solana-rpc/fee-methods.ts'
+import { type Answering, answering, historyViewOf } from '../../chain/solana-rpc/view.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
 import type { RpcNode } from './rpc-node.ts'
 

@@ -4,13 +4,13 @@
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { jsonText } from '../../base/json-text.ts'
-import { type Answer, encodedBytes, encodedText, failure } from '../../jsonrpc/build.ts'
-import { encodeBase58 } from '../../solana/base58.ts'
-import { programs } from '../../solana/programs.ts'
-import { solanaVersion } from '../../solana/version.ts'
-import { refusalError, rpcFaults } from '../../solana-rpc/errors.ts'
-import type { Params } from '../../solana-rpc/params.ts'
-import { slotMethods } from '../../solana-rpc/slot-methods.ts'
+import { type Answer, encodedBytes, encodedText, failure } from '../../base/jsonrpc/build.ts'
+import { encodeBase58 } from '../../chain/solana/base58.ts'
+import { programs } from '../../chain/solana/programs.ts'
+import { solanaVersion } from '../../chain/solana/version.ts'
+import { refusalError, rpcFaults } from '../../chain/solana-rpc/errors.ts'
+import type { Params } from '../../chain/solana-rpc/params.ts'
+import { slotMethods } from '../../chain/solana-rpc/slot-methods.ts'
 import {
   type Answering,
   answering,
@@ -18,7 +18,7 @@ import {
   historyViewOf,
   inContext,
   slotViewOf,
-} from '../../solana-rpc/view.ts'
+} from '../../chain/solana-rpc/view.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { RpcNode } from './rpc-node.ts'
 import { probeMinimumDelegation } from './stake-minimum.ts'

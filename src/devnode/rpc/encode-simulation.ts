@@ -1,10 +1,10 @@
 // Formats a simulation for simulateTransaction and for a failed preflight. Thread: main of the
 // devnode.
 import { jsonText, ReadyJson } from '../../base/json-text.ts'
-import type { RpcError } from '../../jsonrpc/build.ts'
-import { parsedInstruction } from '../../solana/json-parsed/instructions.ts'
-import { loadedText, returnDataText, tokenBalanceText } from '../../solana/ui-meta.ts'
-import { accountText } from '../../solana-rpc/encode-account.ts'
+import type { RpcError } from '../../base/jsonrpc/build.ts'
+import { parsedInstruction } from '../../chain/solana/json-parsed/instructions.ts'
+import { loadedText, returnDataText, tokenBalanceText } from '../../chain/solana/ui-meta.ts'
+import { accountText } from '../../chain/solana-rpc/encode-account.ts'
 import type { Simulated } from '../simulated.ts'
 import { transactionErrorText } from '../transaction-error-text.ts'
 

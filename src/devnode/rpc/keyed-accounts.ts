@@ -1,11 +1,15 @@
 // Lists of accounts in answers, built in turns: a long one must not block the event loop.
 // Thread: main of the devnode.
-import { accountParser } from '../../solana/json-parsed/account-parser.ts'
-import { keyText } from '../../solana/key-text.ts'
-import { isTokenProgram } from '../../solana/token-account.ts'
-import { type AccountParser, type AccountView, sortedAccountText } from '../../solana/ui-account.ts'
-import { accountText, type ReadState } from '../../solana-rpc/encode-account.ts'
-import { inTurns, whenDone } from '../../solana-rpc/in-turns.ts'
+import { accountParser } from '../../chain/solana/json-parsed/account-parser.ts'
+import { keyText } from '../../chain/solana/key-text.ts'
+import { isTokenProgram } from '../../chain/solana/token-account.ts'
+import {
+  type AccountParser,
+  type AccountView,
+  sortedAccountText,
+} from '../../chain/solana/ui-account.ts'
+import { accountText, type ReadState } from '../../chain/solana-rpc/encode-account.ts'
+import { inTurns, whenDone } from '../../chain/solana-rpc/in-turns.ts'
 import type { LedgerAccount } from '../ledger/ledger.ts'
 
 /** About a millisecond of work. */

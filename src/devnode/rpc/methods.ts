@@ -1,7 +1,7 @@
 // The JSON-RPC methods of the devnode as one table. Thread: main of the devnode.
-import { value } from '../../jsonrpc/build.ts'
-import type { MethodTable } from '../../jsonrpc/methods.ts'
-import { solanaVersion } from '../../solana/version.ts'
+import { value } from '../../base/jsonrpc/build.ts'
+import type { MethodTable } from '../../base/jsonrpc/methods.ts'
+import { solanaVersion } from '../../chain/solana/version.ts'
 import type { LocalChain } from '../chain.ts'
 import type { CheatCodes } from '../cheat-codes.ts'
 import { accountMethods } from './accounts.ts'

@@ -1,7 +1,7 @@
 // Reads the minimum delegation from the stake program by a simulation without signatures, for
 // getStakeMinimumDelegation. Thread: main of the devnode.
 import { accept, type Outcome } from '../../base/errors.ts'
-import { decodeKey } from '../../solana/base58.ts'
+import { decodeKey } from '../../chain/solana/base58.ts'
 import type { LocalChain } from '../chain.ts'
 
 /** GetMinimumDelegation of the stake program. */

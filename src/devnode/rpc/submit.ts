@@ -4,12 +4,12 @@
 //   text -> decode strictly -> simulate (verifies signatures) -> submit -> signature
 import { Commitment, commitmentNames } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
-import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
-import { encodeBase58 } from '../../solana/base58.ts'
-import type { DecodeProblem } from '../../solana/transaction.ts'
-import { refusalError } from '../../solana-rpc/errors.ts'
-import type { Fields, Params } from '../../solana-rpc/params.ts'
-import { type Answering, answering, inContext, viewOf } from '../../solana-rpc/view.ts'
+import { type Answer, encodedText, failure } from '../../base/jsonrpc/build.ts'
+import { encodeBase58 } from '../../chain/solana/base58.ts'
+import type { DecodeProblem } from '../../chain/solana/transaction.ts'
+import { refusalError } from '../../chain/solana-rpc/errors.ts'
+import type { Fields, Params } from '../../chain/solana-rpc/params.ts'
+import { type Answering, answering, inContext, viewOf } from '../../chain/solana-rpc/view.ts'
 import { type AskedAccounts, preflightFailure, simulatedText } from './encode-simulation.ts'
 import type { RpcNode } from './rpc-node.ts'
 import {

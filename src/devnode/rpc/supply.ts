@@ -1,9 +1,9 @@
 // Which lamports do not circulate, as a validator counts them: fixed accounts of mainnet, and
 // stakes that are locked up or that mainnet's custodians withdraw. Thread: main of the devnode.
 import type { Commitment } from '../../base/commitment.ts'
-import { decodeKey } from '../../solana/base58.ts'
-import { bytesOf, keyOf } from '../../solana/keys.ts'
-import { programs, sysvars } from '../../solana/programs.ts'
+import { decodeKey } from '../../chain/solana/base58.ts'
+import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
+import { programs, sysvars } from '../../chain/solana/programs.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 
 export interface NonCirculating {

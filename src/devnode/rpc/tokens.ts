@@ -2,16 +2,20 @@
 // getTokenAccountsByDelegate.
 
 import { jsonText } from '../../base/json-text.ts'
-import { failure } from '../../jsonrpc/build.ts'
-import { mintUnit } from '../../solana/json-parsed/token-accounts.ts'
-import { keyText } from '../../solana/key-text.ts'
-import { isSameKey } from '../../solana/keys.ts'
-import { isTokenProgram, readMint, readTokenAccount } from '../../solana/token-account.ts'
-import { type TokenUnit, type UiTokenAmount, uiTokenAmount } from '../../solana/token-amount.ts'
-import { unitOf } from '../../solana-rpc/account-methods.ts'
-import { accountViewOf } from '../../solana-rpc/encode-account.ts'
-import { rpcFaults } from '../../solana-rpc/errors.ts'
-import { whenDone } from '../../solana-rpc/in-turns.ts'
+import { failure } from '../../base/jsonrpc/build.ts'
+import { mintUnit } from '../../chain/solana/json-parsed/token-accounts.ts'
+import { keyText } from '../../chain/solana/key-text.ts'
+import { isSameKey } from '../../chain/solana/keys.ts'
+import { isTokenProgram, readMint, readTokenAccount } from '../../chain/solana/token-account.ts'
+import {
+  type TokenUnit,
+  type UiTokenAmount,
+  uiTokenAmount,
+} from '../../chain/solana/token-amount.ts'
+import { unitOf } from '../../chain/solana-rpc/account-methods.ts'
+import { accountViewOf } from '../../chain/solana-rpc/encode-account.ts'
+import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
+import { whenDone } from '../../chain/solana-rpc/in-turns.ts'
 import {
   type Answering,
   answering,
@@ -19,7 +23,7 @@ import {
   inContext,
   type View,
   viewOf,
-} from '../../solana-rpc/view.ts'
+} from '../../chain/solana-rpc/view.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { keyedAccountsText } from './keyed-accounts.ts'
 import type { RpcNode } from './rpc-node.ts'

@@ -1,15 +1,15 @@
 // A transaction as a caller wrote it: text to checked bytes.
 // Nothing gets past here that the strict decoder does not take, so no broken bytes reach the VM.
-import type { RpcError } from '../../jsonrpc/build.ts'
-import { base58Problem, base58TextMax, decodeBase58 } from '../../solana/base58.ts'
-import { base64Problem, decodeBase64 } from '../../solana/base64.ts'
+import type { RpcError } from '../../base/jsonrpc/build.ts'
+import { base58Problem, base58TextMax, decodeBase58 } from '../../chain/solana/base58.ts'
+import { base64Problem, decodeBase64 } from '../../chain/solana/base64.ts'
 import {
   type DecodeProblem,
   TransactionLayout,
   transactionBytesMax,
   transactionV1BytesMax,
-} from '../../solana/transaction.ts'
-import { invalidParams } from '../../solana-rpc/errors.ts'
+} from '../../chain/solana/transaction.ts'
+import { invalidParams } from '../../chain/solana-rpc/errors.ts'
 
 const base64TextMax = 1644
 export const messageName = 'solana_message::versions::VersionedMessage'

@@ -5,8 +5,8 @@
 //   watch: signature, slot ─► landed          not seen within `waitMs`: not landed
 import { setTimeout as timeout } from 'node:timers/promises'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { decodeKey } from '../../solana/base58.ts'
-import type { Keypair } from '../../solana/keypair.ts'
+import { decodeKey } from '../../chain/solana/base58.ts'
+import type { Keypair } from '../../chain/solana/keypair.ts'
 import { signatureKey } from '../race/observer.ts'
 import { Random } from '../statistics.ts'
 import type { Target } from '../target.ts'

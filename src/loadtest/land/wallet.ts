@@ -4,15 +4,15 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { encodeBase58 } from '../../chain/solana/base58.ts'
+import { Keypair } from '../../chain/solana/keypair.ts'
+import { isSameKey } from '../../chain/solana/keys.ts'
 import {
   buildTransaction,
   transferInstruction,
   unitLimitInstruction,
   unitPriceInstruction,
 } from '../../devnode/build.ts'
-import { encodeBase58 } from '../../solana/base58.ts'
-import { Keypair } from '../../solana/keypair.ts'
-import { isSameKey } from '../../solana/keys.ts'
 import { type Price, unitLimit } from './plan.ts'
 import { callRpc, type RpcAddress } from './rpc-call.ts'
 

@@ -4,8 +4,8 @@
 //
 //   data shreds: … | complete | a | b | c complete | …      a batch: a b c
 //   batch: count u64 | entry … entry: hashes u64 | hash 32 | transactions u64 | transaction …
-import { keyOf } from '../../solana/keys.ts'
-import { programs } from '../../solana/programs.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
+import { programs } from '../../chain/solana/programs.ts'
 import {
   flagBits,
   flagsOf,
@@ -14,12 +14,12 @@ import {
   offsets,
   slotOf,
   slotShredsMax,
-} from '../../solana/shred.ts'
+} from '../../chain/solana/shred.ts'
 import {
   TransactionLayout,
   transactionBytesMax,
   transactionV1BytesMax,
-} from '../../solana/transaction.ts'
+} from '../../chain/solana/transaction.ts'
 
 /** Slots whose shreds are kept; a slot has at most `slotShredsMax` payloads of 1 KiB. */
 const slotsMax = 8

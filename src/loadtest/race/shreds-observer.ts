@@ -2,10 +2,10 @@
 // A slot is seen with its first shred, a transaction with the datagram that completes its batch.
 // Answers the challenge of ShredStream, so that the port can be the destination of a subscription.
 import { messageOf } from '../../base/errors.ts'
-import { decodeKey } from '../../solana/base58.ts'
-import { flawOf, flaws, slotOf } from '../../solana/shred.ts'
-import { isChallenge } from '../../solana/shred-challenge.ts'
-import { UdpSocket } from '../../transport/udp.ts'
+import { UdpSocket } from '../../base/transport/udp.ts'
+import { decodeKey } from '../../chain/solana/base58.ts'
+import { flawOf, flaws, slotOf } from '../../chain/solana/shred.ts'
+import { isChallenge } from '../../chain/solana/shred-challenge.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import {
   type Endpoint,

@@ -1,9 +1,10 @@
 // Observes a WebSocket: PubSub subscriptions, or the stream of the metrics service.
 // Thread: observer. All messages of one chunk get the time when the chunk left the socket; JSON is
 // parsed after everything that is readable was stamped.
+
+import { decodeBase58 } from '../../chain/solana/base58.ts'
 import type { Payloads } from '../../client/frames.ts'
 import { NodeSocket } from '../../client/node-socket.ts'
-import { decodeBase58 } from '../../solana/base58.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import {
   type Endpoint,

@@ -1,17 +1,18 @@
 // Decides who may call: token, then budget, before any message is read.
 // Calls of the health service, which takes no token, and calls with a wrong token are charged to
 // the budget of the client's address.
-import { type Gate, registryExpired } from '../../auth/gate.ts'
-import type { Principal } from '../../auth/token.ts'
+
 import { refuse } from '../../base/errors.ts'
-import { type GrpcMeters, type GrpcMethodName, grpcMethods } from '../../geyser/meters.ts'
-import { statusOf } from '../../geyser/status.ts'
-import type { AddressBudget } from '../../quota/address-budget.ts'
-import type { Budget, Verdict } from '../../quota/budget.ts'
-import type { QuotaMeters } from '../../quota/meters.ts'
-import type { Quota } from '../../quota/quota.ts'
-import type { Admission, GrpcPeer } from '../../transport/grpc.ts'
-import type { GrpcStatus } from '../../transport/grpc-status.ts'
+import type { Admission, GrpcPeer } from '../../base/transport/grpc.ts'
+import type { GrpcStatus } from '../../base/transport/grpc-status.ts'
+import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
+import type { Principal } from '../../customers/auth/token.ts'
+import type { AddressBudget } from '../../customers/quota/address-budget.ts'
+import type { Budget, Verdict } from '../../customers/quota/budget.ts'
+import type { QuotaMeters } from '../../customers/quota/meters.ts'
+import type { Quota } from '../../customers/quota/quota.ts'
+import { type GrpcMeters, type GrpcMethodName, grpcMethods } from '../../streams/geyser/meters.ts'
+import { statusOf } from '../../streams/geyser/status.ts'
 import type { OpenCalls } from './open-calls.ts'
 
 export interface Caller {

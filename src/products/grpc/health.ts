@@ -2,10 +2,10 @@
 // SERVING means that the main chain is available; dedicated nodes do not count. Callers are
 // unknown, so one request of at most 1 KiB is read per call; admission.ts counts the calls.
 
-import type { Codec } from '../../geyser/codec.ts'
-import type { GrpcMethod } from '../../transport/grpc.ts'
-import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
-import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
+import type { GrpcMethod } from '../../base/transport/grpc.ts'
+import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
+import { framePrefixBytes, type GrpcStream } from '../../base/transport/grpc-stream.ts'
+import type { Codec } from '../../streams/geyser/codec.ts'
 
 const serving = 1
 const notServing = 2

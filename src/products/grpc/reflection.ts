@@ -1,10 +1,11 @@
 // Serves grpc.reflection, with which tools discover the services.
 // On when `grpc.reflection` is set. It requires a token like every other method, and every request
 // after the first costs a credit.
-import type { Codec } from '../../geyser/codec.ts'
-import type { GrpcMethod } from '../../transport/grpc.ts'
-import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
-import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
+
+import type { GrpcMethod } from '../../base/transport/grpc.ts'
+import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
+import { framePrefixBytes, type GrpcStream } from '../../base/transport/grpc-stream.ts'
+import type { Codec } from '../../streams/geyser/codec.ts'
 import { describeFiles } from './descriptors.ts'
 
 interface ReflectionRequest {

@@ -1,9 +1,6 @@
 // Answers SHOW, DESCRIBE, EXISTS and USE from the catalogue without an engine.
 // Tools send these before anything else.
 
-import { type Checked, checked, fail, shownName } from '../../clickhouse/exceptions.ts'
-import { Cursor } from '../../clickhouse/sql/cursor.ts'
-import type { Reading } from '../../clickhouse/sql/reading.ts'
 import {
   createText,
   databaseOf,
@@ -11,9 +8,12 @@ import {
   type VisibleTable,
   visibleTable,
   visibleTables,
-} from './catalogue.ts'
+} from '../../indexer/catalogue.ts'
+import { type Checked, checked, fail, shownName } from '../../indexer/clickhouse/exceptions.ts'
+import { Cursor } from '../../indexer/clickhouse/sql/cursor.ts'
+import type { Reading } from '../../indexer/clickhouse/sql/reading.ts'
+import type { Database } from '../../indexer/tables.ts'
 import type { SmallResult } from './small-result.ts'
-import type { Database } from './tables.ts'
 
 /** The result; null when the engine must answer (`DESCRIBE (SELECT …)`). */
 export function answerFromCatalogue(

@@ -6,10 +6,10 @@
 //
 // Most results end while they are buffered, so that their errors get an error status.
 import { randomBytes } from 'node:crypto'
-import { exception, exceptionText, type QueryError } from '../../clickhouse/exceptions.ts'
-import { withReturn } from '../../transport/content-encoding.ts'
-import { type Head, Reply } from '../../transport/reply.ts'
-import type { QueryResult, QueryTotals } from './engine.ts'
+import { withReturn } from '../../base/transport/content-encoding.ts'
+import { type Head, Reply } from '../../base/transport/reply.ts'
+import { exception, exceptionText, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
+import type { QueryResult, QueryTotals } from '../../indexer/engine.ts'
 
 export interface AnswerShape {
   /** Nothing is sent before the end, as far as the result can be buffered. */

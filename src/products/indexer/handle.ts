@@ -4,6 +4,10 @@
 //         -> KILL, SHOW, DESCRIBE: answered here
 //         -> query-queue.ts: concurrency limit of the plan -> engine -> answer.ts
 import { randomUUID } from 'node:crypto'
+import { codingOf, encoded } from '../../base/transport/content-encoding.ts'
+import { Reply } from '../../base/transport/reply.ts'
+import type { Verdict } from '../../customers/quota/budget.ts'
+import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import {
   type Checked,
   checked,
@@ -11,28 +15,29 @@ import {
   fail,
   type QueryError,
   shownName,
-} from '../../clickhouse/exceptions.ts'
-import { rowWithException } from '../../clickhouse/formats/exception-format.ts'
-import { defaultFormat, type Format, formatOf, isWhole } from '../../clickhouse/formats/formats.ts'
-import { readKill } from '../../clickhouse/sql/cursor.ts'
-import { isWord } from '../../clickhouse/sql/lexer.ts'
-import { bindParameters } from '../../clickhouse/sql/parameters.ts'
-import { type Reading, readStatement } from '../../clickhouse/sql/reading.ts'
-import type { Statement } from '../../clickhouse/sql/statement.ts'
-import type { Verdict } from '../../quota/budget.ts'
-import type { QuotaMeters } from '../../quota/meters.ts'
-import { codingOf, encoded } from '../../transport/content-encoding.ts'
-import { Reply } from '../../transport/reply.ts'
+} from '../../indexer/clickhouse/exceptions.ts'
+import { rowWithException } from '../../indexer/clickhouse/formats/exception-format.ts'
+import {
+  defaultFormat,
+  type Format,
+  formatOf,
+  isWhole,
+} from '../../indexer/clickhouse/formats/formats.ts'
+import { readKill } from '../../indexer/clickhouse/sql/cursor.ts'
+import { isWord } from '../../indexer/clickhouse/sql/lexer.ts'
+import { bindParameters } from '../../indexer/clickhouse/sql/parameters.ts'
+import { type Reading, readStatement } from '../../indexer/clickhouse/sql/reading.ts'
+import type { Statement } from '../../indexer/clickhouse/sql/statement.ts'
+import type { QueryEngine, QueryTotals } from '../../indexer/engine.ts'
+import type { Freshness } from '../../indexer/ingest.ts'
+import { type QuerySettings, readSettings } from '../../indexer/settings.ts'
+import type { Database } from '../../indexer/tables.ts'
 import { answerWith } from './answer.ts'
 import { answerFromCatalogue } from './answer-from-catalogue.ts'
-import type { QueryEngine, QueryTotals } from './engine.ts'
 import { BUSY_RETRY_MS, errorInFormat, errorReply, type ResponseInfo, resultHead } from './heads.ts'
-import type { Freshness } from './ingest.ts'
 import { type QueryInput, type RequestHead, readUrl, withBody } from './input.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
-import { type QuerySettings, readSettings } from './settings.ts'
 import { renderSmall, type SmallResult } from './small-result.ts'
-import type { Database } from './tables.ts'
 
 export interface HandleDeps extends RunDeps {
   readonly engine: QueryEngine

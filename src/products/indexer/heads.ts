@@ -1,11 +1,16 @@
 // Response headers and error replies of the indexer's endpoint.
 
-import { exception, exceptionText, type QueryError, statusOf } from '../../clickhouse/exceptions.ts'
-import { documentWithException } from '../../clickhouse/formats/exception-format.ts'
-import { type Format, formats } from '../../clickhouse/formats/formats.ts'
-import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
-import type { QueryTotals } from './engine.ts'
-import type { Freshness } from './ingest.ts'
+import { Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import {
+  exception,
+  exceptionText,
+  type QueryError,
+  statusOf,
+} from '../../indexer/clickhouse/exceptions.ts'
+import { documentWithException } from '../../indexer/clickhouse/formats/exception-format.ts'
+import { type Format, formats } from '../../indexer/clickhouse/formats/formats.ts'
+import type { QueryTotals } from '../../indexer/engine.ts'
+import type { Freshness } from '../../indexer/ingest.ts'
 
 const common = {
   'x-clickhouse-server-display-name': 'sluice',

@@ -4,11 +4,11 @@ import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import { decompressZstd } from '../../base/zstd.ts'
-import { type Checked, checked, fail, shownName } from '../../clickhouse/exceptions.ts'
-import type { Setting } from '../../clickhouse/sql/reading.ts'
-import { holdsToken } from '../../subscriptions/issue.ts'
-import { databaseOf } from './catalogue.ts'
-import type { Database } from './tables.ts'
+import { holdsToken } from '../../customers/subscriptions/issue.ts'
+import { databaseOf } from '../../indexer/catalogue.ts'
+import { type Checked, checked, fail, shownName } from '../../indexer/clickhouse/exceptions.ts'
+import type { Setting } from '../../indexer/clickhouse/sql/reading.ts'
+import type { Database } from '../../indexer/tables.ts'
 
 export interface QueryInput {
   readonly text: string

@@ -3,8 +3,8 @@
 // and style, and requests only to this endpoint. It has no data: queries send their credentials.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { Head, Reply } from '../../transport/reply.ts'
-import { DATABASE, visibleTables } from './catalogue.ts'
+import { Head, Reply } from '../../base/transport/reply.ts'
+import { DATABASE, visibleTables } from '../../indexer/catalogue.ts'
 
 let kept: Reply | null = null
 

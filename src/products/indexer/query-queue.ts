@@ -1,6 +1,6 @@
 // Queries over the plan's number at once wait in a short queue per subscription, first come first
 // served. Bounds: the plan's `indexer.queued` queries for `indexer.queueMs` each.
-import type { Budget } from '../../quota/budget.ts'
+import type { Budget } from '../../customers/quota/budget.ts'
 
 /** How a wait ended: with a permit, without one, or because the query was stopped. */
 export type QueueOutcome = 'entered' | 'plan-limit' | 'cancelled'

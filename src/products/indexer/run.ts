@@ -1,15 +1,16 @@
 // Lifecycle of one query from its arrival to the end of its response: releases its resources and
 // reports its usage exactly once.
-import type { Gate } from '../../auth/gate.ts'
-import type { Principal } from '../../auth/token.ts'
+
 import type { Clock } from '../../base/clock.ts'
-import type { QueryError } from '../../clickhouse/exceptions.ts'
-import { fingerprint } from '../../clickhouse/sql/fingerprint.ts'
-import type { Budget } from '../../quota/budget.ts'
-import type { Log, LogThrottle } from '../../telemetry/log.ts'
-import type { QueryEngine, QueryTotals, RunningQuery } from './engine.ts'
-import type { IndexerMeters, StopWay } from './meters.ts'
-import type { UsageFact } from './parcels.ts'
+import type { Log, LogThrottle } from '../../base/telemetry/log.ts'
+import type { Gate } from '../../customers/auth/gate.ts'
+import type { Principal } from '../../customers/auth/token.ts'
+import type { Budget } from '../../customers/quota/budget.ts'
+import type { QueryError } from '../../indexer/clickhouse/exceptions.ts'
+import { fingerprint } from '../../indexer/clickhouse/sql/fingerprint.ts'
+import type { QueryEngine, QueryTotals, RunningQuery } from '../../indexer/engine.ts'
+import type { IndexerMeters, StopWay } from '../../indexer/meters.ts'
+import type { UsageFact } from '../../indexer/parcels.ts'
 import type { QueryQueue, QueueOutcome } from './query-queue.ts'
 
 interface Underway {

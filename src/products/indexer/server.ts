@@ -6,21 +6,25 @@
 //                  -> path 404 -> verb 405 -> IndexerHandler -> engine -> answer
 //
 // The spec names the credentials and leaves the interface open. "ClickHouse wire, DuckDB SQL".
-import { basicPair } from '../../auth/basic.ts'
-import { type Gate, registryExpired } from '../../auth/gate.ts'
+
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
-import { exception } from '../../clickhouse/exceptions.ts'
-import type { QuotaMeters } from '../../quota/meters.ts'
-import type { Quota } from '../../quota/quota.ts'
-import { type Log, LogThrottle } from '../../telemetry/log.ts'
-import type { HttpOptions } from '../../transport/http.ts'
-import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
-import { Reply } from '../../transport/reply.ts'
-import type { Request } from '../../transport/request.ts'
-import type { CertificatePair } from '../../transport/tls.ts'
-import type { IndexerSection } from './config.ts'
-import type { QueryEngine } from './engine.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import type { HttpOptions } from '../../base/transport/http.ts'
+import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
+import { Reply } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
+import type { CertificatePair } from '../../base/transport/tls.ts'
+import { basicPair } from '../../customers/auth/basic.ts'
+import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
+import type { QuotaMeters } from '../../customers/quota/meters.ts'
+import type { Quota } from '../../customers/quota/quota.ts'
+import { exception } from '../../indexer/clickhouse/exceptions.ts'
+import type { IndexerSection } from '../../indexer/config.ts'
+import type { QueryEngine } from '../../indexer/engine.ts'
+import type { Freshness } from '../../indexer/ingest.ts'
+import type { IndexerMeters } from '../../indexer/meters.ts'
+import type { UsageFact } from '../../indexer/parcels.ts'
 import { IndexerHandler } from './handle.ts'
 import {
   browserReply,
@@ -32,10 +36,7 @@ import {
   unauthorizedReply,
   withCors,
 } from './heads.ts'
-import type { Freshness } from './ingest.ts'
 import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
-import type { IndexerMeters } from './meters.ts'
-import type { UsageFact } from './parcels.ts'
 import { playReply } from './play.ts'
 import { QueryQueue } from './query-queue.ts'
 import { type Caller, RunningQueries } from './run.ts'

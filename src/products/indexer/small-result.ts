@@ -1,8 +1,8 @@
 // Renders a result that the endpoint builds itself (SHOW, DESCRIBE, KILL) without an engine.
-import { arrange, modeOf } from '../../clickhouse/formats/arranged.ts'
-import { type Format, isTextFormat } from '../../clickhouse/formats/formats.ts'
-import { cellText, layoutOf, rowNumber, rowRule } from '../../clickhouse/formats/layouts.ts'
-import type { ColumnType } from './tables.ts'
+import { arrange, modeOf } from '../../indexer/clickhouse/formats/arranged.ts'
+import { type Format, isTextFormat } from '../../indexer/clickhouse/formats/formats.ts'
+import { cellText, layoutOf, rowNumber, rowRule } from '../../indexer/clickhouse/formats/layouts.ts'
+import type { ColumnType } from '../../indexer/tables.ts'
 
 export interface SmallResult {
   readonly columns: readonly { readonly name: string; readonly type: ColumnType }[]

@@ -1,6 +1,6 @@
 // Keeps the newest Lifecycle frame of every block that is not in a final stage, for snapshots.
 // Fed with the frames of the event log.
-import type { StoredFrame } from '../../stream/encoded.ts'
+import type { StoredFrame } from '../../streams/log/encoded.ts'
 import type { ChainMeters } from './chain-meters.ts'
 
 /** A block this far below the highest one is no longer tracked. */

@@ -2,7 +2,7 @@
 // Read on the first request and kept; the package contains docs/.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { packageRoot } from '../../threads/entry.ts'
+import { packageRoot } from '../../base/threads/entry.ts'
 import { type Answer, error } from './rest.ts'
 
 const names = ['openapi.json', 'asyncapi.json'] as const

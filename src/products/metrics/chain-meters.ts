@@ -1,6 +1,6 @@
 // Declares the meters of the product's own figures and updates them from the stream's frames.
 // Gauges have the value of the newest block.
-import type { Meters } from '../../telemetry/meters.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 
 /** Upper ends; 0.7 and 0.9 are the ends of the bands, and most blocks are above 0.9. */
 const efficiencyBuckets = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 0.999, 1]

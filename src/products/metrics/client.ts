@@ -12,8 +12,8 @@ import {
   type Encoding,
   type FrameKind,
   type StreamKind,
-} from '../../stream/encoded.ts'
-import type { EventLog } from '../../stream/log.ts'
+} from '../../streams/log/encoded.ts'
+import type { EventLog } from '../../streams/log/log.ts'
 import type { ActiveBlocks } from './active-blocks.ts'
 import type { Connect } from './handle.ts'
 import type { MetricsMeters } from './meters.ts'

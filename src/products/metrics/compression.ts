@@ -2,8 +2,8 @@
 import { pipeline } from 'node:stream'
 import { promisify } from 'node:util'
 import { constants, createGzip, gzip } from 'node:zlib'
-import { type Head, Reply } from '../../transport/reply.ts'
-import type { Request } from '../../transport/request.ts'
+import { type Head, Reply } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 
 export const compress = promisify(gzip)
 

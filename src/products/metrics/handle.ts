@@ -1,7 +1,7 @@
 // Parses the requests of an event stream client: the query at connect, and subscribe messages.
 // No sockets here, so that tests call it directly.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { type StreamKind, streamKinds } from '../../stream/encoded.ts'
+import { type StreamKind, streamKinds } from '../../streams/log/encoded.ts'
 
 /** Largest u64: block numbers and cursors of the spec are u64. */
 const u64Max = 2n ** 64n - 1n

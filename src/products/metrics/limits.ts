@@ -4,13 +4,13 @@
 
 import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/codes.ts'
-import { errorMessage } from '../../jsonrpc/build.ts'
-import type { AddressBudget, Cost } from '../../quota/address-budget.ts'
-import { Rates } from '../../quota/rates.ts'
-import { RefusalDelay } from '../../quota/refusal-delay.ts'
-import type { CounterChild } from '../../telemetry/meters.ts'
-import { errorReply, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
-import type { Request } from '../../transport/request.ts'
+import { errorMessage } from '../../base/jsonrpc/build.ts'
+import type { CounterChild } from '../../base/telemetry/meters.ts'
+import { errorReply, type Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
+import type { AddressBudget, Cost } from '../../customers/quota/address-budget.ts'
+import { Rates } from '../../customers/quota/rates.ts'
+import { RefusalDelay } from '../../customers/quota/refusal-delay.ts'
 
 /** Any request: reading its head, the lookup, a short answer. */
 const requestCost: Cost = { workMs: 0.05, bytes: 512 }

@@ -1,9 +1,10 @@
 // Declares the meters of the metrics product and of its execution source.
 // Children are looked up once here; no client is a label.
-import { type FrameKind, frameKinds } from '../../stream/encoded.ts'
-import type { EventLog } from '../../stream/log.ts'
-import type { CounterChild, Meters } from '../../telemetry/meters.ts'
-import { LatencyTally } from '../../telemetry/tally.ts'
+
+import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
+import { LatencyTally } from '../../base/telemetry/tally.ts'
+import { type FrameKind, frameKinds } from '../../streams/log/encoded.ts'
+import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 
 const refusalReasons = ['address-limit', 'bad-request', 'unauthorized'] as const

@@ -3,7 +3,7 @@
 
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { ReadyReport } from '../../base/readiness.ts'
-import type { EventLog } from '../../stream/log.ts'
+import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 import { type BlockHistory, blocksMax } from './block-history.ts'
 import { parseU64 } from './handle.ts'

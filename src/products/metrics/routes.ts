@@ -1,14 +1,15 @@
 // Routes HTTP requests of the endpoint and authenticates them.
 // rest.ts and rpc.ts build the answers; here they get their status, headers and compression, and
 // are charged to the client's address.
-import { type Gate, registryExpired } from '../../auth/gate.ts'
-import type { Principal } from '../../auth/token.ts'
+
 import type { Clock } from '../../base/clock.ts'
-import { type ExpositionFormat, formatFor } from '../../telemetry/exposition.ts'
-import type { Meters } from '../../telemetry/meters.ts'
-import type { HttpOptions, HttpRoute } from '../../transport/http.ts'
-import { errorReply, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
-import type { Request } from '../../transport/request.ts'
+import { type ExpositionFormat, formatFor } from '../../base/telemetry/exposition.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
+import type { HttpOptions, HttpRoute } from '../../base/transport/http.ts'
+import { errorReply, Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
+import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
+import type { Principal } from '../../customers/auth/token.ts'
 import { AnswerStreams } from './answer-stream.ts'
 import { documentAt, documentPaths } from './api-documents.ts'
 import { compress, compressedReply, takesGzip } from './compression.ts'

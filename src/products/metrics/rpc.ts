@@ -3,8 +3,8 @@
 // it is sent; the answer of a batch is bounded, a single block is not.
 import { codesOf } from '../../base/codes.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { errorMessage, type RpcError } from '../../jsonrpc/build.ts'
-import { type Item, parseRequest } from '../../jsonrpc/parse.ts'
+import { errorMessage, type RpcError } from '../../base/jsonrpc/build.ts'
+import { type Item, parseRequest } from '../../base/jsonrpc/parse.ts'
 import type { BlockText, ExecutionView } from '../../upstream/ports.ts'
 
 export interface RpcParts {

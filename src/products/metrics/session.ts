@@ -1,16 +1,16 @@
 // Handles WebSocket handshakes and messages of the endpoint: each becomes a stream client.
 // Both are charged to the client's address.
 
-import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/codes.ts'
 import { refuse } from '../../base/errors.ts'
-import type { Encoding } from '../../stream/encoded.ts'
-import type { EventLog } from '../../stream/log.ts'
-import { CLOSE_POLICY, type Reply } from '../../transport/reply.ts'
-import type { Request } from '../../transport/request.ts'
-import type { Socket } from '../../transport/socket.ts'
-import { offeredProtocols, type SocketRoute } from '../../transport/websocket.ts'
+import { CLOSE_POLICY, type Reply } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
+import type { Socket } from '../../base/transport/socket.ts'
+import { offeredProtocols, type SocketRoute } from '../../base/transport/websocket.ts'
+import type { Gate } from '../../customers/auth/gate.ts'
+import type { Encoding } from '../../streams/log/encoded.ts'
+import type { EventLog } from '../../streams/log/log.ts'
 import { StreamClient, type StreamParts } from './client.ts'
 import { badMessage, type Connect, parseConnect, parseMessage } from './handle.ts'
 import type { Limits } from './limits.ts'

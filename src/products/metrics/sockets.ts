@@ -7,6 +7,7 @@
 // The bytes published per turn are bounded, because uWebSockets buffers them until the turn ends:
 // the rest is published in the next turns, in order.
 import type { Clock } from '../../base/clock.ts'
+import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../base/transport/reply.ts'
 import {
   type Encoding,
   encodings,
@@ -14,8 +15,7 @@ import {
   frameKinds,
   type StoredFrame,
   unknownKind,
-} from '../../stream/encoded.ts'
-import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
+} from '../../streams/log/encoded.ts'
 import { type StreamClient, type StreamParts, topicOf } from './client.ts'
 
 /** Publishes to every socket of the endpoint that subscribed to a topic. */

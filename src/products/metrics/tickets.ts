@@ -1,9 +1,9 @@
 // Issues one-time tickets for WebSocket handshakes of browsers, which cannot send a token in a
 // header. In memory only; a ticket is valid once, for 30 s, from one address.
 import { randomBytes } from 'node:crypto'
-import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import type { Principal } from '../../customers/auth/token.ts'
 
 export const ticketSecs = 30
 /** Unused tickets of all callers together, and of one subscription. */

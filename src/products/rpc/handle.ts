@@ -4,11 +4,11 @@
 //   body -> parse -> admit: charge, permits -> refused: one error per item
 //                                           -> answer each call -> response, rate headers
 import type { Clock } from '../../base/clock.ts'
-import { type Answer, failure, type Message, rpcErrors } from '../../jsonrpc/build.ts'
-import { KnownCalls } from '../../jsonrpc/known-calls.ts'
-import { MessageStream } from '../../jsonrpc/message-stream.ts'
-import type { Method } from '../../jsonrpc/methods.ts'
-import { type Call, parseCall, parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
+import { type Answer, failure, type Message, rpcErrors } from '../../base/jsonrpc/build.ts'
+import { KnownCalls } from '../../base/jsonrpc/known-calls.ts'
+import { MessageStream } from '../../base/jsonrpc/message-stream.ts'
+import type { Method } from '../../base/jsonrpc/methods.ts'
+import { type Call, parseCall, parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
 import {
   admit,
   answerCalls,
@@ -16,12 +16,12 @@ import {
   countCalls,
   refusalMessage,
   responseMessage,
-} from '../../jsonrpc/serve.ts'
-import type { Budget } from '../../quota/budget.ts'
-import type { QuotaMeters } from '../../quota/meters.ts'
-import type { Subscription } from '../../subscriptions/subscription.ts'
-import { faultReport, type Log } from '../../telemetry/log.ts'
-import { type Body, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+} from '../../base/jsonrpc/serve.ts'
+import { faultReport, type Log } from '../../base/telemetry/log.ts'
+import { type Body, type Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import type { Budget } from '../../customers/quota/budget.ts'
+import type { QuotaMeters } from '../../customers/quota/meters.ts'
+import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { RpcMeters } from './meters.ts'
 import { rateHead } from './reply-head.ts'
 

@@ -1,8 +1,8 @@
 // Declares the meters of the rpc endpoint. Plain numbers, read at scrape: the path is
 // hot.
-import { type CallOutcome, callOutcomes } from '../../jsonrpc/serve.ts'
-import type { Meters } from '../../telemetry/meters.ts'
-import { LatencyTally, PairTally } from '../../telemetry/tally.ts'
+import { type CallOutcome, callOutcomes } from '../../base/jsonrpc/serve.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
+import { LatencyTally, PairTally } from '../../base/telemetry/tally.ts'
 import { methodLabels } from './method-names.ts'
 
 export interface RpcMeters {

@@ -1,6 +1,7 @@
 // Builds the response headers of the rpc endpoint.
-import type { Verdict } from '../../quota/budget.ts'
-import { Head } from '../../transport/reply.ts'
+
+import { Head } from '../../base/transport/reply.ts'
+import type { Verdict } from '../../customers/quota/budget.ts'
 
 const CORS_ANY = { 'access-control-allow-origin': '*' }
 const CORS_AGE_SECS = 86_400

@@ -17,8 +17,8 @@ import {
   shredBytesOf,
   slotOf,
   slotShredsMax,
-} from '../../solana/shred.ts'
-import type { LeaderSearch, LeaderSignatures } from '../../solana/shred-signature.ts'
+} from '../../chain/solana/shred.ts'
+import type { LeaderSearch, LeaderSignatures } from '../../chain/solana/shred-signature.ts'
 import type { Recovery } from './recovery.ts'
 import { type DropReason, dropReasons, type SharedStats, windowSlots } from './shared-stats.ts'
 import type { SlotWindow } from './window.ts'

@@ -2,11 +2,12 @@
 //
 //   recvmmsg ─► admit each, no copy ─► vectors ─► sendmmsg to every target ─► one step of long work
 //        every 2 ms one of: count, targets and challenges | errors | echoes | reports
-import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
-import { type Libc, pinned } from '../../transport/udp-batch.ts'
-import { BatchReceiver, batchMax, slotBytes } from '../../transport/udp-receive.ts'
-import { BatchSender, type SendTarget } from '../../transport/udp-send.ts'
-import { ShredVectors } from '../../transport/udp-vectors.ts'
+
+import { type Libc, pinned } from '../../base/transport/udp-batch.ts'
+import { BatchReceiver, batchMax, slotBytes } from '../../base/transport/udp-receive.ts'
+import { BatchSender, type SendTarget } from '../../base/transport/udp-send.ts'
+import { ShredVectors } from '../../base/transport/udp-vectors.ts'
+import { codeShredBytes, dataShredBytes } from '../../chain/solana/shred.ts'
 import { verdicts } from './admit.ts'
 import { closeSockets, openSockets } from './batch-sockets.ts'
 import { Caps } from './caps.ts'

@@ -10,7 +10,7 @@ import {
   type Libc,
   openSocket,
   type SocketOptions,
-} from '../../transport/udp-batch.ts'
+} from '../../base/transport/udp-batch.ts'
 import type { SharedStats } from './shared-stats.ts'
 import type { WorkerSettings } from './shred-components.ts'
 

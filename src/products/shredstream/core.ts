@@ -2,7 +2,7 @@
 // Thread: main chooses, so that a wrong core stops the start; the shred worker pins itself.
 import { readFileSync } from 'node:fs'
 import { Fault } from '../../base/errors.ts'
-import type { Libc } from '../../transport/udp-batch.ts'
+import type { Libc } from '../../base/transport/udp-batch.ts'
 
 /** `shredstream.core`: the last core that the process may use. */
 export const lastCore = -1

@@ -1,5 +1,5 @@
 // What shredstream needs of the leases of destinations among several gateways.
-import type { Subscription } from '../../subscriptions/subscription.ts'
+import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 
 export interface DestinationLeases {
   /** Whether this gateway serves the destination of that subscription. */

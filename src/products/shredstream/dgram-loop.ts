@@ -4,8 +4,8 @@
 // the error is unknown here: Node does not expose control data.
 import { formatAddress, parseAddress } from '../../base/cidr.ts'
 import { messageOf } from '../../base/errors.ts'
-import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
-import { UdpSocket } from '../../transport/udp.ts'
+import { UdpSocket } from '../../base/transport/udp.ts'
+import { codeShredBytes, dataShredBytes } from '../../chain/solana/shred.ts'
 import { verdicts } from './admit.ts'
 import { Caps } from './caps.ts'
 import { ioNames } from './shared-stats.ts'

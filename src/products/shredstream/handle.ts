@@ -1,7 +1,8 @@
 // Runs the shred worker: receives shreds, deduplicates them, sends each to every destination.
 // Thread: shred worker. State that must outlive the worker is in shared memory made by server.ts.
-import { LeaderSignatures } from '../../solana/shred-signature.ts'
-import { loadLibc } from '../../transport/udp-batch.ts'
+
+import { loadLibc } from '../../base/transport/udp-batch.ts'
+import { LeaderSignatures } from '../../chain/solana/shred-signature.ts'
 import { Admission } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
 import { pinThread } from './core.ts'

@@ -1,6 +1,6 @@
 // Declares the meters of ShredStream, read from the shared stats at scrape time.
 // A source's label is its index in the configuration; destinations have no label.
-import type { CounterChild, GaugeChild, Meters } from '../../telemetry/meters.ts'
+import type { CounterChild, GaugeChild, Meters } from '../../base/telemetry/meters.ts'
 import type { Destinations } from './destinations.ts'
 import {
   dropReasons,

@@ -7,7 +7,7 @@
 //   the heap became smaller     gc
 //   involuntary switches grew   preempted: the kernel ran another thread on this core
 import { getHeapStatistics } from 'node:v8'
-import { type Libc, pinned } from '../../transport/udp-batch.ts'
+import { type Libc, pinned } from '../../base/transport/udp-batch.ts'
 import { pauseBoundsMs, pauseCauses, type SharedStats } from './shared-stats.ts'
 
 /** Pauses from here on are examined: two calls, 3 us together. */

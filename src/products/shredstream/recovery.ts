@@ -4,8 +4,8 @@
 // milliseconds: it is done in small steps between batches, and forwarding never waits for more than
 // one step.
 import type { Steps } from '../../base/steps.ts'
-import { setOf, slotOf } from '../../solana/shred.ts'
-import { ShredSet } from '../../solana/shred-set.ts'
+import { setOf, slotOf } from '../../chain/solana/shred.ts'
+import { ShredSet } from '../../chain/solana/shred-set.ts'
 import type { SharedStats } from './shared-stats.ts'
 
 /** Sets kept at once: about three seconds of a busy cluster, 20 MB at most. */

@@ -5,8 +5,8 @@ import { isBug } from '../../base/assert.ts'
 import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Fault, messageOf, type Outcome } from '../../base/errors.ts'
-import type { Subscription } from '../../subscriptions/subscription.ts'
-import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 
 const backoff = { firstMs: 250, lastMs: 10_000 }
 

@@ -7,6 +7,9 @@
 // take the same branches as the worker will: code that meets a new one is compiled again.
 import { parseAddress, parseCidr } from '../../base/cidr.ts'
 import { Fault } from '../../base/errors.ts'
+import { boundPort, type Libc, openSocket } from '../../base/transport/udp-batch.ts'
+import { BatchSender } from '../../base/transport/udp-send.ts'
+import { ShredVectors } from '../../base/transport/udp-vectors.ts'
 import {
   codeShredBytes,
   dataShredBytes,
@@ -14,10 +17,7 @@ import {
   setShreds,
   slotShredsMax,
   variants,
-} from '../../solana/shred.ts'
-import { boundPort, type Libc, openSocket } from '../../transport/udp-batch.ts'
-import { BatchSender } from '../../transport/udp-send.ts'
-import { ShredVectors } from '../../transport/udp-vectors.ts'
+} from '../../chain/solana/shred.ts'
 import { Admission } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
 import { SharedStats } from './shared-stats.ts'

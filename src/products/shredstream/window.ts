@@ -6,7 +6,7 @@
 // The window follows accepted shreds: 64 slots below the highest, 32 above. A single packet with
 // an absurd slot does not move it. When nothing inside the window arrived for two seconds, or fewer
 // than 64 shreds were accepted so far, four packets that agree on another slot range move it there.
-import { slotShredsMax } from '../../solana/shred.ts'
+import { slotShredsMax } from '../../chain/solana/shred.ts'
 import { type SharedStats, windowSlots } from './shared-stats.ts'
 
 const aheadMax = 32

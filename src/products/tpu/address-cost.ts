@@ -3,11 +3,11 @@
 // separate from the rate of transactions per address, which only transactions with a good tip use.
 import { codesOf } from '../../base/codes.ts'
 import { refuse } from '../../base/errors.ts'
-import { errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
-import type { AddressBudget } from '../../quota/address-budget.ts'
-import type { CounterChild } from '../../telemetry/meters.ts'
-import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
-import type { Request } from '../../transport/request.ts'
+import { errorMessage, errorTextOf } from '../../base/jsonrpc/build.ts'
+import type { CounterChild } from '../../base/telemetry/meters.ts'
+import { type Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
+import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import { rpcErrorOf } from './refusals.ts'
 
 /** A request without a body: `/ping`, a preflight, an unknown path. */

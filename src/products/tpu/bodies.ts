@@ -1,7 +1,7 @@
 // Decodes request bodies: one transaction as text or bytes, or several in one body.
 // Pure. Never throws.
 import { accept, type Outcome } from '../../base/errors.ts'
-import { base58TextMax, decodeBase58 } from '../../solana/base58.ts'
+import { base58TextMax, decodeBase58 } from '../../chain/solana/base58.ts'
 import { badEncoding, tooLarge } from './refusals.ts'
 
 export type Encoding = 'base58' | 'base64'

@@ -9,7 +9,7 @@ import {
   texts,
   type Values,
 } from '../../base/fields.ts'
-import { decodeKey } from '../../solana/base58.ts'
+import { decodeKey } from '../../chain/solana/base58.ts'
 
 /** Where the spec is silent: number of tip accounts. */
 export const tipAccountsMax = 32

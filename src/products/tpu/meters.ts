@@ -1,7 +1,7 @@
 // Declares the meters of the TPU Sender. Rejections are plain numbers, read at
 // scrape: that path is the hottest, since anyone may send anything.
-import type { CounterChild, HistogramChild, Meters } from '../../telemetry/meters.ts'
-import { LatencyTally } from '../../telemetry/tally.ts'
+import type { CounterChild, HistogramChild, Meters } from '../../base/telemetry/meters.ts'
+import { LatencyTally } from '../../base/telemetry/tally.ts'
 import { type RejectReason, rejectReasons } from './refusals.ts'
 
 const outcomes = ['landed', 'expired', 'failed'] as const

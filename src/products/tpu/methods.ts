@@ -1,9 +1,9 @@
 // Serves the JSON-RPC methods of the TPU Sender: sendTransaction and a few queries.
 // No sockets.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
-import { Methods } from '../../jsonrpc/methods.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
+import { type Answer, encodedText, failure } from '../../base/jsonrpc/build.ts'
+import { Methods } from '../../base/jsonrpc/methods.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
 import { decodeText, type Encoding } from './bodies.ts'
 import type { Sender, TpuHandler } from './handle.ts'
 import type { TpuMeters } from './meters.ts'

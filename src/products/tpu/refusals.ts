@@ -2,8 +2,8 @@
 // The code of a refusal is its machine-readable reason; it is also the label of the meter.
 import { codesOf } from '../../base/codes.ts'
 import { type Outcome, type Refusal, refuse } from '../../base/errors.ts'
-import { errorTextOf, type RpcError } from '../../jsonrpc/build.ts'
-import type { DecodeProblem } from '../../solana/transaction.ts'
+import { errorTextOf, type RpcError } from '../../base/jsonrpc/build.ts'
+import type { DecodeProblem } from '../../chain/solana/transaction.ts'
 import { minimumTipLamports, type TipReason, tipReasons } from './tip.ts'
 
 export const rejectReasons = [

@@ -1,5 +1,5 @@
 // Tracks an accepted transaction until it lands, expires or fails; logs the outcome.
-import { encodeBase58 } from '../../solana/base58.ts'
+import { encodeBase58 } from '../../chain/solana/base58.ts'
 import type { Ending } from './meters.ts'
 
 /** An accepted transaction. */

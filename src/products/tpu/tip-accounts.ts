@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { assert } from '../../base/assert.ts'
 import { Fault } from '../../base/errors.ts'
-import { decodeKey, encodeBase58 } from '../../solana/base58.ts'
-import { Keypair } from '../../solana/keypair.ts'
+import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
+import { Keypair } from '../../chain/solana/keypair.ts'
 import { tipAccountsMax } from './config.ts'
 
 /** The embedded chain uses eight generated keys. */

@@ -6,7 +6,7 @@
 // candidate that passed most decides the reason, and the largest of those decides the amount.
 //
 //   lookup table -> account writable -> source signs -> enough lamports -> good
-import type { TransactionLayout } from '../../solana/transaction.ts'
+import type { TransactionLayout } from '../../chain/solana/transaction.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
 /** Limits: Minimum tip. */

@@ -1,11 +1,12 @@
 // One customer's connection from upgrade to close: its permit of the plan, the lease of its token,
 // and the bound of its unsent bytes.
-import type { Gate } from '../../auth/gate.ts'
-import type { Principal } from '../../auth/token.ts'
-import type { PubsubEngine } from '../../pubsub/engine.ts'
-import type { Budget } from '../../quota/budget.ts'
-import { CLOSE_POLICY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
-import type { Socket } from '../../transport/socket.ts'
+
+import { CLOSE_POLICY, CLOSE_TOO_SLOW } from '../../base/transport/reply.ts'
+import type { Socket } from '../../base/transport/socket.ts'
+import type { Gate } from '../../customers/auth/gate.ts'
+import type { Principal } from '../../customers/auth/token.ts'
+import type { Budget } from '../../customers/quota/budget.ts'
+import type { PubsubEngine } from '../../streams/pubsub/engine.ts'
 import type { Session } from './handle.ts'
 
 /** Clients ping every few seconds to keep a connection warm; only a flood shall cost something. */

@@ -1,20 +1,20 @@
 // Decides on one inbound message: takes its bytes and session, returns the answer.
 // No sockets: `Session` shows only what a method may do with the connection.
-import type { Message } from '../../jsonrpc/build.ts'
-import type { Methods } from '../../jsonrpc/methods.ts'
-import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
+import type { Message } from '../../base/jsonrpc/build.ts'
+import type { Methods } from '../../base/jsonrpc/methods.ts'
+import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
 import {
   admit,
   answerCalls,
   countCalls,
   refusalMessage,
   responseMessage,
-} from '../../jsonrpc/serve.ts'
-import type { PubsubEngine } from '../../pubsub/engine.ts'
-import type { Session as PubsubSession } from '../../pubsub/session.ts'
-import type { Budget } from '../../quota/budget.ts'
-import type { QuotaMeters } from '../../quota/meters.ts'
-import { faultReport, type Log } from '../../telemetry/log.ts'
+} from '../../base/jsonrpc/serve.ts'
+import { faultReport, type Log } from '../../base/telemetry/log.ts'
+import type { Budget } from '../../customers/quota/budget.ts'
+import type { QuotaMeters } from '../../customers/quota/meters.ts'
+import type { PubsubEngine } from '../../streams/pubsub/engine.ts'
+import type { Session as PubsubSession } from '../../streams/pubsub/session.ts'
 import type { WebsocketMeters } from './meters.ts'
 
 /** One connection of a customer, as methods see it. */

@@ -1,9 +1,9 @@
 // The meters of the websocket endpoint. Plain numbers, read at scrape.
 
-import { type CallOutcome, callOutcomes } from '../../jsonrpc/serve.ts'
-import { declareSubscriptionMeters, type SubscriptionMeters } from '../../pubsub/meters.ts'
-import type { Meters } from '../../telemetry/meters.ts'
-import { PairTally } from '../../telemetry/tally.ts'
+import { type CallOutcome, callOutcomes } from '../../base/jsonrpc/serve.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
+import { PairTally } from '../../base/telemetry/tally.ts'
+import { declareSubscriptionMeters, type SubscriptionMeters } from '../../streams/pubsub/meters.ts'
 
 const closings = ['client', 'stopping', 'token', 'too-long', 'too-slow', 'bug', 'lost'] as const
 export type Closing = (typeof closings)[number]

@@ -5,15 +5,15 @@
 //              subscribers with the same params
 //   stream  -> engine: result of a feed -> notifier: text once -> published to all subscribers
 import type { Clock } from '../../base/clock.ts'
-import type { MethodTable } from '../../jsonrpc/methods.ts'
-import type { PubsubChain } from '../../pubsub/chain.ts'
-import { PubsubEngine } from '../../pubsub/engine.ts'
-import type { Publish } from '../../pubsub/feed.ts'
-import type { SubscriptionMeters } from '../../pubsub/meters.ts'
-import { subscriptionMethods } from '../../pubsub/methods.ts'
-import { Notifier } from '../../pubsub/notifier.ts'
-import { Ids } from '../../pubsub/registry.ts'
-import type { Log } from '../../telemetry/log.ts'
+import type { MethodTable } from '../../base/jsonrpc/methods.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import type { PubsubChain } from '../../streams/pubsub/chain.ts'
+import { PubsubEngine } from '../../streams/pubsub/engine.ts'
+import type { Publish } from '../../streams/pubsub/feed.ts'
+import type { SubscriptionMeters } from '../../streams/pubsub/meters.ts'
+import { subscriptionMethods } from '../../streams/pubsub/methods.ts'
+import { Notifier } from '../../streams/pubsub/notifier.ts'
+import { Ids } from '../../streams/pubsub/registry.ts'
 import type { Session } from './handle.ts'
 
 export interface SubscriptionsDeps {

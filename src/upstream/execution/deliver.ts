@@ -1,10 +1,10 @@
 // Validates an event before it enters the execution pipeline. Thread: source worker.
 // An event that the writer could not record, or whose layout does not match its type, is reported
 // as a gap: a block with a missing event is never analysed as if it were whole.
-import { isWellFormed } from '../../evm/event-payload.ts'
-import { descriptor } from '../../evm/event-ring.ts'
-import { EventType } from '../../evm/event-type.ts'
-import { readU16, readU64 } from '../../evm/words.ts'
+import { isWellFormed } from '../../chain/evm/event-payload.ts'
+import { descriptor } from '../../chain/evm/event-ring.ts'
+import { EventType } from '../../chain/evm/event-type.ts'
+import { readU16, readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink } from '../ports.ts'
 
 export function deliver(

@@ -8,9 +8,9 @@ import {
   blockStart,
   blockVerified,
   txnHeaderStart,
-} from '../../evm/event-payload.ts'
-import { descriptor, payloadAlignBytes } from '../../evm/event-ring.ts'
-import { EventType, eventTypeMax } from '../../evm/event-type.ts'
+} from '../../chain/evm/event-payload.ts'
+import { descriptor, payloadAlignBytes } from '../../chain/evm/event-ring.ts'
+import { EventType, eventTypeMax } from '../../chain/evm/event-type.ts'
 import {
   readU16,
   readU32,
@@ -19,7 +19,7 @@ import {
   writeU32,
   writeU64,
   writeU64Exact,
-} from '../../evm/words.ts'
+} from '../../chain/evm/words.ts'
 import type { Recording } from './recording.ts'
 
 const two32 = 0x1_0000_0000

@@ -1,9 +1,9 @@
 // Delivers the events of one pass over a recording to a sink, one call each. Thread: source worker.
 // Synchronous and separate from the pacing in snapshot.ts: this is the inner loop of a replay at
 // full speed, and an asynchronous loop is several times slower.
-import { txnHeaderStart } from '../../evm/event-payload.ts'
-import { descriptor } from '../../evm/event-ring.ts'
-import { EventType, eventTypeMax } from '../../evm/event-type.ts'
+import { txnHeaderStart } from '../../chain/evm/event-payload.ts'
+import { descriptor } from '../../chain/evm/event-ring.ts'
+import { EventType, eventTypeMax } from '../../chain/evm/event-type.ts'
 import type { ExecutionSink } from '../ports.ts'
 import { deliver } from './deliver.ts'
 import { mixPass, type Passes, rewritePayload, rewrites, Shift } from './passes.ts'

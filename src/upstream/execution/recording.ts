@@ -10,8 +10,8 @@ import {
   parseRingHeader,
   type RingGeometry,
   ringHeader,
-} from '../../evm/event-ring.ts'
-import { readU32, readU64 } from '../../evm/words.ts'
+} from '../../chain/evm/event-ring.ts'
+import { readU32, readU64 } from '../../chain/evm/words.ts'
 
 const readBytes = 64 * 1024
 const zstdMagic = 0xfd2f_b528

@@ -3,8 +3,8 @@
 // replaces it, or restarts, is read from its first. Sequence numbers are the ring's own.
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
 import { Fault, messageOf } from '../../base/errors.ts'
-import { parseRingHeader, type RingGeometry, ringHeader } from '../../evm/event-ring.ts'
-import { readU64 } from '../../evm/words.ts'
+import { parseRingHeader, type RingGeometry, ringHeader } from '../../chain/evm/event-ring.ts'
+import { readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink, ExecutionSource } from '../ports.ts'
 import type { Pacer } from './pacer.ts'
 import { RingReader } from './ring-reader.ts'

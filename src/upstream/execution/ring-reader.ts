@@ -14,8 +14,8 @@ import {
   type RingGeometry,
   ringHeader,
   windowStepBytes,
-} from '../../evm/event-ring.ts'
-import { readU32, readU64 } from '../../evm/words.ts'
+} from '../../chain/evm/event-ring.ts'
+import { readU32, readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink } from '../ports.ts'
 import { deliver } from './deliver.ts'
 

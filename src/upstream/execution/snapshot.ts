@@ -2,9 +2,9 @@
 // Thread: source worker. The first pass is the recording byte for byte, except that fixed speed
 // moves each block's times to its interval. Later passes continue it: numbers and times increase,
 // hashes differ.
-import { descriptor } from '../../evm/event-ring.ts'
-import { EventType } from '../../evm/event-type.ts'
-import { differenceU64 } from '../../evm/words.ts'
+import { descriptor } from '../../chain/evm/event-ring.ts'
+import { EventType } from '../../chain/evm/event-type.ts'
+import { differenceU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink, ExecutionSource } from '../ports.ts'
 import type { Pacer } from './pacer.ts'
 import { type Passes, passesOf } from './passes.ts'

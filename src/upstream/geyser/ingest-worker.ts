@@ -6,9 +6,9 @@
 // A worker that dies ends its calls and streams like a lost connection, and is started again.
 import type { Clock } from '../../base/clock.ts'
 import { type Fault, messageOf, type Outcome } from '../../base/errors.ts'
-import type { GeyserBatch } from '../../solana/geyser-batch.ts'
-import type { Log } from '../../telemetry/log.ts'
-import { DedicatedWorker } from '../../threads/dedicated.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import { DedicatedWorker } from '../../base/threads/dedicated.ts'
+import type { GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 import { type GeyserEnd, type GeyserTarget, lost, notAnswered } from './geyser-client.ts'
 import type { IngestReport, IngestRequest } from './ingest.ts'
 

@@ -4,7 +4,7 @@
 // paused: HTTP/2's flow control then holds the node back, and nothing is lost.
 import { systemClock } from '../../base/clock.ts'
 import type { Outcome } from '../../base/errors.ts'
-import { batchOf, type GeyserBatch } from '../../solana/geyser-batch.ts'
+import { batchOf, type GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 import {
   GeyserClient,
   type GeyserEnd,

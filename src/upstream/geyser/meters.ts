@@ -1,6 +1,6 @@
 // The meters of the geyser streams from upstream nodes.
 // Counted in plain numbers per set and read at scrape: a meter is too expensive per message.
-import type { Meters } from '../../telemetry/meters.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 
 /** Counted by the feed of a set. */
 export interface FeedCounts {

@@ -1,7 +1,7 @@
 // Meters of the upstream nodes, read from them at scrape.
 // The labels are a set's name and a node's number, never an address or a token.
-import type { Meters } from '../../telemetry/meters.ts'
-import { latencyBuckets } from '../../telemetry/meters.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
+import { latencyBuckets } from '../../base/telemetry/meters.ts'
 import { callOutcomes, type UpstreamNode } from './upstream-node.ts'
 import type { Upstreams } from './upstreams.ts'
 

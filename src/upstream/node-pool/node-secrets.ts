@@ -2,7 +2,7 @@
 // Every error of a node passes here before a customer or the log gets it, in the proxy and in the
 // transaction senders. Secrets are found plain, JSON-escaped or percent-encoded, in any case.
 import { unescape as percentDecode } from 'node:querystring'
-import { type RpcError, rpcErrors } from '../../jsonrpc/build.ts'
+import { type RpcError, rpcErrors } from '../../base/jsonrpc/build.ts'
 
 /** As in the configuration; '' for none. */
 export interface NodeAddresses {

@@ -3,8 +3,8 @@
 // and never appear in results, logs or meters.
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
-import { type Log, LogThrottle } from '../../telemetry/log.ts'
-import { LatencyTally } from '../../telemetry/tally.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import { LatencyTally } from '../../base/telemetry/tally.ts'
 import type { NodeSection } from '../config.ts'
 import { BodyStream } from '../http-client/body-stream.ts'
 import { HttpClient } from '../http-client/http-client.ts'

@@ -3,7 +3,7 @@
 // weights are the shares while the nodes are alike, and a slow node loses every comparison.
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
-import type { Log } from '../../telemetry/log.ts'
+import type { Log } from '../../base/telemetry/log.ts'
 import type { SetSection } from '../config.ts'
 import { NodeProbe } from './node-probe.ts'
 import { SetGenesis } from './set-genesis.ts'

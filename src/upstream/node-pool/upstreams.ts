@@ -1,6 +1,6 @@
 // All sets of nodes, and the timer that probes them.
 import type { Clock } from '../../base/clock.ts'
-import type { Log } from '../../telemetry/log.ts'
+import type { Log } from '../../base/telemetry/log.ts'
 import type { SetSection, UpstreamsSection } from '../config.ts'
 import { type NodeReport, reportNodes } from './node-report.ts'
 import { UpstreamSet } from './upstream-set.ts'

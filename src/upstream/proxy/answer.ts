@@ -1,7 +1,7 @@
 // Turns a node's HTTP response into the answer to a call.
 // Results are forwarded as they came, without parsing them; long ones are streamed. Errors are
 // parsed, and withheld when they contain the node's address or keys.
-import { type Answer, encodedText, failure, streamed } from '../../jsonrpc/build.ts'
+import { type Answer, encodedText, failure, streamed } from '../../base/jsonrpc/build.ts'
 import {
   CLOSING_BYTES,
   closingOf,
@@ -10,7 +10,7 @@ import {
   type Split,
   splitAnswer,
   USUAL,
-} from '../../jsonrpc/envelope.ts'
+} from '../../base/jsonrpc/envelope.ts'
 import { BodyStream } from '../http-client/body-stream.ts'
 import type { PooledBuffer } from '../http-client/buffer-pool.ts'
 import type { HttpResponse } from '../http-client/http-request.ts'

@@ -1,6 +1,6 @@
 // Errors for calls that no node answered. The texts are ours: those of
 // sockets contain addresses.
-import { type Answer, failure, rpcErrors } from '../../jsonrpc/build.ts'
+import { type Answer, failure, rpcErrors } from '../../base/jsonrpc/build.ts'
 
 const { nodeUnhealthy } = rpcErrors
 

@@ -1,6 +1,6 @@
 // Meters of the proxy. Plain numbers, read at scrape, because the path is hot.
-import type { Meters } from '../../telemetry/meters.ts'
-import { PairTally } from '../../telemetry/tally.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
+import { PairTally } from '../../base/telemetry/tally.ts'
 import { type MethodClass, methodClasses } from './method-policy.ts'
 
 export const answerSources = ['stream', 'node'] as const

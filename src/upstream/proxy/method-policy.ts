@@ -1,6 +1,6 @@
 // Policy of each method: may it be retried, shared or cached, is it expensive.
 import { Commitment, commitmentNamed } from '../../base/commitment.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
 
 /**
  * - `read`: may fail over to another node, be shared with identical ones, be hedged.

@@ -4,8 +4,8 @@
 //   pick ─► try ── answer ─────────────────────────► done
 //     ▲      └─ fault, or an error of failoverCodes ─┐
 //     └── another node, within the deadline ─────────┘ no node left: the node's error, or -32005
-import type { Answer } from '../../jsonrpc/build.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
+import type { Answer } from '../../base/jsonrpc/build.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
 import { bodyOf, newId } from '../call-body.ts'
 import { firstGood } from '../first-good.ts'
 import type { HttpRequest } from '../http-client/http-request.ts'

@@ -1,6 +1,6 @@
 // Proxies the JSON-RPC calls of customers to nodes, each to its own set only.
-import type { Answer } from '../../jsonrpc/build.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
+import type { Answer } from '../../base/jsonrpc/build.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
 import { defaultSet } from '../config.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
 import { unhealthy } from './errors.ts'

@@ -1,7 +1,7 @@
 // A call that changes something: sent to one node once, or to every node once with `broadcast`;
 // never retried, hedged or shared.
-import { type Answer, failure, rpcErrors } from '../../jsonrpc/build.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
+import { type Answer, failure, rpcErrors } from '../../base/jsonrpc/build.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
 import { bodyOf, newId } from '../call-body.ts'
 import { firstGood } from '../first-good.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'

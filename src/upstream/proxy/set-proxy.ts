@@ -15,8 +15,8 @@ import {
   failure,
   rpcErrors,
   streamed,
-} from '../../jsonrpc/build.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
+} from '../../base/jsonrpc/build.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../node-pool/upstream-set.ts'
 import type { AnswerSource } from '../ports.ts'

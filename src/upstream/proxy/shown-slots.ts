@@ -1,8 +1,8 @@
 // Finds the slots that an answer of a node shows its customer, and at which commitment.
 import { Commitment, commitmentNamed } from '../../base/commitment.ts'
-import type { Answer } from '../../jsonrpc/build.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
-import { keyOf } from '../../solana/keys.ts'
+import type { Answer } from '../../base/jsonrpc/build.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
 import { BodyStream } from '../http-client/body-stream.ts'
 
 /** A slot is near the beginning of an answer that contains one. */

@@ -1,5 +1,5 @@
 // A child process for tests.
-import { serveFrames } from '../../../dist/src/threads/frames.js'
+import { serveFrames } from '../../../dist/src/base/threads/frames.js'
 
 if (process.argv[2] === 'no-start') process.exit(9)
 const service = serveFrames(

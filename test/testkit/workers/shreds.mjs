@@ -2,8 +2,8 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
+import { ControlWord } from '../../../dist/src/base/rings/control.js'
 import { runShreds } from '../../../dist/src/products/shredstream/handle.js'
-import { ControlWord } from '../../../dist/src/rings/control.js'
 
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc')

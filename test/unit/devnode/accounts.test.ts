@@ -1,9 +1,9 @@
 // Accounts at three commitments, against a slow and obvious model.
 import { describe, expect, it } from 'vitest'
+import { keyOf } from '../../../src/chain/solana/keys.ts'
+import { programs } from '../../../src/chain/solana/programs.ts'
 import { Accounts } from '../../../src/devnode/ledger/accounts.ts'
 import type { LedgerAccount } from '../../../src/devnode/ledger/ledger.ts'
-import { keyOf } from '../../../src/solana/keys.ts'
-import { programs } from '../../../src/solana/programs.ts'
 import { randomOf } from '../../testkit/synthetic-solana.ts'
 
 const key = (value: number) => new Uint8Array(32).fill(value)

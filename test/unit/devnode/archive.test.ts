@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { Commitment } from '../../../src/base/commitment.ts'
+import { Keypair } from '../../../src/chain/solana/keypair.ts'
+import { TransactionLayout } from '../../../src/chain/solana/transaction.ts'
 import { buildTransaction, memoInstruction } from '../../../src/devnode/build.ts'
 import { Archive, type ArchiveBounds } from '../../../src/devnode/ledger/archive.ts'
 import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
@@ -14,8 +16,6 @@ import {
   StoredTransaction,
 } from '../../../src/devnode/ledger/stored-transaction.ts'
 import { messageContent, signaturesOf } from '../../../src/devnode/message-content.ts'
-import { Keypair } from '../../../src/solana/keypair.ts'
-import { TransactionLayout } from '../../../src/solana/transaction.ts'
 import { until } from '../../testkit/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-archive-'))

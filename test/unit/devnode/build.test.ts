@@ -2,6 +2,9 @@
 import { createHash } from 'node:crypto'
 import { Transaction, Keypair as Web3Keypair } from '@solana/web3.js'
 import { describe, expect, it } from 'vitest'
+import { Keypair } from '../../../src/chain/solana/keypair.ts'
+import { TransactionLayout } from '../../../src/chain/solana/transaction.ts'
+import { Verifier } from '../../../src/chain/solana/verify.ts'
 import {
   buildTransaction,
   memoInstruction,
@@ -11,9 +14,6 @@ import {
 } from '../../../src/devnode/build.ts'
 import { EntryChain, merkleRoot } from '../../../src/devnode/entries.ts'
 import { feeOf } from '../../../src/devnode/fee.ts'
-import { Keypair } from '../../../src/solana/keypair.ts'
-import { TransactionLayout } from '../../../src/solana/transaction.ts'
-import { Verifier } from '../../../src/solana/verify.ts'
 
 const seed = new Uint8Array(32).fill(3)
 const from = Keypair.derive(seed, 'from')

@@ -1,5 +1,8 @@
 // Fee, limits and costs of transactions, against cases computed by hand from agave's rules.
 import { describe, expect, it } from 'vitest'
+import { Keypair } from '../../../src/chain/solana/keypair.ts'
+import { programs } from '../../../src/chain/solana/programs.ts'
+import { TransactionLayout } from '../../../src/chain/solana/transaction.ts'
 import {
   buildTransaction,
   type Instruction,
@@ -10,9 +13,6 @@ import {
 } from '../../../src/devnode/build.ts'
 import { costUnitsOf } from '../../../src/devnode/cost-units.ts'
 import { feeOf } from '../../../src/devnode/fee.ts'
-import { Keypair } from '../../../src/solana/keypair.ts'
-import { programs } from '../../../src/solana/programs.ts'
-import { TransactionLayout } from '../../../src/solana/transaction.ts'
 
 const from = Keypair.derive(new Uint8Array(32), 'from')
 const second = Keypair.derive(new Uint8Array(32), 'second')

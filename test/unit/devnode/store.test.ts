@@ -11,11 +11,11 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { silentLog } from '../../../src/base/telemetry/log.ts'
 import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
 import { epochScheduleOf } from '../../../src/devnode/ledger/epoch-schedule.ts'
 import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { ChainStore } from '../../../src/devnode/store.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-chain-store-'))
 const chain = () => join(folder, 'chain')

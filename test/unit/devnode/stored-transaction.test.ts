@@ -1,11 +1,11 @@
 // Records of the history: the outcome read back, also from records without the newest fields.
 import { expect, test } from 'vitest'
+import { Keypair } from '../../../src/chain/solana/keypair.ts'
 import { buildTransaction, memoInstruction } from '../../../src/devnode/build.ts'
 import {
   packTransaction,
   StoredTransaction,
 } from '../../../src/devnode/ledger/stored-transaction.ts'
-import { Keypair } from '../../../src/solana/keypair.ts'
 import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const bytes = buildTransaction({

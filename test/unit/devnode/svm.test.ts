@@ -2,6 +2,9 @@
 import fc from 'fast-check'
 import { Account, LiteSvm } from 'litesvm/dist/internal.js'
 import { describe, expect, it } from 'vitest'
+import { Keypair } from '../../../src/chain/solana/keypair.ts'
+import { programs } from '../../../src/chain/solana/programs.ts'
+import { TransactionLayout } from '../../../src/chain/solana/transaction.ts'
 import {
   buildTransaction,
   type Instruction,
@@ -12,9 +15,6 @@ import {
 import type { VmAccount } from '../../../src/devnode/executed.ts'
 import { feeOf } from '../../../src/devnode/fee.ts'
 import { Svm } from '../../../src/devnode/svm.ts'
-import { Keypair } from '../../../src/solana/keypair.ts'
-import { programs } from '../../../src/solana/programs.ts'
-import { TransactionLayout } from '../../../src/solana/transaction.ts'
 import { type V1Parts, v1Transaction } from '../../testkit/transaction-v1.ts'
 
 const seed = new Uint8Array(32).fill(2)

@@ -1,9 +1,9 @@
 // The validator's vote account: votes for the last blocks, the root below them, credits by epoch.
 import { expect, test } from 'vitest'
+import { parsedVote } from '../../../src/chain/solana/json-parsed/vote-account.ts'
+import { keyText } from '../../../src/chain/solana/key-text.ts'
+import { programs } from '../../../src/chain/solana/programs.ts'
 import { newVoteState, withVotes } from '../../../src/devnode/vote-state.ts'
-import { parsedVote } from '../../../src/solana/json-parsed/vote-account.ts'
-import { keyText } from '../../../src/solana/key-text.ts'
-import { programs } from '../../../src/solana/programs.ts'
 
 const node = new Uint8Array(32).fill(1)
 const vote = new Uint8Array(32).fill(2)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadCodec, type SubscribeRequest } from '../../../src/geyser/codec.ts'
+import { loadCodec, type SubscribeRequest } from '../../../src/streams/geyser/codec.ts'
 import {
   firstAvailableIn,
   pingRequest,

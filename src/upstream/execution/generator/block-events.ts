@@ -10,9 +10,9 @@ import {
   blockReject,
   storageAccess,
   txnReject,
-} from '../../../evm/event-payload.ts'
-import { EventType } from '../../../evm/event-type.ts'
-import { writeU32, writeU64 } from '../../../evm/words.ts'
+} from '../../../chain/evm/event-payload.ts'
+import { EventType } from '../../../chain/evm/event-type.ts'
+import { writeU32, writeU64 } from '../../../chain/evm/words.ts'
 import { writeBlockStart } from './block-header.ts'
 import type { EventWriter } from './event-writer.ts'
 import type { Proposal } from './proposal.ts'

@@ -1,8 +1,13 @@
 // Writes BlockStart and the consensus events of a generated block. Thread: source worker.
-import { blockFinalized, blockQc, blockStart, blockVerified } from '../../../evm/event-payload.ts'
-import { EventType } from '../../../evm/event-type.ts'
-import { bytesOfHex } from '../../../evm/hex.ts'
-import { writeU64, writeU64Exact, writeU256 } from '../../../evm/words.ts'
+import {
+  blockFinalized,
+  blockQc,
+  blockStart,
+  blockVerified,
+} from '../../../chain/evm/event-payload.ts'
+import { EventType } from '../../../chain/evm/event-type.ts'
+import { bytesOfHex } from '../../../chain/evm/hex.ts'
+import { writeU64, writeU64Exact, writeU256 } from '../../../chain/evm/words.ts'
 import type { EventWriter } from './event-writer.ts'
 import type { Proposal } from './proposal.ts'
 import { writeDigest } from './random.ts'

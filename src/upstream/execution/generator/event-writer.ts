@@ -1,8 +1,8 @@
 // Builds events one at a time in reused buffers and delivers them to the sink.
 // Thread: source worker. Callers fill `payload` from `begin`, set the flow tags, then `emit`.
 // Sequence numbers start at 1; payload offsets grow like a real writer's, 16-byte aligned.
-import { descriptor, payloadAlignBytes } from '../../../evm/event-ring.ts'
-import { writeU16, writeU32, writeU64 } from '../../../evm/words.ts'
+import { descriptor, payloadAlignBytes } from '../../../chain/evm/event-ring.ts'
+import { writeU16, writeU32, writeU64 } from '../../../chain/evm/words.ts'
 import type { ExecutionSink } from '../../ports.ts'
 
 /** Longest payload that the generator writes. */

@@ -12,9 +12,9 @@ import {
   txnEvmOutput,
   txnHeaderStart,
   txnLog,
-} from '../../../evm/event-payload.ts'
-import { EventType } from '../../../evm/event-type.ts'
-import { writeU32, writeU64, writeU256 } from '../../../evm/words.ts'
+} from '../../../chain/evm/event-payload.ts'
+import { EventType } from '../../../chain/evm/event-type.ts'
+import { writeU32, writeU64, writeU256 } from '../../../chain/evm/words.ts'
 import { generatedChainId } from './block-header.ts'
 import type { EventWriter } from './event-writer.ts'
 import { type Traffic, TxnPlan } from './traffic.ts'

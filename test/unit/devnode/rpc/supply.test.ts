@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
+import { decodeKey } from '../../../../src/chain/solana/base58.ts'
+import { isSameKey } from '../../../../src/chain/solana/keys.ts'
+import { programs, sysvars } from '../../../../src/chain/solana/programs.ts'
 import type { Ledger, LedgerAccount } from '../../../../src/devnode/ledger/ledger.ts'
 import { nonCirculating } from '../../../../src/devnode/rpc/supply.ts'
-import { decodeKey } from '../../../../src/solana/base58.ts'
-import { isSameKey } from '../../../../src/solana/keys.ts'
-import { programs, sysvars } from '../../../../src/solana/programs.ts'
 
 const now = { epoch: 5n, time: 1_000n }
 

@@ -1,9 +1,9 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
+import { Keypair } from '../../../../src/chain/solana/keypair.ts'
 import { buildTransaction, transferInstruction } from '../../../../src/devnode/build.ts'
 import { wireTransactionOf } from '../../../../src/devnode/rpc/wire-transaction.ts'
-import { encodeBase58 } from '../../../../src/solana/base58.ts'
-import { Keypair } from '../../../../src/solana/keypair.ts'
 import { v1Transaction } from '../../../testkit/transaction-v1.ts'
 
 const from = new Keypair(randomBytes(32))

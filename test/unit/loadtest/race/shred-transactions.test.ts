@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { Keypair } from '../../../../src/chain/solana/keypair.ts'
+import { programs } from '../../../../src/chain/solana/programs.ts'
+import { isCodeVariant, offsets } from '../../../../src/chain/solana/shred.ts'
 import { buildTransaction, transferInstruction } from '../../../../src/devnode/build.ts'
 import { ShredMaker } from '../../../../src/devnode/shred-maker.ts'
 import { ShredTransactions } from '../../../../src/loadtest/race/shred-transactions.ts'
 import { Random } from '../../../../src/loadtest/statistics.ts'
-import { Keypair } from '../../../../src/solana/keypair.ts'
-import { programs } from '../../../../src/solana/programs.ts'
-import { isCodeVariant, offsets } from '../../../../src/solana/shred.ts'
 
 const wallet = new Keypair(new Uint8Array(32).fill(1))
 const other = new Keypair(new Uint8Array(32).fill(2))

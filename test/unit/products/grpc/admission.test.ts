@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import type { Gate } from '../../../../src/auth/gate.ts'
-import { declareGrpcMeters } from '../../../../src/geyser/meters.ts'
+import { Meters } from '../../../../src/base/telemetry/meters.ts'
+import type { Gate } from '../../../../src/customers/auth/gate.ts'
+import { AddressBudget } from '../../../../src/customers/quota/address-budget.ts'
+import { declareQuotaMeters } from '../../../../src/customers/quota/meters.ts'
+import type { Quota } from '../../../../src/customers/quota/quota.ts'
 import { type AdmissionDeps, admit, noToken } from '../../../../src/products/grpc/admission.ts'
 import { OpenCalls } from '../../../../src/products/grpc/open-calls.ts'
-import { AddressBudget } from '../../../../src/quota/address-budget.ts'
-import { declareQuotaMeters } from '../../../../src/quota/meters.ts'
-import type { Quota } from '../../../../src/quota/quota.ts'
-import { Meters } from '../../../../src/telemetry/meters.ts'
+import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 
 const limits = { workMsPerSecond: 1, workMsBurst: 2, bytesPerSecond: 1e6, bytesBurst: 1e6 }
 const health = '/grpc.health.v1.Health/Check'

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { loadCodec } from '../../../../src/geyser/codec.ts'
+import type { GrpcStatus } from '../../../../src/base/transport/grpc-status.ts'
+import type { GrpcStream } from '../../../../src/base/transport/grpc-stream.ts'
 import { Health } from '../../../../src/products/grpc/health.ts'
 import { OpenCalls } from '../../../../src/products/grpc/open-calls.ts'
-import type { GrpcStatus } from '../../../../src/transport/grpc-status.ts'
-import type { GrpcStream } from '../../../../src/transport/grpc-stream.ts'
+import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 
 /** A stream whose client reads nothing. */
 class StuckStream implements GrpcStream {

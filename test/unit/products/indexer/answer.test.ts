@@ -1,9 +1,9 @@
 // Streamed answers that nobody reads: the query behind them is stopped and released.
 import { describe, expect, test } from 'vitest'
+import { codingOf, encoded } from '../../../../src/base/transport/content-encoding.ts'
+import { Head, Reply } from '../../../../src/base/transport/reply.ts'
+import type { QueryResult } from '../../../../src/indexer/engine.ts'
 import { type AnswerShape, answerWith } from '../../../../src/products/indexer/answer.ts'
-import type { QueryResult } from '../../../../src/products/indexer/engine.ts'
-import { codingOf, encoded } from '../../../../src/transport/content-encoding.ts'
-import { Head, Reply } from '../../../../src/transport/reply.ts'
 import { until } from '../../../testkit/until.ts'
 
 /** A result without an end, and what became of it. */

@@ -1,5 +1,5 @@
 // Runs the sink contract suite on a plain in-memory sink, to check the suite itself.
-import type { SinkConfig } from '../../../../src/products/indexer/writer.ts'
+import type { SinkConfig } from '../../../../src/indexer/writer.ts'
 import { MemorySink } from '../../../testkit/memory-sink.ts'
 import { describeRowSink } from '../../../testkit/row-sink-contract.ts'
 

@@ -6,7 +6,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv } from 'ajv'
 import { describe, expect, test } from 'vitest'
 import { httpOptions } from '../../../../src/products/metrics/routes.ts'
-import { streamKinds } from '../../../../src/stream/encoded.ts'
+import { streamKinds } from '../../../../src/streams/log/encoded.ts'
 import {
   asyncapi,
   at,

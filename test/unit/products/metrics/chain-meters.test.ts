@@ -1,10 +1,10 @@
 // The product's own figures as meters, from frames whose values are known.
 import { beforeEach, expect, test } from 'vitest'
+import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { ActiveBlocks } from '../../../../src/products/metrics/active-blocks.ts'
 import { BlockHistory } from '../../../../src/products/metrics/block-history.ts'
 import { declareChainMeters } from '../../../../src/products/metrics/chain-meters.ts'
-import { EventLog } from '../../../../src/stream/log.ts'
-import { Meters } from '../../../../src/telemetry/meters.ts'
+import { EventLog } from '../../../../src/streams/log/log.ts'
 import { contentionOf, HandClock, handOutSeqs } from '../../../testkit/fake-execution.ts'
 
 let meters: Meters

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseConnect, parseMessage, parseU64 } from '../../../../src/products/metrics/handle.ts'
-import { streamKinds } from '../../../../src/stream/encoded.ts'
+import { streamKinds } from '../../../../src/streams/log/encoded.ts'
 
 const connect = (query: string) => {
   const parameters = new URLSearchParams(query)

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { BlockHistory, blocksMax } from '../../../../src/products/metrics/block-history.ts'
 import * as rest from '../../../../src/products/metrics/rest.ts'
 import { readBody } from '../../../../src/products/metrics/rpc.ts'
-import { EventLog } from '../../../../src/stream/log.ts'
+import { EventLog } from '../../../../src/streams/log/log.ts'
 import {
   contentionOf,
   FakeExecution,

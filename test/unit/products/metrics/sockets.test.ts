@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type StreamKind, streamKinds } from '../../../../src/stream/encoded.ts'
+import { type StreamKind, streamKinds } from '../../../../src/streams/log/encoded.ts'
 import { expectShape } from '../../../testkit/golden.ts'
 import { type Peer, StreamStage, turn } from '../../../testkit/stream-stage.ts'
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Principal } from '../../../../src/auth/token.ts'
+import type { Principal } from '../../../../src/customers/auth/token.ts'
 import {
   Tickets,
   ticketSecs,

@@ -1,11 +1,11 @@
 // Admission: first copies of valid shreds are forwarded, everything else is dropped by reason.
 import { describe, expect, test } from 'vitest'
+import { codeShredBytes, offsets } from '../../../../src/chain/solana/shred.ts'
+import { LeaderSignatures } from '../../../../src/chain/solana/shred-signature.ts'
 import { Admission, verdicts } from '../../../../src/products/shredstream/admit.ts'
 import { Recovery } from '../../../../src/products/shredstream/recovery.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import { SlotWindow, windowBytes } from '../../../../src/products/shredstream/window.ts'
-import { codeShredBytes, offsets } from '../../../../src/solana/shred.ts'
-import { LeaderSignatures } from '../../../../src/solana/shred-signature.ts'
 import {
   makeShreds,
   publicKeyOfSeed,

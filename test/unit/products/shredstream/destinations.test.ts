@@ -1,13 +1,13 @@
 // Lifecycle of a destination on a fake clock: challenges, proof, failure, pauses.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { accept } from '../../../../src/base/errors.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import type { Destination } from '../../../../src/customers/subscriptions/destination.ts'
+import type { Subscription } from '../../../../src/customers/subscriptions/subscription.ts'
 import { Caps } from '../../../../src/products/shredstream/caps.ts'
 import { Destinations } from '../../../../src/products/shredstream/destinations.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import { challengeOf, TargetTable } from '../../../../src/products/shredstream/targets.ts'
-import type { Destination } from '../../../../src/subscriptions/destination.ts'
-import type { Subscription } from '../../../../src/subscriptions/subscription.ts'
-import { silentLog } from '../../../../src/telemetry/log.ts'
 
 // Without jitter.
 beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(1))

@@ -2,6 +2,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
+import type { Libc } from '../../../../src/base/transport/udp-batch.ts'
 import { Pauses } from '../../../../src/products/shredstream/pauses.ts'
 import {
   pauseBoundsMs,
@@ -9,7 +10,6 @@ import {
   pausesOf,
   SharedStats,
 } from '../../../../src/products/shredstream/shared-stats.ts'
-import type { Libc } from '../../../../src/transport/udp-batch.ts'
 
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void

@@ -1,8 +1,8 @@
 // Registry changes that fail on a full disk: kept, retried, logged at a limited rate.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { RegistryChanges } from '../../../../src/products/shredstream/registry-changes.ts'
-import { silentLog } from '../../../../src/telemetry/log.ts'
 
 // Without jitter.
 beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(1))

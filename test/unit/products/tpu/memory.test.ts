@@ -3,11 +3,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { decodeKey } from '../../../../src/chain/solana/base58.ts'
+import { Rates } from '../../../../src/customers/quota/rates.ts'
 import { tpuSection } from '../../../../src/products/tpu/config.ts'
 import { Duplicates, digestOf, duplicateMs } from '../../../../src/products/tpu/duplicates.ts'
 import { keptTipAccounts, TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
-import { Rates } from '../../../../src/quota/rates.ts'
-import { decodeKey } from '../../../../src/solana/base58.ts'
 import { newAddress } from '../../../testkit/tipped.ts'
 
 describe('duplicates', () => {

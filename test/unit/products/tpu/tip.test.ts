@@ -1,10 +1,10 @@
 // The tip check on transactions built by kit: one reason for each kind of bad tip.
 import { AccountRole, type Instruction } from '@solana/kit'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { decodeKey } from '../../../../src/chain/solana/base58.ts'
+import { TransactionLayout } from '../../../../src/chain/solana/transaction.ts'
 import { minimumTipLamports, TipCheck } from '../../../../src/products/tpu/tip.ts'
 import { TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
-import { decodeKey } from '../../../../src/solana/base58.ts'
-import { TransactionLayout } from '../../../../src/solana/transaction.ts'
 import {
   innerTransfer,
   newAddress,

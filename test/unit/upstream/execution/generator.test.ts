@@ -8,17 +8,17 @@ import {
   blockVerified,
   storageAccess,
   txnHeaderStart,
-} from '../../../../src/evm/event-payload.ts'
-import { descriptor } from '../../../../src/evm/event-ring.ts'
-import { EventType } from '../../../../src/evm/event-type.ts'
-import { hexOf } from '../../../../src/evm/hex.ts'
+} from '../../../../src/chain/evm/event-payload.ts'
+import { descriptor } from '../../../../src/chain/evm/event-ring.ts'
+import { EventType } from '../../../../src/chain/evm/event-type.ts'
+import { hexOf } from '../../../../src/chain/evm/hex.ts'
 import {
   differenceU64,
   readU32,
   readU64,
   readU64Exact,
   readU256,
-} from '../../../../src/evm/words.ts'
+} from '../../../../src/chain/evm/words.ts'
 import {
   Generator,
   type GeneratorOptions,

@@ -9,10 +9,10 @@ import {
   blockStart,
   txnCallFrame,
   txnHeaderStart,
-} from '../../../../src/evm/event-payload.ts'
-import { descriptor, oldSchemaHash } from '../../../../src/evm/event-ring.ts'
-import { EventType } from '../../../../src/evm/event-type.ts'
-import { hexOf } from '../../../../src/evm/hex.ts'
+} from '../../../../src/chain/evm/event-payload.ts'
+import { descriptor, oldSchemaHash } from '../../../../src/chain/evm/event-ring.ts'
+import { EventType } from '../../../../src/chain/evm/event-type.ts'
+import { hexOf } from '../../../../src/chain/evm/hex.ts'
 import {
   differenceU64,
   readU64,
@@ -20,7 +20,7 @@ import {
   writeU16,
   writeU32,
   writeU64,
-} from '../../../../src/evm/words.ts'
+} from '../../../../src/chain/evm/words.ts'
 import { Generator } from '../../../../src/upstream/execution/generator/generator.ts'
 import { VirtualPacer } from '../../../../src/upstream/execution/pacer.ts'
 import { loadRecording } from '../../../../src/upstream/execution/recording.ts'

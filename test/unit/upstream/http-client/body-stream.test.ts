@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CLOSING_BYTES, closingOf } from '../../../../src/jsonrpc/envelope.ts'
+import { CLOSING_BYTES, closingOf } from '../../../../src/base/jsonrpc/envelope.ts'
 import { BodyStream } from '../../../../src/upstream/http-client/body-stream.ts'
 
 /** A connection that a stream pauses and resumes. */

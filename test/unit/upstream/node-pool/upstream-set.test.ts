@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { silentLog } from '../../../../src/telemetry/log.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import type { NodeSection, SetSection } from '../../../../src/upstream/config.ts'
 import type { UpstreamNode } from '../../../../src/upstream/node-pool/upstream-node.ts'
 import { type PickOptions, UpstreamSet } from '../../../../src/upstream/node-pool/upstream-set.ts'

@@ -1,7 +1,7 @@
 // What a call may be used for, how its slot is read, how slow is slow.
 import { describe, expect, it } from 'vitest'
-import { encodedText } from '../../../../src/jsonrpc/build.ts'
-import type { Call } from '../../../../src/jsonrpc/parse.ts'
+import { encodedText } from '../../../../src/base/jsonrpc/build.ts'
+import type { Call } from '../../../../src/base/jsonrpc/parse.ts'
 import { bodyOf } from '../../../../src/upstream/call-body.ts'
 import { isLasting, policyOf, readOptions } from '../../../../src/upstream/proxy/method-policy.ts'
 import { slotIn } from '../../../../src/upstream/proxy/shown-slots.ts'

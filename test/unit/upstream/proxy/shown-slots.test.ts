@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { encodedText } from '../../../../src/jsonrpc/build.ts'
+import { encodedText } from '../../../../src/base/jsonrpc/build.ts'
 import { eachShown } from '../../../../src/upstream/proxy/shown-slots.ts'
 
 function shownBy(method: string, result: unknown): number[] {

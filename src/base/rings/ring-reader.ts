@@ -1,0 +1,267 @@
+// Reads records from a ring. A ring has any number of readers, each at its own pace; none blocks
+// the writer unless it takes a lease.
+// Thread: any; `wait` only in workers, `waitAsync` on the main thread. Memory layout: layout.ts.
+//
+//   if (reader.poll() === 0) { reader.wait(timeoutMs); continue }
+//   while (reader.next()) use(reader.bytes, reader.offset, reader.length, reader.tag)
+//   if (!reader.commit()) what was read since poll() may be torn: drop it, it is counted as lost
+//
+// A reader that was overrun resumes after the newest message; messages confirmed by `commit` and
+// messages counted in `lost` add up to exactly those written since the reader's start.
+import { assert } from '../assert.ts'
+import { countUpTo, isIntact, newest, oldest, type RingCheckpoint } from './checkpoints.ts'
+import {
+  closedAt,
+  continuationFlag,
+  dataByte,
+  highOf,
+  highSpanOf,
+  lengthMask,
+  loadPosition,
+  lowOf,
+  moreFlag,
+  openViews,
+  publishedAt,
+  type RingDescriptor,
+  type RingViews,
+  readerSleepsAt,
+  reclaimedAt,
+  recordHeaderBytes,
+  unitBytes,
+} from './layout.ts'
+import { moveLease, takeLease } from './leases.ts'
+import { pause, sleep, sleepAsync } from './wake.ts'
+
+/**
+ * A blocking reader leaves the writer alone for about a microsecond after a batch of fewer
+ * messages: each look at the ring takes the cache line from the writer, which has to wait for it.
+ */
+const gatheredMin = 64
+const gatherPauses = 64
+
+export interface RingReaderOptions {
+  /** A checkpoint that was overrun counts its loss; an overrun position starts at the newest. */
+  readonly from: 'oldest' | 'newest' | number | RingCheckpoint
+  /** The writer's `fits` respects this reader; each lease (0 to 3) has one reader at a time. */
+  readonly lease?: number
+}
+
+export class RingReader {
+  readonly #ring: RingViews
+  readonly #mask: number
+  readonly #lease: number
+  readonly #fence = new Int32Array(1)
+  /** The data of the ring, at `dataOffset` of the buffer; `offset` points into it. */
+  readonly bytes: Uint8Array<SharedArrayBuffer>
+  readonly data: Int32Array<SharedArrayBuffer>
+  readonly dataOffset: number
+  /** The current record, valid after `next` returned true. */
+  offset = 0
+  length = 0
+  tag = 0
+  /** The next record continues this one's payload. */
+  hasMore = false
+  /** This record continues the payload of the previous one. */
+  isContinuation = false
+  /** Messages lost to overruns, and how often that happened. */
+  lost = 0
+  overruns = 0
+  #position: number
+  // The words of #position, and how far those of an intact ring can be ahead: see `poll`.
+  #low = 0
+  #high = 0
+  readonly #unitsMax: number
+  readonly #highSpan: number
+  #count: number
+  // The open batch: its size, bytes not yet read, offset of the next record, messages in it.
+  #batchBytes = 0
+  #left = 0
+  #stopAt = 0
+  #at = 0
+  #batchCount = 0
+  /** True once the reader has blocked in `wait`; whether the next poll pauses. */
+  #isBlocking = false
+  #isGathering = false
+
+  constructor(at: RingDescriptor, options: RingReaderOptions) {
+    this.#ring = openViews(at)
+    this.#mask = this.#ring.capacity - 1
+    this.bytes = this.#ring.bytes
+    this.data = this.#ring.data
+    this.dataOffset = at.byteOffset + dataByte
+    this.#lease = options.lease ?? -1
+    this.#unitsMax = this.#ring.capacity / unitBytes
+    this.#highSpan = highSpanOf(this.#ring.capacity)
+    const start = this.#startAt(options.from)
+    this.#position = start.position
+    this.#low = lowOf(start.position)
+    this.#high = highOf(start.position)
+    this.#count = start.count
+    if (this.#lease >= 0) takeLease(this.#ring, this.#lease, start.position)
+  }
+
+  /** Where a reader of this thread or another one can resume. */
+  get checkpoint(): RingCheckpoint {
+    return { position: this.#position, count: this.#count }
+  }
+
+  /** True when the writer has closed the ring and everything is read. */
+  get isAtEnd(): boolean {
+    // The flag before the position: what was published before the close must still be seen.
+    if (Atomics.load(this.#ring.words, closedAt) === 0) return false
+    return loadPosition(this.#ring.words, publishedAt) === this.#position
+  }
+
+  /**
+   * Opens a batch of everything published and returns its size in bytes; 0 when there is nothing.
+   * With `bytesMax` the batch ends after the whole message that reaches it. An overrun is
+   * detected and counted here or in `commit`.
+   */
+  poll(bytesMax = this.#ring.capacity): number {
+    const { words } = this.#ring
+    if (this.#isGathering) this.#gather()
+    this.#batchCount = 0
+    this.#batchBytes = 0
+    this.#left = 0
+    this.hasMore = false
+    // One atomic call instead of the three of `loadPosition`: a call costs as much as reading a
+    // record. The low word acquires everything below it, and the high word, which is stored first.
+    const units = (Atomics.load(words, publishedAt) - this.#low) >>> 0
+    const ahead = (words[publishedAt + 1]! - this.#high) >>> 0
+    if (units === 0 && ahead === 0) return 0
+    // Both words near ours: the difference of the low words is that of the positions. No fence:
+    // reclaimed only avoids reading what is certainly overwritten; `commit` decides.
+    const isNear = units <= this.#unitsMax && ahead <= this.#highSpan
+    if (isNear && !this.#isReclaimed()) this.#batchBytes = units * unitBytes
+    else if (!this.#pollExactly()) return 0
+    this.#left = this.#batchBytes
+    this.#stopAt = Math.max(0, this.#left - bytesMax)
+    this.#at = this.#position & this.#mask
+    return this.#left
+  }
+
+  /** Steps to the next record of the batch; false at its end. */
+  next(): boolean {
+    while (this.#left > this.#stopAt || (this.hasMore && this.#left > 0)) {
+      const at = this.#at
+      const word = this.data[at >> 2]!
+      const length = word & lengthMask
+      const size = (length + recordHeaderBytes + 7) & ~7
+      if (size > this.#left || at + size > this.#mask + 1) return this.#garbled()
+      this.#left -= size
+      this.#at = (at + size) & this.#mask
+      if (word < 0) {
+        // Padding is not a record and must not count against `bytesMax`.
+        this.#stopAt = Math.max(0, this.#stopAt - size)
+        continue
+      }
+      this.offset = at + recordHeaderBytes
+      this.length = length
+      this.tag = this.data[(at >> 2) + 1]!
+      this.hasMore = (word & moreFlag) !== 0
+      this.isContinuation = (word & continuationFlag) !== 0
+      if (!this.hasMore) this.#batchCount += 1
+      return true
+    }
+    return false
+  }
+
+  /**
+   * Closes the batch after the last record that `next` returned. False when the writer has
+   * meanwhile begun to overwrite it: the whole batch is then counted as lost.
+   */
+  commit(): boolean {
+    // The barrier of `isIntact`, and of two words only the atomic call that is needed.
+    Atomics.exchange(this.#fence, 0, 0)
+    if (this.#isReclaimed() && !this.isIntact(this.#position)) {
+      this.#recover()
+      return false
+    }
+    this.#isGathering = this.#isBlocking && this.#batchCount < gatheredMin
+    this.#count += this.#batchCount
+    this.#moveTo(this.#position + (this.#batchBytes - this.#left))
+    this.#batchBytes = this.#left
+    this.#batchCount = 0
+    return true
+  }
+
+  /** True while the writer has not reclaimed that position; call it after reading. */
+  isIntact(position: number): boolean {
+    return isIntact(this.#ring, position, this.#fence)
+  }
+
+  /** Blocks until something is published, the ring is closed or the timeout. For workers. */
+  wait(timeoutMs: number): void {
+    this.#isBlocking = true
+    sleep(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasWork())
+  }
+
+  /** The same for the main thread. Does not keep the process alive. */
+  waitAsync(timeoutMs: number): Promise<void> {
+    return sleepAsync(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasWork())
+  }
+
+  #gather(): void {
+    this.#isGathering = false
+    for (let done = 0; done < gatherPauses; done += 1) pause()
+  }
+
+  #hasWork(): boolean {
+    const { words } = this.#ring
+    return Atomics.load(words, publishedAt) !== this.#low || Atomics.load(words, closedAt) !== 0
+  }
+
+  /** False when the position is certainly not reclaimed; true asks for an exact look. */
+  #isReclaimed(): boolean {
+    const { words } = this.#ring
+    const isLowAhead = ((Atomics.load(words, reclaimedAt) - this.#low) | 0) > 0
+    return isLowAhead || ((words[reclaimedAt + 1]! - this.#high) | 0) > this.#highSpan
+  }
+
+  /** Opens a batch from whole positions; false when there is none, or an overrun was counted. */
+  #pollExactly(): boolean {
+    const published = loadPosition(this.#ring.words, publishedAt)
+    if (published === this.#position) return false
+    if (this.#position < loadPosition(this.#ring.words, reclaimedAt)) {
+      this.#recover()
+      return false
+    }
+    this.#batchBytes = published - this.#position
+    return true
+  }
+
+  #startAt(from: RingReaderOptions['from']): RingCheckpoint {
+    if (from === 'newest') return newest(this.#ring, this.#fence)
+    if (from === 'oldest') return oldest(this.#ring, this.#fence)
+    // A checkpoint may be overrun already: the first poll detects and counts that.
+    if (typeof from === 'object') return from
+    const known = countUpTo(this.#ring, from, this.#fence)
+    if (known !== null) return known
+    this.overruns += 1
+    return newest(this.#ring, this.#fence)
+  }
+
+  #recover(): void {
+    const checkpoint = newest(this.#ring, this.#fence)
+    this.overruns += 1
+    this.lost += checkpoint.count - this.#count
+    this.#count = checkpoint.count
+    this.#batchBytes = 0
+    this.#left = 0
+    this.#batchCount = 0
+    this.#moveTo(checkpoint.position)
+  }
+
+  #moveTo(position: number): void {
+    this.#position = position
+    this.#low = lowOf(position)
+    this.#high = highOf(position)
+    if (this.#lease >= 0) moveLease(this.#ring, this.#lease, position)
+  }
+
+  /** An invalid header was overwritten while it was read; any other cause is a bug of ours. */
+  #garbled(): false {
+    assert(!this.isIntact(this.#position), 'an intact ring has whole records')
+    return false
+  }
+}

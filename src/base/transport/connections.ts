@@ -1,0 +1,127 @@
+// Limits the TCP connections that one client address has open to an HTTP endpoint.
+// The native server names the address of a connection that opens, but not of one that closes, so
+// the connections of each address are read from the kernel's table:
+//
+//   up to half the limit in all    nobody can be near it: no address is read, nothing is counted
+//   above                          counted in the table + opened since, an upper bound
+//   an address above half of it    the table is read anew, off the main thread
+//   an address above the limit     its new connections are closed
+//
+// A client that opens connections faster than the table is read may be refused below its limit
+// until the next reading.
+import { readFile } from 'node:fs/promises'
+import { addressKey, formatAddress, type IpAddress } from '../cidr.ts'
+import type { Clock } from '../clock.ts'
+import type { Addresses } from './address.ts'
+
+export interface ConnectionOptions {
+  /** Of one address, IPv4 /32 or IPv6 /64; 0 is no limit. */
+  readonly perAddressMax: number
+  /** Trusted proxies carry many clients: they are not counted. */
+  readonly addresses: Addresses
+  readonly clock: Clock
+  /** Open connections by address key; rejects where they cannot be counted. */
+  count(): Promise<ReadonlyMap<string, number>>
+}
+
+const READ_MS_MIN = 250
+/** The pause between two readings, as a multiple of what the last one took. */
+const READ_PAUSE_FACTOR = 20
+
+export class Connections {
+  readonly #options: ConnectionOptions
+  readonly #half: number
+  #open = 0
+  /** Null before the first reading since few were open: any address may have half the limit. */
+  #counted: ReadonlyMap<string, number> | null = null
+  /** Opened since the last reading began. */
+  #since = new Map<string, number>()
+  /** Opened since the present one began; null between readings. */
+  #meanwhile: Map<string, number> | null = null
+  #nextReadingMs = 0
+  #isUnlimited: boolean
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options
+    this.#half = Math.floor(options.perAddressMax / 2)
+    this.#isUnlimited = options.perAddressMax === 0
+  }
+
+  /** A connection opened; false when its address has too many and it is to be closed. */
+  opened(connection: { getRemoteAddress(): ArrayBuffer }): boolean {
+    this.#open++
+    if (this.#isUnlimited) return true
+    if (this.#open <= this.#half) {
+      this.#counted = null
+      this.#since.clear()
+      return true
+    }
+    const { addresses } = this.#options
+    const address = addresses.clientOf(connection.getRemoteAddress(), '')
+    if (addresses.isProxy(address)) return true
+    const key = addressKey(address)
+    const before = this.#counted === null ? this.#half : (this.#counted.get(key) ?? 0)
+    const own = before + (this.#since.get(key) ?? 0) + 1
+    if (this.#counted === null || own > this.#half) void this.#read()
+    if (own > this.#options.perAddressMax && this.#open > this.#options.perAddressMax) return false
+    add(this.#since, key)
+    if (this.#meanwhile !== null) add(this.#meanwhile, key)
+    return true
+  }
+
+  /** A connection closed, one that was refused included. */
+  closed(): void {
+    this.#open--
+  }
+
+  async #read(): Promise<void> {
+    const { clock, count } = this.#options
+    const beganMs = clock.monotonicMs()
+    if (this.#meanwhile !== null || beganMs < this.#nextReadingMs) return
+    // What opens meanwhile may be in the table or not: it is counted twice rather than missed.
+    this.#meanwhile = new Map()
+    try {
+      this.#counted = await count()
+      this.#since = this.#meanwhile
+    } catch {
+      this.#isUnlimited = true
+    }
+    this.#meanwhile = null
+    const endedMs = clock.monotonicMs()
+    this.#nextReadingMs = endedMs + Math.max(READ_MS_MIN, READ_PAUSE_FACTOR * (endedMs - beganMs))
+  }
+}
+
+/** Reads the kernel's table of TCP connections; all to this port on this machine count. */
+export async function countConnections(port: number): Promise<ReadonlyMap<string, number>> {
+  const paths = ['/proc/net/tcp', '/proc/net/tcp6']
+  return countRows(await Promise.all(paths.map((path) => readFile(path, 'latin1'))), port)
+}
+
+/** Established connections, and those that only the peer has closed. Exported for its test. */
+export function countRows(tables: readonly string[], port: number): Map<string, number> {
+  const counts = new Map<string, number>()
+  const local = port.toString(16).toUpperCase().padStart(4, '0')
+  const row = new RegExp(`^ *\\d+: [0-9A-F]+:${local} ([0-9A-F]+):[0-9A-F]{4} 0[18] `, 'gm')
+  const keys = new Map<string, string>()
+  for (const table of tables)
+    for (const [, remote] of table.matchAll(row)) {
+      const key = keys.get(remote!) ?? addressKey(addressIn(remote!))
+      keys.set(remote!, key)
+      add(counts, key)
+    }
+  return counts
+}
+
+/** Words of 32 bits in the machine's byte order, which is little-endian wherever this runs. */
+function addressIn(hex: string): string {
+  const bytes = Buffer.from(hex, 'hex').swap32()
+  const word = (at: number) => bytes.readUInt32BE(at)
+  const words: IpAddress['words'] =
+    bytes.length === 4 ? [0, 0, 0, word(0)] : [word(0), word(4), word(8), word(12)]
+  return formatAddress({ family: bytes.length === 4 ? 4 : 6, words })
+}
+
+function add(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1)
+}

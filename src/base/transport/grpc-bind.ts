@@ -1,0 +1,105 @@
+// Binds a gRPC server to an address, in plain text or with a certificate that may be renewed, alone
+// or beside other processes on the same port.
+
+import { createServer } from 'node:net'
+import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js'
+import { Fault } from '../errors.ts'
+import { type ListenAddress, probePort, resolvePort } from './ports.ts'
+import { openSharedSocket } from './shared-port.ts'
+
+/** A certificate pair that was checked, with notification of changes. */
+export interface GrpcCertificates {
+  readonly cert: Buffer
+  readonly key: Buffer
+  onChange(listener: () => void): () => void
+}
+
+export interface GrpcBinding {
+  readonly port: number
+  /** Accepts no more connections, drains the open ones and closes what is left after the grace. */
+  drain(graceMs: number): void
+}
+
+export async function bindGrpc(
+  server: Server,
+  at: ListenAddress,
+  certificates: GrpcCertificates | null,
+): Promise<GrpcBinding> {
+  if (at.isShared === true) return bindShared(server, at, certificates)
+  const host = at.host.includes(':') ? `[${at.host}]` : at.host
+  // Probed first for its error message: the library's own has no advice.
+  const asked = at.port === 0 ? 0 : await resolvePort(at, 'grpc')
+  const port = await bindAlone(server, `${host}:${asked}`, certificates)
+  return { port, drain: (graceMs) => server.drain(`${host}:${port}`, graceMs) }
+}
+
+/** The library cannot share a port: a listener of our own accepts and hands it the connections. */
+async function bindShared(
+  server: Server,
+  at: ListenAddress,
+  certificates: GrpcCertificates | null,
+): Promise<GrpcBinding> {
+  const { fd, port } = await openSharedSocket(at).catch(async (error: unknown) => {
+    await probePort(at, 'grpc')
+    throw error
+  })
+  const injector = server.createConnectionInjector(credentialsOf(certificates))
+  // As the HTTP/2 server would: it reads the socket from the start, without delay of small writes.
+  const listener = createServer({ noDelay: true, pauseOnConnect: false }, (socket) =>
+    injector.injectConnection(socket),
+  )
+  await new Promise<void>((resolve, reject) => {
+    listener.once('error', reject)
+    listener.listen({ fd }, resolve)
+  })
+  return {
+    port,
+    drain(graceMs) {
+      listener.close()
+      injector.drain(graceMs)
+    },
+  }
+}
+
+function bindAlone(
+  server: Server,
+  address: string,
+  certificates: GrpcCertificates | null,
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.bindAsync(address, credentialsOf(certificates), (error, port) => {
+      if (error === null) return resolve(port)
+      reject(new Fault('listen', `grpc: cannot listen on ${address}`, { cause: error }))
+    })
+  })
+}
+
+/** With certificates the library uses a provider, which notifies it of each new pair. */
+function credentialsOf(certificates: GrpcCertificates | null): ServerCredentials {
+  if (certificates === null) return ServerCredentials.createInsecure()
+  const watches = new Map<unknown, () => void>()
+  type Listen = Parameters<experimental.CertificateProvider['addIdentityCertificateListener']>[0]
+  const provider: experimental.CertificateProvider = {
+    addCaCertificateListener() {},
+    removeCaCertificateListener() {},
+    addIdentityCertificateListener(listener: Listen) {
+      const notify = () =>
+        listener({ certificate: certificates.cert, privateKey: certificates.key })
+      watches.set(listener, certificates.onChange(notify))
+      // Deferred, as the library registers itself only after this call.
+      process.nextTick(notify)
+    },
+    removeIdentityCertificateListener(listener: Listen) {
+      watches.get(listener)?.()
+      watches.delete(listener)
+    },
+  }
+  // Reason for the cast: the declaration swaps the names of the two providers; the code takes the
+  // identity first, and null for no client certificates.
+  const create = experimental.createCertificateProviderServerCredentials as unknown as (
+    identity: experimental.CertificateProvider,
+    ca: null,
+    requireClientCertificate: boolean,
+  ) => ServerCredentials
+  return create(provider, null, false)
+}

@@ -1,0 +1,98 @@
+// Checks at start that the gRPC library still exposes what admission relies on. Thread: main, once.
+// Neither the HTTP/2 stream of a call nor the raw headers are public in the library. An endpoint on
+// loopback, opened like the real one, gets one call with a repeated `authorization` and a message
+// over its limit: the first must be detected, the second must not arrive.
+import { connect } from 'node:net'
+import { Fault } from '../errors.ts'
+import type { Log } from '../telemetry/log.ts'
+import { openGrpcEndpoint } from './grpc.ts'
+import { grpcCode } from './grpc-status.ts'
+import { DirectStream } from './grpc-stream.ts'
+import { dataFrame, headersFrame, openingBytes } from './http2-frames.ts'
+
+const path = '/sluice.Probe/Open'
+const deadlineMs = 30_000
+
+/** Rejects with a fault when repeated headers, streams or messages cannot be controlled. */
+export async function probeGrpcLibrary(log: Log): Promise<void> {
+  const seen = { repeated: false, stream: false, message: false }
+  let over = () => {}
+  const closed = new Promise<void>((resolve) => {
+    over = resolve
+  })
+  const endpoint = await openGrpcEndpoint<null>({
+    host: '127.0.0.1',
+    port: 0,
+    certificates: null,
+    messageBytesMax: 1,
+    keepaliveMs: 30_000,
+    keepaliveTimeoutMs: 10_000,
+    connectionIdleMs: 60_000,
+    connectionsPerAddressMax: 16,
+    isProxy: () => false,
+    compression: [],
+    sendsDirectly: true,
+    clientAddress: (peer) => peer,
+    admit({ isRepeated }) {
+      seen.repeated = isRepeated
+      return { ok: true, caller: null, leave() {} }
+    },
+    methods: [
+      {
+        kind: 'stream',
+        path,
+        open(stream) {
+          seen.stream = stream instanceof DirectStream
+          return {
+            message() {
+              seen.message = true
+              stream.end({ code: grpcCode.ok, details: '' })
+            },
+            halfClosed() {},
+            drained() {},
+            closed: over,
+          }
+        },
+      },
+    ],
+    log,
+  })
+  await callOnce(endpoint.address!.port, closed)
+  await endpoint.stop()
+  if (seen.repeated && seen.stream && !seen.message) return
+  throw new Fault(
+    'grpc-library',
+    'grpc: this version of @grpc/grpc-js hides raw headers or streams',
+  )
+}
+
+/** Resolves when the call is over or the deadline has passed. */
+async function callOnce(port: number, closed: Promise<void>): Promise<void> {
+  const socket = connect(port, '127.0.0.1')
+  let timer: NodeJS.Timeout | undefined
+  const failed = new Promise<void>((resolve) => {
+    socket.on('error', () => resolve())
+    socket.on('close', () => resolve())
+    timer = setTimeout(resolve, deadlineMs)
+  })
+  socket.resume()
+  socket.write(
+    Buffer.concat([
+      openingBytes(),
+      headersFrame(1, [
+        [':method', 'POST'],
+        [':scheme', 'http'],
+        [':path', path],
+        [':authority', '127.0.0.1'],
+        ['content-type', 'application/grpc'],
+        ['te', 'trailers'],
+        ['authorization', 'Bearer a'],
+        ['authorization', 'Bearer b'],
+      ]),
+      dataFrame(1, Buffer.from([0, 0, 0, 0, 2, 0, 0])),
+    ]),
+  )
+  await Promise.race([closed, failed])
+  clearTimeout(timer)
+  socket.destroy()
+}

@@ -1,0 +1,351 @@
+// A gRPC endpoint: listens, admits each call before any message is read, passes raw messages on.
+// The only importer of @grpc/grpc-js on the server side. It decodes no protobuf.
+//
+//   connection -> admit(headers) --refused--> trailers with the status, nothing read
+//                     |
+//                     +-- limits of the method's request messages
+//                             |
+//                             +-- unary   -> answer(bytes) -> bytes or refusal
+//                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
+
+import type { ServerHttp2Stream } from 'node:http2'
+import {
+  type Metadata,
+  Server,
+  type ServerDuplexStream,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  type ServerListener,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js'
+import { isBrokenInvariant } from '../assert.ts'
+import { messageOf } from '../errors.ts'
+import type { Running } from '../running.ts'
+import type { Log } from '../telemetry/log.ts'
+import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
+import { handleCompression } from './grpc-compression.ts'
+import { type ConnectionLimits, GrpcConnections } from './grpc-connections.ts'
+import type { GrpcEncoding } from './grpc-encoding.ts'
+import { errorOf, headerOf, headOf, withoutMapping } from './grpc-metadata.ts'
+import { limitRequests, type RequestLimits } from './grpc-requests.ts'
+import { type GrpcStatus, grpcCode } from './grpc-status.ts'
+import {
+  type CallSink,
+  closeLater,
+  DirectStream,
+  type GrpcStream,
+  innermostCall,
+  type LibraryCall,
+  PlainStream,
+  RefusedStreams,
+  type StreamEvents,
+} from './grpc-stream.ts'
+
+/** Caller and method of a call, before any message is read. */
+export interface GrpcPeer {
+  readonly path: string
+  readonly address: string
+  readonly xToken: string | undefined
+  readonly authorization: string | undefined
+  /** A credential header was sent more than once. */
+  readonly isRepeated: boolean
+}
+
+export type Admission<C> =
+  | { readonly ok: true; readonly caller: C; leave(): void }
+  | { readonly ok: false; readonly status: GrpcStatus }
+
+export type UnaryAnswer =
+  | { readonly ok: true; readonly bytes: Uint8Array }
+  | { readonly ok: false; readonly status: GrpcStatus }
+
+export type GrpcMethod<C> = {
+  readonly path: string
+  /** Limits besides the endpoint's size limit; by default any number of messages, no timeout. */
+  readonly requests?: Partial<RequestLimits>
+} & (
+  | { kind: 'unary'; answer(request: Buffer, caller: C): UnaryAnswer }
+  | { kind: 'stream'; open(stream: GrpcStream, caller: C): StreamEvents }
+)
+
+export interface GrpcEndpointOptions<C> extends ConnectionLimits {
+  readonly host: string
+  readonly port: number
+  /** Whether other gateways may listen on the same port. */
+  readonly isShared?: boolean | undefined
+  readonly certificates: GrpcCertificates | null
+  readonly messageBytesMax: number
+  readonly keepaliveMs: number
+  readonly keepaliveTimeoutMs: number
+  /** A connection without a call for this long is closed with GOAWAY. */
+  readonly connectionIdleMs: number
+  /** False sends through the library's own call, message by message. */
+  readonly sendsDirectly: boolean
+  clientAddress(peer: string, forwardedFor: string): string
+  admit(peer: GrpcPeer): Admission<C>
+  readonly methods: readonly GrpcMethod<C>[]
+  readonly log: Log
+}
+
+interface Admitted<C> {
+  readonly caller: C
+  readonly encoding: GrpcEncoding | null
+}
+
+/** Streams of one connection; a plan allows far fewer. */
+const streamsPerConnectionMax = 256
+/** Timeout from the headers of a unary call to its whole message. */
+const requestDeadlineMs = 10_000
+const refusalGraceMs = 1_000
+const stopGraceMs = 3_000
+
+/** Opens the endpoint. `stop` drains calls for three seconds, then closes the rest. */
+export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Promise<Running> {
+  const connections = new GrpcConnections(options)
+  const callers = new WeakMap<Metadata, Admitted<C>>()
+  const server = new Server({
+    'grpc.max_receive_message_length': options.messageBytesMax,
+    'grpc.max_send_message_length': -1,
+    'grpc.max_concurrent_streams': streamsPerConnectionMax,
+    'grpc.keepalive_time_ms': options.keepaliveMs,
+    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs,
+    'grpc.max_connection_idle_ms': options.connectionIdleMs,
+    'grpc.enable_channelz': 0,
+    interceptors: [guard({ options, callers, connections })],
+  })
+  for (const method of options.methods) addMethod(server, method, options, callers)
+  const binding = await bindGrpc(server, options, options.certificates)
+  connections.watch(server)
+  let stopping: Promise<void> | undefined
+  return {
+    address: { host: options.host, port: binding.port, tls: options.certificates !== null },
+    stop() {
+      stopping ??= new Promise((resolve) => {
+        // In this order: drain remembers the open sessions and closes them after the grace period.
+        binding.drain(stopGraceMs)
+        server.tryShutdown(() => resolve())
+      })
+      return stopping
+    },
+  }
+}
+
+/** What the calls of an endpoint share. */
+interface Guard<C> {
+  readonly options: GrpcEndpointOptions<C>
+  readonly callers: WeakMap<Metadata, Admitted<C>>
+  readonly connections: GrpcConnections
+  readonly limits: ReadonlyMap<string, RequestLimits>
+  readonly refused: RefusedStreams
+}
+
+/** Admits in the first callback of a call, so that a refusal consists of trailers only. */
+function guard<C>(shared: Omit<Guard<C>, 'limits' | 'refused'>): ServerInterceptor {
+  const { options } = shared
+  const limits = new Map(options.methods.map((method) => [method.path, limitsOf(method, options)]))
+  const all: Guard<C> = { ...shared, limits, refused: new RefusedStreams() }
+  return (method, call) => {
+    const guarded = new GuardedCall(all, method, call)
+    const listener: ServerListener = {
+      onReceiveMetadata: (metadata, proceed) => {
+        if (guarded.admit(metadata)) proceed(metadata)
+      },
+      onReceiveHalfClose: (proceed) => {
+        guarded.requestEnded()
+        proceed()
+      },
+      onCancel: () => guarded.ended(),
+    }
+    return new ServerInterceptingCall(call, { start: (next) => next(listener) })
+  }
+}
+
+/** One call, from its headers to its end. */
+class GuardedCall<C> {
+  readonly #guard: Guard<C>
+  readonly #method: { readonly path: string; readonly requestStream: boolean }
+  readonly #call: ServerInterceptingCallInterface
+  readonly #peerAddress: string
+  /** Releases what the admission took; null before it and after the end. */
+  #leave: (() => void) | null = null
+  #deadline: NodeJS.Timeout | undefined
+
+  constructor(
+    all: Guard<C>,
+    method: { readonly path: string; readonly requestStream: boolean },
+    call: ServerInterceptingCallInterface,
+  ) {
+    this.#guard = all
+    this.#method = method
+    this.#call = call
+    this.#peerAddress = call.getConnectionInfo().remoteAddress ?? ''
+  }
+
+  /** False when the call was refused, and its status is sent. */
+  admit(metadata: Metadata): boolean {
+    const { options, callers, connections, refused } = this.#guard
+    const inner = innermostCall(this.#call)
+    const stream = inner?.stream ?? null
+    const admission = options.admit(this.#peer(metadata, stream))
+    if (!admission.ok) {
+      this.#call.sendStatus(errorOf(admission.status))
+      refused.add(stream, refusalGraceMs)
+      return false
+    }
+    this.#leave = admission.leave
+    const encoding = connections.encodingOf(stream)
+    callers.set(metadata, { caller: admission.caller, encoding })
+    if (inner !== null) this.#limit(inner, encoding)
+    if (!this.#method.requestStream)
+      this.#deadline = setTimeout(
+        () => this.#refuse(stream, lateRequest),
+        requestDeadlineMs,
+      ).unref()
+    return true
+  }
+
+  /** The client has sent its last message. */
+  requestEnded(): void {
+    clearTimeout(this.#deadline)
+  }
+
+  ended(): void {
+    clearTimeout(this.#deadline)
+    this.#leave?.()
+    this.#leave = null
+  }
+
+  #peer(metadata: Metadata, stream: ServerHttp2Stream | null): GrpcPeer {
+    const { options, connections } = this.#guard
+    const xToken = headerOf(metadata, 'x-token')
+    const forwarded = headerOf(metadata, 'x-forwarded-for') ?? ''
+    return {
+      path: this.#method.path,
+      address: options.clientAddress(withoutMapping(this.#peerAddress), forwarded),
+      xToken,
+      authorization: headerOf(metadata, 'authorization'),
+      isRepeated: connections.hasRepeated(stream) || xToken?.includes(',') === true,
+    }
+  }
+
+  #limit(inner: LibraryCall, encoding: GrpcEncoding | null): void {
+    const limits = this.#guard.limits.get(this.#method.path)!
+    const { stream } = inner
+    limitRequests(stream, limits, (status) => this.#refuse(stream, status))
+    const refused = () => closeLater(stream, refusalGraceMs)
+    handleCompression(inner, { ...limits, encoding, refused })
+  }
+
+  /** Ends an admitted call. */
+  #refuse(stream: ServerHttp2Stream | null, status: GrpcStatus): void {
+    this.#call.sendStatus(errorOf(status))
+    closeLater(stream, refusalGraceMs)
+  }
+}
+
+function limitsOf<C>(method: GrpcMethod<C>, options: GrpcEndpointOptions<C>): RequestLimits {
+  const { messageBytesMax } = options
+  return { messageBytesMax, messagesMax: Infinity, firstMessageMs: null, ...method.requests }
+}
+
+function addMethod<C>(
+  server: Server,
+  method: GrpcMethod<C>,
+  options: GrpcEndpointOptions<C>,
+  callers: WeakMap<Metadata, Admitted<C>>,
+): void {
+  const isStream = method.kind === 'stream'
+  const definition = {
+    path: method.path,
+    // A server-streaming method is a bidirectional one whose client sends one message.
+    requestStream: isStream,
+    responseStream: isStream,
+    requestSerialize: asBuffer,
+    requestDeserialize: asBuffer,
+    responseSerialize: asBuffer,
+    responseDeserialize: asBuffer,
+  }
+  const run =
+    method.kind === 'unary'
+      ? (call: ServerUnaryCall<Buffer, Buffer>, reply: sendUnaryData<Buffer>) => {
+          const { caller, encoding } = callers.get(call.metadata)!
+          let answer: UnaryAnswer
+          try {
+            answer = method.answer(call.request, caller)
+          } catch (error) {
+            options.log.error('gRPC call failed', { path: method.path, reason: messageOf(error) })
+            answer = { ok: false, status: ourFault }
+          }
+          if (!answer.ok) return reply(errorOf(answer.status))
+          call.sendMetadata(headOf(encoding))
+          reply(null, answer.bytes as Buffer)
+        }
+      : (call: ServerDuplexStream<Buffer, Buffer>) =>
+          openStream(call, method.open, callers.get(call.metadata)!, options)
+  server.addService({ method: definition }, { method: run } as UntypedServiceImplementation)
+}
+
+function openStream<C>(
+  call: ServerDuplexStream<Buffer, Buffer>,
+  open: (stream: GrpcStream, caller: C) => StreamEvents,
+  { caller, encoding }: Admitted<C>,
+  options: GrpcEndpointOptions<C>,
+): void {
+  let events: StreamEvents | undefined
+  let isClosed = false
+  const sink: CallSink = {
+    write: (message) => call.write(message),
+    get writableLength() {
+      return call.writableLength
+    },
+    finish(status) {
+      if (status.code === grpcCode.ok) call.end()
+      else call.emit('error', errorOf(status))
+    },
+  }
+  const drained = () => {
+    if (!isClosed) events?.drained()
+  }
+  const inner = options.sendsDirectly
+    ? innermostCall((call as unknown as { call: unknown }).call)
+    : null
+  const stream =
+    inner === null
+      ? new PlainStream(sink)
+      : new DirectStream(inner.stream, sink, { encoding, drained })
+  if (inner === null) call.on('drain', drained)
+  const guarded = (run: () => void) => {
+    try {
+      run()
+    } catch (error) {
+      if (isBrokenInvariant(error)) throw error
+      options.log.error('gRPC stream failed', { path: call.getPath(), reason: messageOf(error) })
+      stream.end(ourFault)
+    }
+  }
+  // The response headers are sent at once, so that the client knows it was admitted.
+  call.sendMetadata(headOf(encoding))
+  call.on('data', (bytes: Buffer) => guarded(() => events?.message(bytes)))
+  call.on('end', () => guarded(() => events?.halfClosed()))
+  call.on('cancelled', () => {
+    if (isClosed) return
+    isClosed = true
+    guarded(() => events?.closed())
+  })
+  guarded(() => {
+    events = open(stream, caller)
+  })
+}
+
+const lateRequest: GrpcStatus = {
+  code: grpcCode.deadlineExceeded,
+  details: 'the request message did not arrive within 10 seconds',
+}
+const ourFault: GrpcStatus = { code: grpcCode.internal, details: 'internal error' }
+
+function asBuffer(bytes: Buffer): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes)
+}

@@ -1,0 +1,295 @@
+// Sends every shred of a batch to every target of one address family, with few system calls and
+// without copying the payload. Thread: shred worker.
+//
+//   vectors    one iovec per shred of the batch: data shreds from 0, code shreds from 48
+//   plain      mmsghdr[shred][target]: all shreds of one kind are contiguous, so one sendmmsg
+//   segmented  mmsghdr[kind][target]: all shreds of one length as one GSO segment batch
+//              (UDP_SEGMENT)
+//
+// A GSO segment batch is sent when enough shreds of one length arrived together; the kernel splits
+// it into datagrams. Once the kernel refuses one, only plain headers are used.
+import { assert } from '../assert.ts'
+import type { IpAddress } from '../cidr.ts'
+import {
+  controlAt,
+  controlLengthAt,
+  errnos,
+  flagsOfCall,
+  headerBytes,
+  headerWords,
+  iovecBaseAt,
+  iovecBytes,
+  iovecCountAt,
+  iovecLengthAt,
+  iovecsAt,
+  type Libc,
+  nameAt,
+  nameBytes,
+  nameLengthAt,
+  pinned,
+  writeName,
+  writePointer,
+} from './udp-batch.ts'
+import { refuserOf } from './udp-errors.ts'
+import { batchMax, slotBytes } from './udp-receive.ts'
+import type { ShredVectors } from './udp-vectors.ts'
+
+const targetsMax = 1024
+/** Fewer shreds than this are not worth a GSO segment batch. */
+const segmentsMin = 4
+/** Errors that one drain of the error queue reads at most. */
+const errorsMax = 256
+/**
+ * What a kernel or a device without segmentation returns: EIO, EINVAL, EMSGSIZE, ENOPROTOOPT,
+ * EOPNOTSUPP.
+ */
+const segmentErrnos: ReadonlySet<number> = new Set([5, errnos.inval, 90, 92, 95])
+const levelUdp = 17
+const optionSegment = 103
+/** A cmsghdr of 16 bytes, the segment size as u16, padding to 8 bytes. */
+const controlBytes = 24
+const controlDataBytes = 18
+/** Buffers for an error's quoted datagram, which is ignored, and for its control data. */
+const quotedBytes = 64
+const errorControlBytes = 512
+
+// One message in memory: mmsghdr, iovec, socket address, payload. Byte offsets, and word indexes
+// of its iovec.
+const vectorByte = headerBytes
+const nameByte = vectorByte + iovecBytes
+const payloadByte = nameByte + nameBytes
+const vectorWord = vectorByte / 4
+
+export interface SendTarget {
+  /** Its row in the product's tables. */
+  readonly row: number
+  readonly address: Pick<IpAddress, 'family' | 'words'>
+  readonly port: number
+}
+
+/** Reports failures of sends, by the row of the target. */
+export interface SendEvents {
+  failed(row: number, errno: number, shreds: number): void
+  /** The target's own machine reported its port as unreachable. */
+  refused(row: number): void
+}
+
+export class BatchSender {
+  readonly #libc: Libc
+  readonly #fd: number
+  readonly #vectors: ShredVectors
+  readonly #events: SendEvents
+  readonly #names = pinned(targetsMax * nameBytes)
+  readonly #plain = pinned(2 * batchMax * targetsMax * headerBytes)
+  readonly #segmented = pinned(2 * targetsMax * headerBytes)
+  readonly #segmentedWords = new Uint32Array(this.#segmented.buffer)
+  readonly #controls = pinned(2 * controlBytes)
+  readonly #single = pinned(payloadByte + slotBytes)
+  readonly #error = pinned(payloadByte + quotedBytes + errorControlBytes)
+  readonly #errorWords = new Uint32Array(this.#error.buffer)
+  readonly #errorAt: number
+  /**
+   * Addresses of the first header: plain data, plain code, segmented data, segmented code. The
+   * null keeps V8 from unboxing the array, which would box an address again for each call.
+   */
+  #firsts: readonly (number | null)[] = [null]
+  #targets: readonly SendTarget[] = []
+  /** Targets whose errors count: those of batches, and those of single datagrams. */
+  #known: readonly SendTarget[] = []
+  /** False once the kernel refused a GSO segment batch. */
+  segments: boolean
+
+  constructor(
+    libc: Libc,
+    fd: number,
+    vectors: ShredVectors,
+    options: { readonly events: SendEvents; readonly segments: boolean },
+  ) {
+    this.#libc = libc
+    this.#fd = fd
+    this.#vectors = vectors
+    this.#events = options.events
+    this.segments = options.segments
+    this.#errorAt = libc.addressOf(this.#error)
+    for (const kind of [0, 1]) {
+      const view = new DataView(this.#controls.buffer, kind * controlBytes)
+      view.setBigUint64(0, BigInt(controlDataBytes), true)
+      view.setInt32(8, levelUdp, true)
+      view.setInt32(12, optionSegment, true)
+      view.setUint16(16, vectors.bytes[kind]!, true)
+    }
+  }
+
+  /** Replaces the targets, and those that only `sendOne` uses. Must run between batches. */
+  setTargets(targets: readonly SendTarget[], singles: readonly SendTarget[] = []): void {
+    assert(targets.length <= targetsMax, `at most ${targetsMax} targets`)
+    this.#known = [...targets, ...singles]
+    if (isSameList(targets, this.#targets)) {
+      this.#targets = targets
+      return
+    }
+    this.#targets = targets
+    const plainAt = this.#libc.addressOf(this.#plain)
+    const segmentedAt = this.#libc.addressOf(this.#segmented)
+    this.#firsts = [
+      plainAt,
+      plainAt + batchMax * targets.length * headerBytes,
+      segmentedAt,
+      segmentedAt + targetsMax * headerBytes,
+      null,
+    ]
+    const namesAt = this.#libc.addressOf(this.#names)
+    const controlsAt = this.#libc.addressOf(this.#controls)
+    const plain = new Uint32Array(this.#plain.buffer)
+    for (const [index, target] of targets.entries()) {
+      const name = namesAt + index * nameBytes
+      const length = writeName(this.#names, index * nameBytes, target.address, target.port)
+      for (let shred = 0; shred < 2 * batchMax; shred += 1) {
+        // Headers of one kind are contiguous, without gaps between targets.
+        const at = (shred * targets.length + index) * headerWords
+        writePointer(plain, at + nameAt, name)
+        plain[at + nameLengthAt] = length
+        writePointer(plain, at + iovecsAt, this.#vectors.address + shred * iovecBytes)
+        plain[at + iovecCountAt] = 1
+      }
+      for (const kind of [0, 1]) {
+        const words = this.#segmentedWords
+        const at = (kind * targetsMax + index) * headerWords
+        writePointer(words, at + nameAt, name)
+        words[at + nameLengthAt] = length
+        writePointer(words, at + iovecsAt, this.#vectors.address + kind * batchMax * iovecBytes)
+        writePointer(words, at + controlAt, controlsAt + kind * controlBytes)
+        words[at + controlLengthAt] = controlBytes
+      }
+    }
+  }
+
+  /** Sends the batch to all targets. */
+  send(): void {
+    const targets = this.#targets.length
+    if (targets === 0) return
+    for (let kind = 0; kind < 2; kind += 1) {
+      const count = this.#vectors.counts[kind]!
+      if (count === 0) continue
+      if (count >= segmentsMin && this.segments && this.#sendSegmented(kind, count)) continue
+      this.#sendHeaders(this.#firsts[kind]!, count * targets, 1)
+    }
+  }
+
+  /** Sends one datagram (a challenge, a probe) to an address outside the batch targets. */
+  sendOne(target: SendTarget, payload: Uint8Array): void {
+    const at = this.#libc.addressOf(this.#single)
+    const words = new Uint32Array(this.#single.buffer)
+    const nameLength = writeName(this.#single, nameByte, target.address, target.port)
+    writeMessage(words, at, { nameLength, payloadBytes: payload.length })
+    this.#single.set(payload, payloadByte)
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      if (this.#libc.sendmmsg(this.#fd, at, 1, 0) === 1) return
+      this.drainErrors()
+    }
+    this.#events.failed(target.row, this.#libc.errno(), 0)
+  }
+
+  /** Drains the error queue and reports refusing targets; returns the number of errors read. */
+  drainErrors(): number {
+    const at = this.#errorAt
+    const words = this.#errorWords
+    const controlByte = payloadByte + quotedBytes
+    let found = 0
+    for (; found < errorsMax; found += 1) {
+      writeMessage(words, at, { nameLength: nameBytes, payloadBytes: quotedBytes })
+      writePointer(words, controlAt, at + controlByte)
+      words[controlLengthAt] = errorControlBytes
+      const flags = flagsOfCall.errorQueue | flagsOfCall.dontWait
+      if (this.#libc.recvmsg(this.#fd, at, flags) < 0) break
+      const refuser = refuserOf(
+        this.#error.subarray(controlByte, controlByte + words[controlLengthAt]!),
+      )
+      if (refuser === null) continue
+      const target = this.#targetAt(nameByte)
+      // Errors of hosts on the route, and forged ones, are ignored: only the target itself counts.
+      if (target !== undefined && isSame(target.address.words, refuser.words))
+        this.#events.refused(target.row)
+    }
+    return found
+  }
+
+  #sendSegmented(kind: number, count: number): boolean {
+    const targets = this.#targets.length
+    for (let index = 0; index < targets; index += 1)
+      this.#segmentedWords[(kind * targetsMax + index) * headerWords + iovecCountAt] = count
+    return this.#sendHeaders(this.#firsts[2 + kind]!, targets, count)
+  }
+
+  /** Sends contiguous headers; false when GSO is unsupported here and nothing was sent. */
+  #sendHeaders(at: number, count: number, shreds: number): boolean {
+    // The usual case first: below, an address is computed, and so boxed, for each call.
+    let done = this.#libc.sendmmsg(this.#fd, at, count, 0)
+    if (done === count) return true
+    const targets = this.#targets
+    let retries = targets.length + batchMax
+    for (let sent = 0; ; ) {
+      if (done > 0) sent += done
+      else {
+        const errno = this.#libc.errno()
+        if (!this.#isTransient(errno) || retries === 0) {
+          if (shreds > 1 && sent === 0 && segmentErrnos.has(errno)) {
+            this.segments = false
+            return false
+          }
+          this.#events.failed(targets[sent % targets.length]!.row, errno, shreds)
+          sent += 1
+        } else if (errno !== errnos.intr) retries -= 1
+      }
+      if (sent >= count) return true
+      done = this.#libc.sendmmsg(this.#fd, at + sent * headerBytes, count - sent, 0)
+    }
+  }
+
+  /** Whether a send is retried: the kernel reports an error of an earlier packet by failing it. */
+  #isTransient(errno: number): boolean {
+    return errno === errnos.intr || this.drainErrors() > 0 || errno === errnos.refused
+  }
+
+  /** The target to which the datagram of an error was sent, by the socket address at that byte. */
+  #targetAt(at: number): SendTarget | undefined {
+    const view = new DataView(this.#error.buffer, at)
+    const port = view.getUint16(2)
+    return this.#known.find(
+      ({ address, port: own }) =>
+        own === port &&
+        (address.family === 4
+          ? view.getUint32(4) === address.words[3]
+          : address.words.every((word, index) => view.getUint32(8 + index * 4) === word)),
+    )
+  }
+}
+
+/** Fills the header and the iovec of one message whose memory begins at address `at`. */
+function writeMessage(
+  words: Uint32Array,
+  at: number,
+  { nameLength, payloadBytes }: { readonly nameLength: number; readonly payloadBytes: number },
+): void {
+  words.fill(0, 0, headerWords)
+  writePointer(words, nameAt, at + nameByte)
+  words[nameLengthAt] = nameLength
+  writePointer(words, iovecsAt, at + vectorByte)
+  words[iovecCountAt] = 1
+  writePointer(words, vectorWord + iovecBaseAt, at + payloadByte)
+  words[vectorWord + iovecLengthAt] = payloadBytes
+}
+
+function isSameList(a: readonly SendTarget[], b: readonly SendTarget[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ row, port, address }, index) => {
+      const other = b[index]!
+      return row === other.row && port === other.port && isSame(address.words, other.address.words)
+    })
+  )
+}
+
+function isSame(a: IpAddress['words'], b: IpAddress['words']): boolean {
+  return a.every((word, index) => word === b[index])
+}

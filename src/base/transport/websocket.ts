@@ -1,0 +1,265 @@
+// Serves WebSockets over the native server and handles its pitfalls for every product.
+//
+//   upgrade: head -> limit -> admit -> connections per address 429 -> route.upgrade -> 101
+//            -> open
+//   then message | drain | close, each in a try: a bug closes its own socket with 1011
+//
+// A product passes `SocketRoute`s. Data passed to `message` is borrowed until the call
+// returns. `Socket` may be kept and used at any time: after the close it does nothing. Topics are
+// published through `Sockets.publish`, which reaches the sockets of every TLS generation.
+// Inbound messages over the limit get 1009 and silent peers are closed, because the native server
+// would drop them without a close code. Backpressure is the product's job: check `unsentBytes`
+// after a send or publish, wait for `drain`, call `end(1013)` when it is too much; the native
+// server itself discards only at twice `unsentBytesMax`.
+import type { Clock } from '../clock.ts'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
+import type { Addresses } from './address.ts'
+import { CLOSE_BUG, CLOSE_GOING_AWAY, CLOSE_TOO_LONG, Reply, statusLine } from './reply.ts'
+import { Request } from './request.ts'
+import { Socket } from './socket.ts'
+import {
+  type App,
+  type NativeRequest,
+  type NativeResponse,
+  type NativeSocket,
+  nativeText,
+  type UpgradeContext,
+} from './uws.ts'
+
+export interface Upgrade<S> {
+  /** The product's own state of the connection. */
+  readonly state: S
+  /** One of the subprotocols the client offered (`offeredProtocols`), or '' for none. */
+  readonly protocol: string
+}
+
+export interface SocketRoute<C, S> {
+  readonly path: string
+  readonly inboundBytesMax: number
+  readonly unsentBytesMax: number
+  /** Interval of pings. */
+  readonly pingMs: number
+  /** Timeout after which a peer that sent nothing, not even a pong, is closed. */
+  readonly silenceMsMax: number
+  /** Open sockets per address (IPv6: per /64); 0 is no limit. */
+  readonly perAddressMax: number
+  /** Decides on the handshake; a Reply refuses it. `context` is what `admit` returned. */
+  upgrade(request: Request, context: C): Upgrade<S> | Reply | Promise<Reply>
+  open(socket: Socket<S>): void
+  message(socket: Socket<S>, data: Buffer, isBinary: boolean): void
+  /** The peer sent a ping frame; the pong is sent automatically. */
+  ping?(socket: Socket<S>): void
+  drain?(socket: Socket<S>): void
+  close(socket: Socket<S>, code: number): void
+}
+
+export interface SocketParts<C> {
+  readonly addresses: Addresses
+  readonly clock: Clock
+  readonly log: Log
+  readonly wants: ReadonlySet<string>
+  limit(request: Request): Reply | Promise<Reply> | null
+  admit(request: Request): C | Reply
+  error(status: number, message: string, request: Request | null): Reply
+  /** A connection that became a WebSocket closed: the native server reports only the others. */
+  closed(): void
+}
+
+interface UserData {
+  readonly socket: Socket<unknown>
+}
+
+// The native server drops a longer message without a close code, so its limit is far above any
+// route's. A socket may buffer that much; the number of sockets per address is limited too.
+const NATIVE_INBOUND_BYTES_MAX = 1024 * 1024
+const NATIVE_UNSENT_FACTOR = 2
+// Closes sockets that no ping reaches any more, such as a closed one whose peer never reads.
+const NATIVE_IDLE_SECS = 120
+const TICK_MS = 1_000
+
+export class Sockets<C> {
+  readonly #routes: readonly SocketRoute<C, unknown>[]
+  readonly #parts: SocketParts<C>
+  readonly #apps = new Map<App, number>()
+  readonly #open = new Set<Socket<unknown>>()
+  readonly #perAddress = new Map<string, number>()
+  readonly #ticker: NodeJS.Timeout
+  readonly #throttle = new LogThrottle()
+  #isStopping = false
+
+  constructor(routes: readonly SocketRoute<C, unknown>[], parts: SocketParts<C>) {
+    this.#routes = routes
+    this.#parts = parts
+    this.#ticker = setInterval(() => this.#tick(), TICK_MS).unref()
+  }
+
+  get open(): ReadonlySet<Socket<unknown>> {
+    return this.#open
+  }
+
+  /** Open sockets of one TLS generation. */
+  openOn(app: App): number {
+    return this.#apps.get(app) ?? 0
+  }
+
+  bind(app: App): void {
+    if (this.#routes.length === 0) return
+    this.#apps.set(app, 0)
+    for (const route of this.#routes) this.#bindRoute(app, route)
+  }
+
+  forget(app: App): void {
+    this.#apps.delete(app)
+  }
+
+  /** Sends one message to every subscriber of a topic; the bytes are copied once per socket. */
+  publish(topic: string, message: string | Uint8Array, isBinary = false): void {
+    const bytes = nativeText(message)
+    for (const [app, open] of this.#apps) if (open > 0) app.publish(topic, bytes, isBinary)
+  }
+
+  /** Refuses new sockets and ends the open ones with 1001. */
+  stop(): void {
+    this.#isStopping = true
+    clearInterval(this.#ticker)
+    for (const socket of this.#open) socket.end(CLOSE_GOING_AWAY, 'the server is stopping')
+  }
+
+  #bindRoute(app: App, route: SocketRoute<C, unknown>): void {
+    app.ws<UserData>(route.path, {
+      idleTimeout: NATIVE_IDLE_SECS,
+      sendPingsAutomatically: false,
+      maxPayloadLength: NATIVE_INBOUND_BYTES_MAX,
+      maxBackpressure: route.unsentBytesMax * NATIVE_UNSENT_FACTOR,
+      upgrade: (response, native, context) => this.#upgrade(route, response, native, context),
+      open: (native) => this.#opened(app, route, native),
+      message: (native, data, isBinary) => {
+        const { socket } = native.getUserData()
+        socket.heardMs = this.#parts.clock.monotonicMs()
+        if (data.byteLength > route.inboundBytesMax)
+          socket.end(CLOSE_TOO_LONG, `a message has at most ${route.inboundBytesMax} bytes`)
+        else this.#guard(socket, () => route.message(socket, Buffer.from(data), isBinary))
+      },
+      drain: (native) => {
+        const { socket } = native.getUserData()
+        this.#guard(socket, () => route.drain?.(socket))
+      },
+      ping: (native) => {
+        const { socket } = native.getUserData()
+        socket.heardMs = this.#parts.clock.monotonicMs()
+        this.#guard(socket, () => route.ping?.(socket))
+      },
+      pong: (native) => {
+        native.getUserData().socket.heardMs = this.#parts.clock.monotonicMs()
+      },
+      close: (native, code) => this.#closed(app, route, native.getUserData().socket, code),
+    })
+  }
+
+  #upgrade(
+    route: SocketRoute<C, unknown>,
+    response: NativeResponse,
+    native: NativeRequest,
+    context: UpgradeContext,
+  ): void {
+    let isGone = false
+    response.onAborted(() => {
+      isGone = true
+    })
+    try {
+      const key = native.getHeader('sec-websocket-key')
+      const extensions = native.getHeader('sec-websocket-extensions')
+      const request = new Request(native, response, this.#parts, null)
+      const { problem } = request
+      const decided =
+        problem === null
+          ? this.#decide(route, request)
+          : this.#parts.error(problem.status, problem.message, request)
+      if (decided instanceof Promise) {
+        const answer = (reply: Reply) => isGone || response.cork(() => refuse(response, reply))
+        decided.then(answer, (error) => this.#report('WebSocket handshake failed', error))
+        return
+      }
+      if (decided instanceof Reply) {
+        refuse(response, decided)
+        return
+      }
+      const socket = new Socket(decided, request, this.#parts.clock.monotonicMs())
+      socket.pingMs = route.pingMs
+      socket.silenceMsMax = route.silenceMsMax
+      const data: UserData = { socket }
+      response.upgrade(data, key, decided.protocol, extensions, context)
+    } catch (error) {
+      this.#report('WebSocket handshake failed', error)
+      refuse(response, this.#parts.error(500, 'internal error', null))
+    }
+  }
+
+  #decide(
+    route: SocketRoute<C, unknown>,
+    request: Request,
+  ): Upgrade<unknown> | Reply | Promise<Reply> {
+    if (this.#isStopping) return this.#parts.error(503, 'the server is stopping', request)
+    const limited = this.#parts.limit(request)
+    if (limited !== null) return limited
+    const context = this.#parts.admit(request)
+    if (context instanceof Reply) return context
+    const open = this.#perAddress.get(request.addressKey) ?? 0
+    if (route.perAddressMax > 0 && open >= route.perAddressMax)
+      return this.#parts.error(429, 'too many connections from this address', request)
+    return route.upgrade(request, context)
+  }
+
+  #opened(app: App, route: SocketRoute<C, unknown>, native: NativeSocket<UserData>): void {
+    const { socket } = native.getUserData()
+    socket.attach(native)
+    this.#open.add(socket)
+    this.#apps.set(app, this.openOn(app) + 1)
+    this.#perAddress.set(socket.addressKey, (this.#perAddress.get(socket.addressKey) ?? 0) + 1)
+    this.#guard(socket, () => route.open(socket))
+    if (this.#isStopping) socket.end(CLOSE_GOING_AWAY, 'the server is stopping')
+  }
+
+  #closed(app: App, route: SocketRoute<C, unknown>, socket: Socket<unknown>, code: number): void {
+    socket.detach()
+    this.#parts.closed()
+    this.#open.delete(socket)
+    this.#apps.set(app, this.openOn(app) - 1)
+    const left = (this.#perAddress.get(socket.addressKey) ?? 1) - 1
+    if (left === 0) this.#perAddress.delete(socket.addressKey)
+    else this.#perAddress.set(socket.addressKey, left)
+    this.#guard(socket, () => route.close(socket, code))
+  }
+
+  #report(what: string, error: unknown): void {
+    if (this.#throttle.allows(what, this.#parts.clock.monotonicMs()))
+      this.#parts.log.error(what, { reason: String(error) })
+  }
+
+  #tick(): void {
+    const nowMs = this.#parts.clock.monotonicMs()
+    for (const socket of this.#open) socket.tick(nowMs)
+  }
+
+  #guard(socket: Socket<unknown>, run: () => void): void {
+    try {
+      run()
+    } catch (error) {
+      this.#report('WebSocket handler failed', error)
+      socket.end(CLOSE_BUG, 'internal error')
+    }
+  }
+}
+
+/** The subprotocols a client offers, in its order of preference. For use in `upgrade`. */
+export function offeredProtocols(request: Request): string[] {
+  const header = request.header('sec-websocket-protocol')
+  return header === '' ? [] : header.split(',').map((name) => name.trim())
+}
+
+function refuse(response: NativeResponse, reply: Reply): void {
+  const { status, head, body, isLast } = reply
+  response.writeStatus(statusLine(status))
+  response.writeHeader(head.name, nativeText(isLast ? head.lastValue : head.value))
+  response.end(nativeText(typeof body === 'string' ? body : ''), isLast)
+}

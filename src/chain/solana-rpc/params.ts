@@ -1,0 +1,245 @@
+// Reads the params of a Solana call, with the errors that a validator gives.
+// A method reads everything first and looks at `problem` once: after the first problem every read
+// yields something harmless.
+
+import type { RpcError } from '../../base/jsonrpc/build.ts'
+import { exactParams } from '../../base/jsonrpc/exact-params.ts'
+import type { Call } from '../../base/jsonrpc/parse.ts'
+import {
+  invalidType,
+  readVariant,
+  unknownVariant,
+  type Variants,
+  wholeNumberProblem,
+} from '../../base/serde-text.ts'
+import { decodeBase58 } from '../solana/base58.ts'
+import { keyOfText } from '../solana/key-text.ts'
+import { invalidParams } from './errors.ts'
+
+const keyTextMax = 44
+const signatureTextMax = 88
+const none: readonly unknown[] = []
+const zeroKey = new Uint8Array(32)
+
+export class Params {
+  readonly #list: readonly unknown[]
+  problem: RpcError | null = null
+
+  constructor(call: Call, { least, most }: { readonly least: number; readonly most: number }) {
+    const params = exactParams(call)
+    this.#list = Array.isArray(params) ? params : none
+    if (params !== undefined && !Array.isArray(params)) this.fail('`params` should be an array')
+    else if (most === 0 && this.#list.length > 0)
+      this.fail('Invalid parameters: No parameters were expected')
+    else if (this.#list.length < least)
+      this.fail(`\`params\` should have at least ${least} argument(s)`)
+    else if (this.#list.length > most)
+      this.refuse({
+        ...invalidParams(`Invalid parameters: Expected from ${least} to ${most} parameters.`),
+        data: JSON.stringify(`Got: ${this.#list.length}`),
+      })
+  }
+
+  /** Keeps the first problem. */
+  refuse(error: RpcError): void {
+    this.problem ??= error
+  }
+
+  fail(message: string): void {
+    this.refuse(invalidParams(message))
+  }
+
+  /** A problem in the words of a validator's deserializer. */
+  malformed(problem: string): void {
+    this.fail(`Invalid params: ${problem}.`)
+  }
+
+  mismatch(found: unknown, expected: string): void {
+    this.malformed(invalidType(found, expected))
+  }
+
+  /** For a param that a validator reads as one of several forms: it does not say what was wrong. */
+  untagged<T>(name: string, read: () => T): T {
+    const known = this.problem
+    const value = read()
+    if (this.problem === known) return value
+    this.problem = invalidParams(
+      `Invalid params: data did not match any variant of untagged enum ${name}.`,
+    )
+    return value
+  }
+
+  at(index: number): unknown {
+    return this.#list[index] ?? null
+  }
+
+  text(index: number): string {
+    return this.textOf(this.at(index))
+  }
+
+  key(index: number): Uint8Array {
+    return this.keyOf(this.text(index))
+  }
+
+  keyOf(text: string): Uint8Array {
+    const known = keyOfText(text)
+    return known ?? this.#decoded(text, { bytes: 32, textMax: keyTextMax }) ?? zeroKey
+  }
+
+  hash(index: number): Uint8Array {
+    return this.#decoded(this.text(index), { bytes: 32, textMax: keyTextMax }, '') ?? zeroKey
+  }
+
+  signature(index: number): Uint8Array {
+    return this.signatureOf(this.text(index))
+  }
+
+  signatureOf(text: string): Uint8Array {
+    return this.#decoded(text, { bytes: 64, textMax: signatureTextMax }) ?? new Uint8Array(64)
+  }
+
+  u64(index: number, type = 'u64'): number {
+    return Number(this.exactU64(index, type))
+  }
+
+  /** A bigint beyond 2^53, for errors that repeat it and for amounts. */
+  exactU64(index: number, type = 'u64'): number | bigint {
+    return this.number(this.at(index), type) ?? 0
+  }
+
+  optionalU64(index: number, type = 'u64'): number | null {
+    return this.at(index) === null ? null : this.u64(index, type)
+  }
+
+  /** Texts of a list; more than `most` is refused with a validator's message. */
+  texts(index: number, most: number): string[] {
+    const list = this.at(index)
+    if (!Array.isArray(list)) {
+      this.mismatch(list, 'a sequence')
+      return []
+    }
+    if (list.length > most) this.fail(`Too many inputs provided; max ${most}`)
+    return this.problem === null ? list.map((text) => this.textOf(text)) : []
+  }
+
+  /** One of several forms, of which some have content. */
+  variant<T extends Variants>(index: number, known: T) {
+    const variant = readVariant(this.at(index), known)
+    if (typeof variant !== 'string') return variant
+    this.malformed(variant)
+    return null
+  }
+
+  /** The config object at this index; an absent one has no fields. */
+  config(index: number, name: string): Fields {
+    return this.fieldsOf(this.at(index), name) ?? new Fields(this, {})
+  }
+
+  fieldsOf(value: unknown, name: string): Fields | null {
+    if (value === null || value === undefined) return null
+    if (typeof value === 'object' && !Array.isArray(value))
+      // Reason for the cast: an object of JSON is a record.
+      return new Fields(this, value as Readonly<Record<string, unknown>>)
+    this.mismatch(value, `struct ${name}`)
+    return null
+  }
+
+  /** A whole number that is not negative; null and a problem for anything else. */
+  number(value: unknown, type: string): number | bigint | null {
+    const problem = wholeNumberProblem(value, type)
+    // Reason for the cast: a value without a problem is a number or a bigint.
+    if (problem === null) return value as number | bigint
+    this.malformed(problem)
+    return null
+  }
+
+  textOf(value: unknown): string {
+    if (typeof value === 'string') return value
+    this.mismatch(value, 'a string')
+    return ''
+  }
+
+  #decoded(
+    text: string,
+    size: { bytes: number; textMax: number },
+    prefix = 'Invalid param: ',
+  ): Uint8Array | null {
+    if (this.problem !== null) return null
+    const bytes = text.length > size.textMax ? zeroKey.subarray(0, 0) : decodeBase58(text)
+    if (bytes?.length === size.bytes) return bytes
+    this.fail(`${prefix}${bytes === null ? 'Invalid' : 'WrongSize'}`)
+    return null
+  }
+}
+
+/** The fields of a config object. Unknown ones are ignored, null counts as absent. */
+export class Fields {
+  readonly params: Params
+  readonly #record: Readonly<Record<string, unknown>>
+
+  constructor(params: Params, record: Readonly<Record<string, unknown>>) {
+    this.params = params
+    this.#record = record
+  }
+
+  raw(name: string): unknown {
+    return Object.hasOwn(this.#record, name) ? (this.#record[name] ?? null) : null
+  }
+
+  u64(name: string, type = 'u64'): number | null {
+    const value = this.exactU64(name, type)
+    return value === null ? null : Number(value)
+  }
+
+  /** A bigint beyond 2^53. */
+  exactU64(name: string, type = 'u64'): number | bigint | null {
+    const value = this.raw(name)
+    return value === null ? null : this.params.number(value, type)
+  }
+
+  /** For a field that a validator does not do without. */
+  require(name: string): void {
+    if (this.raw(name) === null) this.params.malformed(`missing field \`${name}\``)
+  }
+
+  flag(name: string): boolean | null {
+    const value = this.raw(name)
+    if (value === null || typeof value === 'boolean') return value
+    this.params.mismatch(value, 'a boolean')
+    return null
+  }
+
+  text(name: string): string | null {
+    const value = this.raw(name)
+    if (value === null || typeof value === 'string') return value
+    this.params.mismatch(value, 'a string')
+    return null
+  }
+
+  choice<T extends string>(name: string, options: readonly T[]): T | null {
+    return choiceOf(this.params, this.text(name), options)
+  }
+
+  list(name: string): readonly unknown[] | null {
+    const value = this.raw(name)
+    if (value === null || Array.isArray(value)) return value
+    this.params.mismatch(value, 'a sequence')
+    return null
+  }
+
+  fields(name: string, struct: string): Fields | null {
+    return this.params.fieldsOf(this.raw(name), struct)
+  }
+}
+
+export function choiceOf<T extends string>(
+  params: Params,
+  text: string | null,
+  options: readonly T[],
+): T | null {
+  if (text === null) return null
+  const found = options.find((option) => option === text)
+  if (found !== undefined) return found
+  params.malformed(unknownVariant(text, options))
+  return null
+}

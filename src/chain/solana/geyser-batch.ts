@@ -1,0 +1,87 @@
+// A batch of SubscribeUpdate messages: their bytes, and a table of where the parts of each lie.
+// The table is made once, where the stream is read; an update is then made
+// from its row without parsing, as often as it is needed, and costs no memory in between.
+//
+//   bytes: | 0 | length | message 0 | 0 | length | message 1 | …
+//   table: | field, body, created_at, slot, info, extra | row 1 | …          f64 each
+import { ProtoReader } from '../../base/proto-reader.ts'
+import { readEnvelope, updateField } from './geyser-parts.ts'
+
+export interface GeyserBatch {
+  /** Whole gRPC frames, and between them what a connection needs. */
+  readonly bytes: Buffer
+  /** Of the messages alone. */
+  readonly messageBytes: number
+  /** `batchColumns` numbers for each message. */
+  readonly table: Float64Array<ArrayBuffer>
+}
+
+/** The columns of a row; positions are offsets in `bytes`. */
+export const batchColumn = {
+  /** One of `updateField`; 0 without an update, `unreadable` for malformed bytes. */
+  field: 0,
+  bodyStart: 1,
+  bodyEnd: 2,
+  createdAtMs: 3,
+  slot: 4,
+  /** The SubscribeUpdateAccountInfo or SubscribeUpdateTransactionInfo inside the body. */
+  infoStart: 5,
+  infoEnd: 6,
+  /** 1 for an account of the startup; the index of an entry. */
+  extra: 7,
+} as const
+export const batchColumns = 8
+export const unreadable = -1
+
+/**
+ * Makes the table. `offsets` has the start and end of each message in turn; `nowMs` replaces a
+ * missing created_at.
+ */
+export function batchOf(bytes: Buffer, offsets: readonly number[], nowMs: number): GeyserBatch {
+  const table = new Float64Array((offsets.length / 2) * batchColumns)
+  const batch = { bytes, table, messageBytes: 0 }
+  for (let index = 0, row = 0; index < offsets.length; index += 2, row += batchColumns) {
+    const start = offsets[index]!
+    const end = offsets[index + 1]!
+    batch.messageBytes += end - start
+    if (!writeRow(batch, row, start, end, nowMs)) table[row + batchColumn.field] = unreadable
+  }
+  return batch
+}
+
+/** False for malformed bytes. */
+function writeRow(
+  { bytes, table }: GeyserBatch,
+  row: number,
+  start: number,
+  end: number,
+  nowMs: number,
+): boolean {
+  const envelope = readEnvelope(bytes, start, end)
+  if (envelope === null) return false
+  const { field } = envelope
+  table[row + batchColumn.field] = field
+  table[row + batchColumn.bodyStart] = envelope.start
+  table[row + batchColumn.bodyEnd] = envelope.end
+  table[row + batchColumn.createdAtMs] = envelope.createdAtMs ?? nowMs
+  const hasInfo = field === updateField.account || field === updateField.transaction
+  if (!hasInfo && field !== updateField.entry) return true
+  const reader = new ProtoReader(bytes, envelope.start, envelope.end)
+  while (reader.next()) {
+    if (reader.field === (hasInfo ? 2 : 1)) table[row + batchColumn.slot] = reader.number
+    else if (hasInfo && reader.field === 1) {
+      table[row + batchColumn.infoStart] = reader.start
+      table[row + batchColumn.infoEnd] = reader.end
+    } else if (reader.field === (hasInfo ? 3 : 2)) table[row + batchColumn.extra] = reader.number
+  }
+  if (reader.isBroken) return false
+  // Filters read a transaction's info without a check of their own.
+  return field !== updateField.transaction || isMessage(bytes, table, row)
+}
+
+function isMessage(bytes: Buffer, table: GeyserBatch['table'], row: number): boolean {
+  const infoStart = table[row + batchColumn.infoStart]!
+  const reader = new ProtoReader(bytes, infoStart, table[row + batchColumn.infoEnd]!)
+  while (reader.next());
+  return !reader.isBroken
+}

@@ -1,0 +1,120 @@
+// The connections of this gateway to the PostgreSQL of its cluster.
+// No request waits for them: ports keep their last state in memory and exchange it in between.
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import type { ClusterSection } from './config.ts'
+import { Connection } from './postgres/client.ts'
+import {
+  GatewayHeartbeat,
+  type GatewayInfo,
+  type GatewayRow,
+  listGateways,
+} from './postgres/gateways.ts'
+import { PostgresLeases } from './postgres/leases.ts'
+import { prepareSchema } from './postgres/schema.ts'
+
+export interface ClusterDeps {
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Of one statement of the leases: those of destinations are over after that. */
+const leasingMs = 2_000
+
+export class Cluster {
+  /** Name of this gateway for people. */
+  readonly gateway: string
+  /** Unique to this process: leases and exchange numbers belong to it. */
+  readonly session: string
+  /** Follows the registry: LISTEN, polls, short reads, so that a half-open one is soon noticed. */
+  readonly reading: Connection
+  /** Durable changes: registry, usage, heartbeat. */
+  readonly writing: Connection
+  readonly #config: ClusterSection
+  readonly #deps: ClusterDeps
+  readonly #connections = new Map<string, Connection>()
+  readonly #info = new Map<string, () => string | number | boolean>()
+  #heartbeat: GatewayHeartbeat | null = null
+
+  constructor(config: ClusterSection, deps: ClusterDeps) {
+    this.#config = config
+    this.#deps = { ...deps, log: deps.log.area('cluster') }
+    this.gateway = config.gateway || hostname().slice(0, 64)
+    this.session = `${this.gateway}/${randomUUID()}`
+    this.reading = this.connect('reading')
+    this.writing = this.connect('writing')
+  }
+
+  /** Shares of budgets, many times a second: waits for rows that other gateways have locked. */
+  get exchanging(): Connection {
+    return this.#connections.get('exchanging') ?? this.connect('exchanging')
+  }
+
+  /** Leases, and nothing that another gateway may delay: they end when they are not renewed. */
+  get leasing(): Connection {
+    return this.#connections.get('leasing') ?? this.connect('leasing', leasingMs)
+  }
+
+  /** Adds this gateway to the table of gateways while it runs. A command does not. */
+  announce(): void {
+    const who = { session: this.session, name: this.gateway }
+    this.#heartbeat = new GatewayHeartbeat(this.writing, who, () => this.#infoNow())
+  }
+
+  /** The connections that were opened, by name. */
+  get connections(): ReadonlyMap<string, Connection> {
+    return this.#connections
+  }
+
+  /** A connection of its own; stopped with the cluster. */
+  connect(name: string, statementMs?: number): Connection {
+    const { clock, log } = this.#deps
+    const connection = new Connection({
+      url: this.#config.url,
+      name: `${this.gateway} ${name}`,
+      clock,
+      log,
+      onConnect: prepareSchema,
+      ...(statementMs !== undefined && { statementMs }),
+    }).start()
+    this.#connections.set(name, connection)
+    return connection
+  }
+
+  /** Leases that are renewed on that connection, by the work that they guard. */
+  leasesOn(connection: Connection, info = this.gateway): PostgresLeases {
+    return new PostgresLeases(connection, { holder: this.session, info, clock: this.#deps.clock })
+  }
+
+  /** Gateways of the last day. */
+  gateways(): Promise<GatewayRow[]> {
+    return listGateways(this.reading)
+  }
+
+  /** Adds a fact to this gateway's row in the table of gateways. */
+  publish(name: string, read: () => string | number | boolean): void {
+    this.#info.set(name, read)
+  }
+
+  /** Milliseconds since PostgreSQL last answered. */
+  ageMs(): number {
+    return this.reading.ageMs()
+  }
+
+  /** True when the gateway should get no new callers from a load balancer. */
+  isStale(): boolean {
+    return this.ageMs() > this.#config.staleMs
+  }
+
+  async stop(): Promise<void> {
+    await this.#heartbeat?.stop()
+    const all = [...this.#connections.values()]
+    await Promise.all(all.map((connection) => connection.stop()))
+  }
+
+  #infoNow(): GatewayInfo {
+    return Object.fromEntries([...this.#info].map(([name, read]) => [name, read()]))
+  }
+}

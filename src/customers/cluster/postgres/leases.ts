@@ -1,0 +1,117 @@
+// Leases as rows with the server's clock.
+// A holder that stops renewing loses its leases after their time to live; its own deadline, on its
+// own monotonic clock from before the request was sent, is always earlier. Terms only grow, also
+// after the database was restored from an older copy, because they start at the time.
+import type { Clock } from '../../../base/clock.ts'
+import type { Lease, Leases } from '../ports.ts'
+import type { Connection } from './client.ts'
+
+export const leasesSql = `
+CREATE TABLE IF NOT EXISTS leases (
+  name text PRIMARY KEY,
+  term int8 NOT NULL,
+  holder text NOT NULL,
+  info text NOT NULL,
+  until timestamptz NOT NULL
+);
+CREATE OR REPLACE FUNCTION hold_leases(
+  p_names text[], p_holder text, p_info text, p_ttl_ms integer, p_max integer
+) RETURNS TABLE (name text, term int8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz := clock_timestamp();
+  v_until timestamptz := v_now + p_ttl_ms * interval '1 millisecond';
+  v_held integer;
+BEGIN
+  INSERT INTO leases
+    SELECT wanted, 0, '', '', '-infinity' FROM unnest(p_names) AS wanted
+    WHERE NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = wanted)
+    ON CONFLICT DO NOTHING;
+  UPDATE leases l SET until = v_until, info = p_info
+    WHERE l.name = ANY(p_names) AND l.holder = p_holder AND l.until > v_now;
+  GET DIAGNOSTICS v_held = ROW_COUNT;
+  -- A subquery in IN would be evaluated more than once and take more than its LIMIT.
+  UPDATE leases l
+    SET term = greatest(l.term + 1, (extract(epoch FROM v_now) * 1000)::int8),
+        holder = p_holder, info = p_info, until = v_until
+    WHERE l.name = ANY(ARRAY(
+      SELECT f.name FROM leases f
+      WHERE f.name = ANY(p_names) AND f.until <= v_now
+      ORDER BY f.name LIMIT greatest(0, p_max - v_held) FOR UPDATE SKIP LOCKED));
+  RETURN QUERY SELECT l.name, l.term FROM leases l
+    WHERE l.name = ANY(p_names) AND l.holder = p_holder AND l.until > v_now
+    ORDER BY l.name;
+END $$;`
+
+/** The holder stops this long before the server would give the lease to another. */
+const marginMs = 100
+/** Rows of gateways and subscriptions that are gone are removed this often. */
+const removeMs = 3_600_000
+/** A term is the time at which it began, or a little more: the next holder of the name has more. */
+const removeSql = `
+DELETE FROM leases WHERE name = ANY(ARRAY(
+  SELECT l.name FROM leases l
+  WHERE l.until < clock_timestamp() - interval '1 hour'
+    AND l.term < extract(epoch FROM clock_timestamp() - interval '1 hour') * 1000
+  FOR UPDATE SKIP LOCKED))`
+
+export class PostgresLeases implements Leases {
+  readonly #connection: Connection
+  readonly #holder: string
+  readonly #info: string
+  readonly #clock: Clock
+  #removedMs = Number.NEGATIVE_INFINITY
+
+  /** `info` is shown to others with the lease: an address, or the gateway's name. */
+  constructor(
+    connection: Connection,
+    { holder, info, clock }: { holder: string; info: string; clock: Clock },
+  ) {
+    this.#connection = connection
+    this.#holder = holder
+    this.#info = info
+    this.#clock = clock
+  }
+
+  async hold(names: readonly string[], ttlMs: number, max: number): Promise<readonly Lease[]> {
+    if (names.length === 0) return []
+    const nowMs = this.#clock.monotonicMs()
+    const untilMs = nowMs + ttlMs - marginMs
+    const rows = await this.#connection.query<{ name: string; term: number }>(
+      'SELECT name, term FROM hold_leases($1, $2, $3, $4, $5)',
+      [names, this.#holder, this.#info, ttlMs, max],
+    )
+    if (nowMs - this.#removedMs > removeMs) {
+      this.#removedMs = nowMs
+      // Not awaited: it follows in the queue. Without an answer the next hour does it.
+      this.#connection.query(removeSql).catch(() => {})
+    }
+    return rows.map(({ name, term }) => ({ name, term, untilMs }))
+  }
+
+  async giveBack(name: string): Promise<void> {
+    await this.#connection.query(
+      `UPDATE leases SET until = '-infinity' WHERE name = $1 AND holder = $2`,
+      [name, this.#holder],
+    )
+  }
+
+  /** How many leases with names that start so are held now, and how many of them before `name`. */
+  async rankOf(prefix: string, name: string): Promise<{ live: number; before: number }> {
+    const [row] = await this.#connection.query<{ live: number; before: number }>(
+      `SELECT count(*) AS live, count(*) FILTER (WHERE name < $2) AS before FROM leases
+       WHERE starts_with(name, $1) AND until > clock_timestamp()`,
+      [prefix, name],
+    )
+    return row ?? { live: 0, before: 0 }
+  }
+
+  /** Who holds a lease now: its info; null when it is free. */
+  async holderOf(name: string): Promise<string | null> {
+    const [row] = await this.#connection.query<{ info: string }>(
+      'SELECT info FROM leases WHERE name = $1 AND until > clock_timestamp()',
+      [name],
+    )
+    return row?.info ?? null
+  }
+}

@@ -1,0 +1,254 @@
+// The shared registry in PostgreSQL: subscriptions and their audit chain.
+// A change locks the head row, so that all operators together make one chain: step, audit entry,
+// record, names, head and notification are one transaction. Every gateway holds the whole chain
+// (follower.ts), so a database that went back is healed from there, or reported as a fork.
+import { assert } from '../../../base/assert.ts'
+import { accept, Fault, messageOf, type Outcome, refuse } from '../../../base/errors.ts'
+import { type AuditEntry, type AuditHead, recordDigest } from '../../subscriptions/audit.ts'
+import type { Known } from '../../subscriptions/changes.ts'
+import {
+  checkBy,
+  nameTaken,
+  type PlannedChange,
+  planChange,
+} from '../../subscriptions/planned-change.ts'
+import type { Registered } from '../../subscriptions/subscription.ts'
+import { type Change, outcomeUnknown, Verbs } from '../../subscriptions/verbs.ts'
+import type { RegistryEntry, RegistryNews, RegistryWriter } from '../ports.ts'
+import type { Connection, Queries } from './client.ts'
+import {
+  findRecord,
+  forked,
+  freshId,
+  lockedHead,
+  newsChannel,
+  notSeeded,
+  writeChanges,
+} from './registry-rows.ts'
+
+/** This gateway's copy of the chain; subscriptions/store.ts implements it. */
+export interface Replica {
+  head(): AuditHead
+  holds(head: AuditHead): boolean
+  audit(which: { after?: number }): Iterable<AuditEntry>
+  registered(id: string): Registered | null
+}
+
+const behind = new Fault('cluster', 'the database is behind and is being healed', {
+  retryable: true,
+})
+/** After a lost answer to COMMIT: how long to wait for a connection to ask what happened. */
+const outcomeMs = 5_000
+/** Entries of a read that is answered at once where the connection works. */
+const fewEntries = 50
+
+export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, RegistryNews {
+  readonly #reading: Connection
+  readonly #writing: Connection
+  readonly #replica: Replica
+  readonly #onChanged: () => Promise<unknown>
+
+  /** `onChanged` is called after each change, before its outcome is returned. */
+  constructor(deps: {
+    readonly reading: Connection
+    readonly writing: Connection
+    readonly replica: Replica
+    readonly known: Known
+    onChanged(): Promise<unknown>
+  }) {
+    super(deps.known)
+    this.#reading = deps.reading
+    this.#writing = deps.writing
+    this.#replica = deps.replica
+    this.#onChanged = deps.onChanged
+  }
+
+  // Following.
+
+  /** Throws a `Fault` when the database has no registry. */
+  async head(): Promise<AuditHead> {
+    const [head] = await this.#reading.poll<AuditHead>('SELECT seq, hash FROM head')
+    if (head === undefined) throw notSeeded()
+    return head
+  }
+
+  after(seq: number, max: number): Promise<RegistryEntry[]> {
+    // A record that is the JSON null is invalid, not absent.
+    const text = `SELECT a.entry,
+         CASE json_typeof(r.record) WHEN 'null' THEN '{}' ELSE r.record END AS record
+       FROM audit a LEFT JOIN records r ON r.seq = a.seq AND r.id = a.entry->>'subject'
+       WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`
+    // Few are there at once; a gateway that was away for long may wait for its many.
+    const isShort = max <= fewEntries
+    return this.#reading[isShort ? 'poll' : 'query']<RegistryEntry>(text, [seq, max])
+  }
+
+  onNews(notify: () => void): () => void {
+    return this.#reading.listen(newsChannel, notify)
+  }
+
+  /** Id of the cluster. */
+  async identity(): Promise<string> {
+    const [row] = await this.#reading.query<{ cluster: string }>('SELECT cluster FROM meta')
+    if (row === undefined) throw notSeeded()
+    return row.cluster
+  }
+
+  // Changing.
+
+  override async run<T>(change: Change<T>): Promise<Outcome<T>> {
+    const problem = checkBy(change.by)
+    if (problem !== null) return problem
+    const attempt: { planned?: PlannedChange } = {}
+    try {
+      await this.heal()
+      await this.#writing.transaction(async (queries) => {
+        const made = await this.#make(queries, change)
+        if (!made.ok) throw new RefusedChange(made)
+        attempt.planned = made.value
+      })
+    } catch (error) {
+      if (error instanceof RefusedChange) return error.refused
+      if (!(error instanceof Fault)) throw error
+      const { planned } = attempt
+      const isStored = planned === undefined ? false : await this.#isStored(planned)
+      if (isStored === null) return inDoubt(error, change, planned!)
+      if (!isStored) return unchanged(error)
+    }
+    assert(attempt.planned !== undefined, 'a stored change was planned')
+    await this.#onChanged()
+    return accept(change.finish(attempt.planned.record.subscription))
+  }
+
+  /** Plans the change on the newest state and writes it. Runs inside a transaction. */
+  async #make<T>(queries: Queries, change: Change<T>): Promise<Outcome<PlannedChange>> {
+    const head = await lockedHead(queries)
+    await this.#checkContinues(queries, head)
+    const planned = planChange(change, {
+      before: 'ref' in change ? await findRecord(queries, change.ref) : null,
+      freshId: await freshId(queries),
+      head,
+      nowMs: head.nowMs,
+    })
+    if (!planned.ok) return planned
+    const { record, taken } = planned.value
+    const { id } = record.subscription
+    const [other] = await queries.query<{ name: string; owner: string }>(
+      'SELECT name, owner FROM names WHERE name = ANY($1) AND owner <> $2 LIMIT 1',
+      [taken, id],
+    )
+    if (other !== undefined) return nameTaken(other.name, other.owner)
+    await writeChanges(queries, [planned.value.entry], [record])
+    return planned
+  }
+
+  /** Another chain than the one that this gateway holds must not grow. */
+  async #checkContinues(queries: Queries, head: AuditHead): Promise<void> {
+    const mine = this.#replica.head()
+    if (head.seq < mine.seq) throw behind
+    if (mine.seq === 0) return
+    const [entry] = await queries.query<{ hash: string }>(
+      `SELECT entry->>'hash' AS hash FROM audit WHERE seq = $1`,
+      [mine.seq],
+    )
+    if (entry?.hash !== mine.hash) throw forked(mine.seq)
+  }
+
+  /**
+   * Whether a planned change is in the database; null when that cannot be found out in time. Its
+   * COMMIT may still wait, for a standby, long after its connection ended: it holds the lock of the
+   * head until it is decided, and whoever reads under that lock reads the outcome.
+   */
+  async #isStored({ entry }: PlannedChange): Promise<boolean | null> {
+    if (!(await this.#writing.ready(outcomeMs))) return null
+    try {
+      return await this.#writing.transaction(async (queries) => {
+        await lockedHead(queries)
+        const found = await queries.query(
+          `SELECT 1 FROM audit WHERE seq = $1 AND entry->>'hash' = $2`,
+          [entry.seq, entry.hash],
+        )
+        return found.length > 0
+      })
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return null
+    }
+  }
+
+  // Healing and seeding.
+
+  /**
+   * Appends the entries that the database lost, when its chain is a strict prefix of this
+   * gateway's; returns how many. Throws a `Fault` when the two chains differ.
+   */
+  async heal(): Promise<number> {
+    const theirs = await this.#headOnWriting()
+    if (theirs.seq >= this.#replica.head().seq) return 0
+    return await this.#writing.transaction(async (queries) => {
+      const head = await lockedHead(queries)
+      // One turn of the event loop: entries and records are of one LMDB snapshot.
+      if (head.seq >= this.#replica.head().seq) return 0
+      if (!this.#replica.holds(head)) throw forked(head.seq)
+      const lost = [...this.#replica.audit({ after: head.seq })]
+      const newest = new Map(lost.map(({ subject, after }) => [subject, after]))
+      // A record that was invalid is not here: it stays lost.
+      const records = [...newest].flatMap(([id, after]) => {
+        const record = this.#replica.registered(id)
+        return record !== null && recordDigest(record) === after ? [record] : []
+      })
+      await writeChanges(queries, lost, records)
+      return lost.length
+    })
+  }
+
+  /** Copies a registry into a database that has none. False when it has one. */
+  seed(
+    entries: readonly AuditEntry[],
+    records: readonly Registered[],
+    head: AuditHead,
+    more: (queries: Queries) => Promise<void>,
+  ): Promise<boolean> {
+    return this.#writing.transaction(async (queries) => {
+      const fresh = await queries.query(
+        `INSERT INTO head (seq, hash) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1`,
+        [head.seq, head.hash],
+      )
+      if (fresh.length === 0) return false
+      await writeChanges(queries, entries, records)
+      await more(queries)
+      return true
+    })
+  }
+
+  async #headOnWriting(): Promise<AuditHead> {
+    const [head] = await this.#writing.query<AuditHead>('SELECT seq, hash FROM head')
+    if (head === undefined) throw notSeeded()
+    return head
+  }
+}
+
+function unchanged(fault: Fault) {
+  const reason = messageOf(fault)
+  if (fault.kind === 'cluster-fork') return refuse('rejected', fault.kind, reason)
+  return refuse('unavailable', fault.kind, `the registry was not changed: ${reason}`)
+}
+
+/** The secrets of the change are valid if it is stored: the refusal contains its result. */
+function inDoubt<T>(fault: Fault, change: Change<T>, { record }: PlannedChange) {
+  const { subscription } = record
+  const message =
+    `the registry may have been changed or not: ${messageOf(fault)}; ` +
+    `once PostgreSQL commits again, sluice subscription show ${subscription.id} shows which`
+  return refuse('unavailable', outcomeUnknown, message, { data: change.finish(subscription) })
+}
+
+/** Rolls the transaction back and carries the refusal out of it. */
+class RefusedChange extends Error {
+  readonly refused: Extract<Outcome<never>, { ok: false }>
+
+  constructor(refused: Extract<Outcome<never>, { ok: false }>) {
+    super('refused')
+    this.refused = refused
+  }
+}

@@ -1,0 +1,316 @@
+// Follows the shared event log into this gateway's own, and appends to it while holding the lease.
+//
+//   own source ─► append ─► recent ─┬─ lease ─► append_events ─► committed ─┐
+//                                   └─ without it: kept, to take over       ▼
+//   other gateways' appends ─ notification, or a poll ─► pull ──────► EventLog.accept ─► clients
+//
+// A row that is no frame has its number and is sent as a Gap: it must stop neither this gateway nor
+// the frames after it. No frame is sent before its commit. The lease is renewed by the loop that
+// appends, on the same connection: one that is stuck loses it.
+
+import { isBug } from '../../base/assert.ts'
+import type { Clock } from '../../base/clock.ts'
+import { messageOf } from '../../base/errors.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import type { EventLog, NewFrame } from '../../streams/log/log.ts'
+import { decodeFrame, encodeFrame, lostFrame } from './event-frame.ts'
+import type { Lease, Leases } from './ports.ts'
+import {
+  eventsLease,
+  type LogFrame,
+  type LogHead,
+  type PostgresEventLog,
+  runJump,
+} from './postgres/event-log.ts'
+import { keysMax, RecentFrames } from './recent-frames.ts'
+
+const leaseMs = 2_000
+const renewMs = 500
+/** How often the log is read without a notification, which may be lost. */
+const pollMs = 250
+const retryMs = 100
+const pageFrames = 1_000
+const appendFramesMax = 500
+const appendBytesMax = 8 * 1024 * 1024
+/** Frames that a starting gateway reads: an hour and more of a chain. */
+const startFrames = 50_000
+
+type SharedLog = Pick<
+  PostgresEventLog,
+  'head' | 'start' | 'after' | 'append' | 'renumber' | 'onNews'
+>
+
+export interface SharedEventsDeps {
+  readonly shared: SharedLog
+  readonly leases: Leases
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export class SharedEvents {
+  readonly #events: EventLog
+  readonly #deps: SharedEventsDeps
+  readonly #recent = new RecentFrames()
+  readonly #throttle = new LogThrottle()
+  readonly #timer: NodeJS.Timeout
+  readonly #endNews: () => void
+  #queue: NewFrame[] = []
+  #lease: Lease | null = null
+  #renewAtMs = 0
+  /** Number of the next frame that is appended here. */
+  #next = 0
+  /** Whether the queue is what the log lacks: not after a take-over or a lost answer. */
+  #isSynced = false
+  #pulling: Promise<void> | null = null
+  #mustPullAgain = false
+  #pulledMs: number
+  #wake: () => void = () => {}
+  #working: Promise<void> | null = null
+  #isStopped = false
+  #onAppended: (seconds: number) => void = () => {}
+  #invalidRows = 0
+
+  constructor(events: EventLog, deps: SharedEventsDeps) {
+    this.#events = events
+    this.#deps = deps
+    this.#pulledMs = deps.clock.monotonicMs()
+    events.usePull(() => this.#pullOnce())
+    this.#endNews = deps.shared.onNews(() => this.pull())
+    this.#timer = setInterval(() => this.pull(), pollMs)
+    this.pull()
+  }
+
+  /** Calls `observe` with the seconds of each append. */
+  onAppended(observe: (seconds: number) => void): void {
+    this.#onAppended = observe
+  }
+
+  /** Frames of the own source that the log lacks; 0 without the lease. */
+  get backlog(): number {
+    return this.#queue.length
+  }
+
+  /** Rows that were read and are no frames. */
+  get invalidRows(): number {
+    return this.#invalidRows
+  }
+
+  /** Whether this gateway numbers the frames now. */
+  get isNumberer(): boolean {
+    return this.#lease !== null && this.#deps.clock.monotonicMs() < this.#lease.untilMs
+  }
+
+  /** Since the log was last read to its end. */
+  ageMs(): number {
+    return this.#deps.clock.monotonicMs() - this.#pulledMs
+  }
+
+  /** Takes a frame of the own source; the log numbers it later, here or at another gateway. */
+  append(
+    kind: NewFrame['kind'],
+    payload: Uint8Array,
+    sinceMs = this.#deps.clock.monotonicMs(),
+    facts: NewFrame['facts'] = null,
+  ): number {
+    this.#working ??= this.#work()
+    // Copied: the caller reuses its memory.
+    const frame = { kind, payload: Buffer.from(payload), sinceMs, facts }
+    this.#recent.add(frame)
+    // A source that is behind the one that was numbered before sends what the log has.
+    if (this.#isSynced && !this.#recent.isInLog(frame)) {
+      this.#queue.push(frame)
+      this.#wake()
+    }
+    return 1
+  }
+
+  /** Reads now what other gateways appended. */
+  pull(): void {
+    void this.#pullOnce().catch((error: unknown) => this.#report(error))
+  }
+
+  /** Resolves when the log was read to its end, or after the timeout. */
+  async ready(timeoutMs: number): Promise<void> {
+    const { clock } = this.#deps
+    const deadlineMs = clock.monotonicMs() + timeoutMs
+    while (this.#events.run === null && clock.monotonicMs() < deadlineMs) {
+      await this.#pullOnce().catch(() => {})
+      if (this.#events.run === null) await new Promise((done) => setTimeout(done, retryMs))
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#timer)
+    this.#endNews()
+    this.#wake()
+    await this.#working
+    if (this.isNumberer) await this.#deps.leases.giveBack(eventsLease).catch(() => {})
+  }
+
+  /** One read at a time; a call during a read is followed by another one. */
+  #pullOnce(): Promise<void> {
+    if (this.#pulling !== null) {
+      this.#mustPullAgain = true
+      return this.#pulling
+    }
+    this.#pulling = (async () => {
+      do {
+        this.#mustPullAgain = false
+        await this.#read()
+      } while (this.#mustPullAgain && !this.#isStopped)
+    })().finally(() => {
+      this.#pulling = null
+    })
+    return this.#pulling
+  }
+
+  async #read(): Promise<void> {
+    const { shared, clock } = this.#deps
+    const events = this.#events
+    const { run } = await this.#head()
+    if (run !== events.run) await this.#begin()
+    for (let isMore = true; isMore && !this.#isStopped; ) {
+      const page = await shared.after(events.position, pageFrames)
+      for (const row of page) this.#accept(row.seq, this.#frameOf(row))
+      isMore = page.length === pageFrames
+    }
+    this.#pulledMs = clock.monotonicMs()
+  }
+
+  /**
+   * Begins where the run's frames do. Those of the run before are read for their keys alone: what
+   * the log lost of it is appended again, and clients had the rest.
+   */
+  async #begin(): Promise<void> {
+    const { shared } = this.#deps
+    const { run, first } = await shared.start(startFrames)
+    this.#recent.clearLog()
+    let at = this.#events.run === null ? first : first - 1 - runJump - keysMax
+    while (at < first && !this.#isStopped) {
+      const page = await shared.after(at, pageFrames)
+      for (const row of page) if (row.seq < first) this.#recent.seen(this.#frameOf(row))
+      at = page.length < pageFrames ? first : page.at(-1)!.seq
+    }
+    this.#events.restart(run, first - 1)
+  }
+
+  /** What a row contains; a Gap when that is no frame. */
+  #frameOf({ seq, frame }: LogFrame): NewFrame {
+    const { clock, log } = this.#deps
+    const nowMs = clock.monotonicMs()
+    const decoded = decodeFrame(frame, nowMs)
+    if (decoded !== null) return decoded
+    this.#invalidRows++
+    if (this.#throttle.allows('row', nowMs))
+      log.error('a row of the shared event log is no frame; a Gap is sent', { seq })
+    return lostFrame(nowMs)
+  }
+
+  /** The log's head, after a new run began where it lost frames that this gateway has sent. */
+  async #head(): Promise<LogHead> {
+    const { shared, log } = this.#deps
+    const head = await shared.head()
+    const { run, position } = this.#events
+    if (head.run !== run || head.next > position) return head
+    log.error('the shared event log lost frames; a new run begins', { next: head.next, position })
+    await shared.renumber(run, position + 1)
+    return await shared.head()
+  }
+
+  /** A committed frame, from an append of our own or from a read: whichever comes first. */
+  #accept(seq: number, frame: NewFrame): void {
+    const { position, run } = this.#events
+    if (seq <= position) return
+    // Rows were deleted, or partitions dropped, that this gateway had not read.
+    if (seq !== position + 1) this.#events.restart(run!, seq - 1)
+    this.#recent.seen(frame)
+    this.#events.accept(seq, frame)
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#isStopped) {
+      try {
+        await this.#step()
+      } catch (error) {
+        if (isBug(error)) throw error
+        this.#report(error)
+        // What became of an append is not known: the log is read before the next one.
+        this.#isSynced = false
+        this.#renewAtMs = 0
+        await this.#sleep(retryMs)
+      }
+    }
+  }
+
+  async #step(): Promise<void> {
+    const { leases, clock } = this.#deps
+    if (clock.monotonicMs() >= this.#renewAtMs) {
+      this.#renewAtMs = clock.monotonicMs() + renewMs
+      const [lease = null] = await leases.hold([eventsLease], leaseMs, 1)
+      if (lease?.term !== this.#lease?.term) this.#isSynced = false
+      this.#lease = lease
+    }
+    const lease = this.#lease
+    if (lease === null) this.#queue = []
+    else if (!this.#isSynced) return this.#sync(lease)
+    else if (this.#queue.length > 0) return this.#append(lease)
+    await this.#sleep(Math.max(0, this.#renewAtMs - clock.monotonicMs()))
+  }
+
+  /** Reads the whole log; what it lacks of the own source is appended next. */
+  async #sync(lease: Lease): Promise<void> {
+    const { shared, clock, log } = this.#deps
+    await this.#pullOnce()
+    const { run, next } = await shared.head()
+    // Read again: it is another run, or lost frames that were sent.
+    if (run !== this.#events.run || next <= this.#events.position) return
+    this.#next = next
+    this.#queue = this.#recent.missing(clock.monotonicMs())
+    this.#isSynced = true
+    log.info('numbering the events', { term: lease.term, next, missing: this.#queue.length })
+  }
+
+  async #append(lease: Lease): Promise<void> {
+    const { shared, clock } = this.#deps
+    const batch = batchOf(this.#queue)
+    const first = this.#next
+    const startedMs = clock.monotonicMs()
+    const isDone = await shared.append(lease, first, batch.map(encodeFrame))
+    this.#onAppended((clock.monotonicMs() - startedMs) / 1000)
+    if (!isDone) {
+      this.#isSynced = false
+      this.#renewAtMs = 0
+      return
+    }
+    for (const [index, frame] of batch.entries()) this.#accept(first + index, frame)
+    this.#queue.splice(0, batch.length)
+    this.#next += batch.length
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  #report(error: unknown): void {
+    if (isBug(error)) throw error
+    const { log, clock } = this.#deps
+    if (!this.#isStopped && this.#throttle.allows('fault', clock.monotonicMs()))
+      log.warn('shared event log is not reachable', { reason: messageOf(error) })
+  }
+}
+
+function batchOf(queue: readonly NewFrame[]): readonly NewFrame[] {
+  let bytes = 0
+  const end = queue.findIndex((frame, index) => {
+    bytes += frame.payload.length
+    return index === appendFramesMax || (index > 0 && bytes > appendBytesMax)
+  })
+  return end < 0 ? queue.slice() : queue.slice(0, end)
+}

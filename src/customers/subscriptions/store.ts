@@ -1,0 +1,297 @@
+// Stores the registry in LMDB: subscriptions, their audit table, their usage.
+// Thread: main, of the server and of the operator's command concurrently; LMDB isolates them.
+// A change and its audit entry are one transaction, flushed to disk before the call returns, so
+// an acknowledged change survives a kill. Reads see other processes' changes in the next event
+// loop turn.
+import { assert, isBug } from '../../base/assert.ts'
+import type { Clock } from '../../base/clock.ts'
+import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import {
+  type AuditEntry,
+  type AuditHead,
+  type AuditReport,
+  emptyHead,
+  problemOfEntry,
+  verifyAudit,
+} from './audit.ts'
+import type { Known } from './changes.ts'
+import { strictRules } from './destination.ts'
+import { issueId } from './issue.ts'
+import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
+import { builtInPlans } from './plans.ts'
+import { prepareRegistryFolder } from './registry-file.ts'
+import type { CredentialState, Registered, Subscription } from './subscription.ts'
+import { Tables } from './tables.ts'
+import { addUnsent, endBatch, takeBatch, unsentCount, unsentCredits } from './unsent-usage.ts'
+import {
+  isoTime,
+  type OpenWindow,
+  type UsageBatch,
+  type UsageCounts,
+  type UsageDay,
+  type UsageDelta,
+  type UsageReport,
+  type WindowUse,
+} from './usage.ts'
+import { addUsage, openWindow, usageReport } from './usage-table.ts'
+import { type Change, Verbs } from './verbs.ts'
+
+export interface StoreOptions {
+  readonly clock: Clock
+  /** Requests are checked against it; the built-in plans and strict destinations when absent. */
+  readonly known?: Known
+}
+
+const inCluster = refuse(
+  'rejected',
+  'in-cluster',
+  'this registry follows a cluster: set cluster.url, and the change is made there',
+)
+const unknownHere: Known = { plans: Object.keys(builtInPlans), destinationRules: strictRules }
+
+/**
+ * Opens the registry in the folder `path` (usually `<data>/registry`), making it when absent.
+ * Throws a `Fault` when it contains something else, or a registry of a later version.
+ */
+export function openStore(path: string, options: StoreOptions): Store {
+  prepareRegistryFolder(path)
+  try {
+    return new Store(path, options)
+  } catch (error) {
+    // LMDB's own message names neither the file nor what to do.
+    if (error instanceof Fault || isBug(error)) throw error
+    const message = `the registry in ${path} does not open: ${messageOf(error)}`
+    throw new Fault('registry', message, { cause: error })
+  }
+}
+
+export class Store extends Verbs<'now'> {
+  readonly #tables: Tables
+  readonly #clock: Clock
+
+  constructor(path: string, { clock, known = unknownHere }: StoreOptions) {
+    super(known)
+    this.#tables = new Tables(path)
+    this.#clock = clock
+  }
+
+  // Reading.
+
+  /** Grows with every change, so that a poll can compare it. */
+  version(): number {
+    return this.head().seq
+  }
+
+  /** The newest change. */
+  head(): AuditHead {
+    return (this.#tables.marks.get('head') as AuditHead | undefined) ?? emptyHead
+  }
+
+  /** True when this registry contains that change; an older copy lacks the newest ones. */
+  holds({ seq, hash }: AuditHead): boolean {
+    return seq === 0 || this.#tables.audit.get(seq)?.hash === hash
+  }
+
+  /** Ids changed after that version, each once; null when there are more than `max` entries. */
+  changedSince(version: number, max: number): ReadonlySet<string> | null {
+    const ids = new Set<string>()
+    if (this.version() - version > max) return null
+    for (const { value } of this.#tables.audit.getRange({ start: version + 1 }))
+      ids.add(value.subject)
+    return ids
+  }
+
+  /** All subscriptions, including ended ones, in order of creation. */
+  list(): Subscription[] {
+    const all = [...this.#tables.records.getRange()].map(({ value }) => value.subscription)
+    return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1))
+  }
+
+  find(ref: string): Subscription | null {
+    return this.#find(ref)?.subscription ?? null
+  }
+
+  /** The stored record with its digests. */
+  registered(id: string): Registered | null {
+    return this.#tables.records.get(id) ?? null
+  }
+
+  *allRegistered(): Iterable<Registered> {
+    for (const { value } of this.#tables.records.getRange()) yield value
+  }
+
+  credentials(ref: string): CredentialState | null {
+    const record = this.#find(ref)
+    if (record === null) return null
+    const grace = record.retiring !== null && record.retiring.untilMs > this.#clock.nowMs()
+    return {
+      tokenLast4: record.subscription.tokenLast4,
+      graceUntil: grace ? isoTime(record.retiring!.untilMs) : null,
+      hasIndexerPassword: record.passwordDigest !== null,
+    }
+  }
+
+  // Audit.
+
+  /** Entries in order, from `after` on, of one subject or all. */
+  *audit(which: { after?: number; subject?: string } = {}): Iterable<AuditEntry> {
+    for (const { value } of this.#tables.audit.getRange({ start: (which.after ?? 0) + 1 }))
+      if (which.subject === undefined || value.subject === which.subject) yield value
+  }
+
+  verifyAudit(): AuditReport {
+    // One snapshot of all three tables, isolated from changes by other processes.
+    const transaction = this.#tables.root.useReadTransaction()
+    try {
+      const entries = this.#tables.audit.getRange({ transaction }).map(({ value }) => value)
+      const head = this.#tables.marks.get('head', { transaction }) as AuditHead | undefined
+      const subjects = this.#tables.records
+        .getRange({ transaction })
+        .map(({ key, value }) => [key, value] as const)
+      return verifyAudit(entries, head ?? emptyHead, subjects)
+    } finally {
+      transaction.done()
+    }
+  }
+
+  // Cluster.
+
+  /** Id of the cluster that this registry follows; null when it is its own. */
+  cluster(): string | null {
+    return (this.#tables.marks.get('cluster') as string | undefined) ?? null
+  }
+
+  /** From now on changes come from that cluster only. */
+  joinCluster(id: string): void {
+    this.#tables.marks.putSync('cluster', id)
+  }
+
+  /**
+   * Adds entries that another registry made, each with its record where it is the subject's newest.
+   * Returns why they do not continue this chain, and adds none then; null when they were added.
+   */
+  follow(news: readonly { entry: AuditEntry; record: Registered | null }[]): string | null {
+    return this.#tables.root.transactionSync(() => {
+      // Another process of this folder may have added some of them.
+      const fresh = news.filter(({ entry }) => !this.holds(entry))
+      let last = this.head()
+      for (const { entry, record } of fresh) {
+        const problem = problemOfEntry(last, entry, record)
+        if (problem !== null) return problem
+        last = entry
+      }
+      for (const { entry, record } of fresh) this.#put(entry, record)
+      return null
+    })
+  }
+
+  /** The usage that the cluster has not confirmed. */
+  readonly unsent = {
+    add: (deltas: readonly UsageDelta[]) => addUnsent(this.#tables, deltas, this.#clock.nowMs()),
+    take: (max: number, fresh: Omit<UsageBatch, 'rows'>) => takeBatch(this.#tables, max, fresh),
+    confirm: (totals: Parameters<typeof endBatch>[1]) => endBatch(this.#tables, totals),
+    credits: (id: string, window: number) => unsentCredits(this.#tables, id, window),
+    count: () => unsentCount(this.#tables),
+  }
+
+  /** The credits of every subscription's newest window, for the copy into a cluster. */
+  allWindows(): { id: string; window: number; credits: number }[] {
+    return [...this.#tables.usage.getRange()].flatMap(({ key: [id, name], value }) =>
+      name === 'window' ? [{ id, ...(value as WindowUse) }] : [],
+    )
+  }
+
+  /** The usage of every subscription by day, for the copy into a cluster. */
+  allDays(): (UsageDay & { id: string })[] {
+    return [...this.#tables.usage.getRange()].flatMap(({ key: [id, day], value }) =>
+      day === 'window' ? [] : [{ id, day, ...(value as UsageCounts) }],
+    )
+  }
+
+  // Usage.
+
+  openWindow(id: string): OpenWindow {
+    return openWindow(this.#tables, id, this.#clock.nowMs())
+  }
+
+  usage(ref: string): UsageReport | null {
+    const subscription = this.find(ref)
+    return subscription && usageReport(this.#tables, subscription.id, this.#clock.nowMs())
+  }
+
+  /** Adds the usage since the last call. Resolves when it is on disk. */
+  async addUsage(deltas: readonly UsageDelta[]): Promise<void> {
+    await addUsage(this.#tables, deltas, this.#clock.nowMs())
+  }
+
+  /**
+   * Reserves `count` numbers under a name and returns the first. No number is ever returned twice,
+   * even after a crash; numbers reserved and not used are skipped. Starts at 1.
+   */
+  reserveSeq(name: string, count: number): number {
+    assert(Number.isSafeInteger(count) && count > 0, 'count must be a positive integer')
+    return this.#tables.root.transactionSync(() => {
+      const first = (this.#tables.marks.get(['seq', name]) as number | undefined) ?? 1
+      this.#tables.marks.putSync(['seq', name], first + count)
+      return first
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#tables.root.close()
+  }
+
+  #find(ref: string): Registered | null {
+    const byId = this.#tables.records.get(ref)
+    if (byId !== undefined) return byId
+    const id = this.#tables.names.get(`label:${ref}`)
+    if (id !== undefined) return this.#tables.records.get(id) ?? null
+    // Ended subscriptions free their label; the newest with that label is used.
+    const ended = this.list().findLast(({ label }) => label === ref)
+    return ended === undefined ? null : (this.#tables.records.get(ended.id) ?? null)
+  }
+
+  override run<T>(change: Change<T>): Outcome<T> {
+    const problem = checkBy(change.by)
+    if (problem !== null) return problem
+    // Get and put outside one transaction could lose other processes' writes.
+    return this.#tables.root.transactionSync(() => {
+      if (this.cluster() !== null) return inCluster
+      const planned = planChange(change, {
+        before: 'ref' in change ? this.#find(change.ref) : null,
+        freshId: this.#freshId(),
+        head: this.head(),
+        nowMs: this.#clock.nowMs(),
+      })
+      if (!planned.ok) return planned
+      const { record, entry, taken } = planned.value
+      const { subscription } = record
+      for (const name of taken) {
+        const owner = this.#tables.names.get(name)
+        if (owner !== undefined && owner !== subscription.id) return nameTaken(name, owner)
+      }
+      this.#put(entry, record)
+      return accept(change.finish(subscription))
+    })
+  }
+
+  #freshId(): string {
+    let id = issueId()
+    while (this.#tables.records.doesExist(id)) id = issueId()
+    return id
+  }
+
+  /** Writes record, names, audit entry and head. Runs inside a transaction. */
+  #put(entry: AuditEntry, record: Registered | null): void {
+    const { records, names, audit, marks } = this.#tables
+    if (record !== null) {
+      const taken = namesOf(record)
+      for (const name of namesOf(records.get(entry.subject) ?? null))
+        if (!taken.includes(name) && names.get(name) === entry.subject) names.removeSync(name)
+      for (const name of taken) names.putSync(name, entry.subject)
+      records.putSync(entry.subject, record)
+    }
+    audit.putSync(entry.seq, entry)
+    marks.putSync('head', { seq: entry.seq, hash: entry.hash } satisfies AuditHead)
+  }
+}

@@ -1,0 +1,78 @@
+// Opens the registry's tables in LMDB and checks their format.
+// Thread: main, of the server and of the operator's command concurrently; LMDB isolates them.
+//
+//   records   id -> Registered
+//   names     label:<label>, destination:<ip:port> -> id
+//   audit     seq -> AuditEntry
+//   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
+//   unsent    [id, window, day] -> UsageCounts that the cluster has not confirmed
+//   marks     'head' -> AuditHead, 'format' -> version of these tables,
+//             ['seq', name] -> first number not reserved yet, 'usage batch' -> UsageBatch
+import { type Database, open, type RootDatabase } from 'lmdb'
+import { Packr } from 'msgpackr'
+import { Fault } from '../../base/errors.ts'
+import type { AuditEntry } from './audit.ts'
+import type { Registered } from './subscription.ts'
+import type { UsageCounts } from './usage.ts'
+
+/** Address space, not memory; fixed, so that no process has to remap when another grows it. */
+const mapBytes = 1 << 30
+/** Item 0 converts the tables of format 1 to format 2; each runs in a transaction. */
+const converters: readonly ((tables: Tables) => void)[] = []
+/** Raised by a change that an older version cannot read, and only with a converter. */
+const formatHere = converters.length + 1
+
+export class Tables {
+  readonly root: RootDatabase
+  readonly records: Database<Registered, string>
+  readonly names: Database<string, string>
+  readonly audit: Database<AuditEntry, number>
+  readonly usage: Database<unknown, [string, string]>
+  readonly unsent: Database<UsageCounts, [string, number, string]>
+  readonly marks: Database<unknown, string | [string, string]>
+
+  constructor(path: string) {
+    // Pages are zeroed before use (noMemInit off): otherwise stale memory of this process, such as
+    // a token just issued, could reach the disk.
+    this.root = open({
+      path,
+      noSubdir: false,
+      mapSize: mapBytes,
+      maxDbs: 8,
+      noMemInit: false,
+      overlappingSync: false,
+      ...packed(),
+    })
+    this.records = this.root.openDB('records', packed())
+    this.names = this.root.openDB('names', packed())
+    this.audit = this.root.openDB('audit', packed())
+    this.usage = this.root.openDB('usage', packed())
+    this.unsent = this.root.openDB('unsent', packed())
+    this.marks = this.root.openDB('marks', packed())
+    // Killed processes leave entries in the reader table, which would fill up and pin pages.
+    this.root.readerCheck()
+    this.#prepareFormat(path)
+  }
+
+  /** A later version may store fields that this one would silently drop. */
+  #prepareFormat(path: string): void {
+    const format = (this.marks.get('format') as number | undefined) ?? null
+    if (format === formatHere) return
+    if (format !== null && format > formatHere)
+      throw new Fault(
+        'registry',
+        `the registry in ${path} has format ${format}, written by a later release; this release ` +
+          `reads up to format ${formatHere}: use a release that is at least as new`,
+      )
+    this.root.transactionSync(() => {
+      // A new registry has nothing to convert.
+      if (format !== null) for (const convert of converters.slice(format - 1)) convert(this)
+      this.marks.putSync('format', formatHere)
+    })
+  }
+}
+
+/** Encodes values with our msgpackr: the one bundled with lmdb is older. */
+function packed() {
+  return { encoder: new Packr({ useRecords: false }) } as object
+}

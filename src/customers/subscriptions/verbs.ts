@@ -1,0 +1,233 @@
+// The provisioning operations: add, set, suspend, resume, end, rotate and destinations.
+// Each takes an id or a label and who makes the change and why, and returns an
+// outcome. store.ts writes a change together with its audit entry, at once; in a cluster PostgreSQL
+// does, later. changes.ts validates it.
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { changedRecord, type Known, moveState, needsPassword, newRecord } from './changes.ts'
+import {
+  confirmDestination,
+  type Destination,
+  failDestination,
+  pauseDestination,
+  resumeDestination,
+} from './destination.ts'
+import { digestOf, issuePassword, issueToken } from './issue.ts'
+import type {
+  AddRequest,
+  By,
+  IndexerCredentials,
+  Issued,
+  NoteKind,
+  Registered,
+  SetRequest,
+  Subscription,
+} from './subscription.ts'
+
+/** A longer grace period would amount to a second token. */
+const graceMsMax = 30 * 86_400_000
+
+/** Computes the changed record; runs inside the transaction, on the newest record. */
+export type Step = (record: Registered, nowMs: number) => Outcome<Registered>
+
+/** A change of the registry; whoever stores it runs its parts inside one transaction. */
+export type Change<T> = {
+  /** Name of the operation in the audit table. */
+  readonly what: string
+  readonly by: By
+  /** The result for the caller, after the subscription was saved. */
+  finish(saved: Subscription): T
+} & (
+  | { readonly make: (id: string, at: string) => Outcome<Registered> }
+  /** `ref` is an id or a label. */
+  | { readonly ref: string; readonly step: Step }
+)
+
+/**
+ * Code of the refusal of a change that may be stored or not. Its `data` is the change's result, so
+ * that no secret is lost that may be valid.
+ */
+export const outcomeUnknown = 'outcome-unknown'
+
+/** LMDB answers at once, PostgreSQL later. */
+export type Mode = 'now' | 'later'
+export type Answer<M extends Mode, T> = M extends 'now' ? Outcome<T> : Promise<Outcome<T>>
+
+export abstract class Verbs<M extends Mode> {
+  protected readonly known: Known
+
+  constructor(known: Known) {
+    this.known = known
+  }
+
+  /** Saves the changed record with its audit entry, or nothing. */
+  abstract run<T>(change: Change<T>): Answer<M, T>
+
+  add(request: AddRequest, by: By): Answer<M, Issued> {
+    const token = issueToken()
+    const password = request.products.includes('indexer') ? issuePassword() : null
+    const secrets = {
+      tokenDigest: digestOf(token),
+      tokenLast4: token.slice(-4),
+      passwordDigest: password === null ? null : digestOf(password),
+    }
+    return this.run({
+      what: 'subscription.add',
+      by,
+      make: (id, at) => newRecord(request, this.known, { id, at, secrets }),
+      finish: (subscription): Issued => ({
+        subscription,
+        token,
+        indexer: credentialsOf(subscription, password),
+      }),
+    })
+  }
+
+  /** `indexer` is set when the change issued the first password. */
+  set(
+    ref: string,
+    request: SetRequest,
+    by: By,
+  ): Answer<M, { subscription: Subscription; indexer: IndexerCredentials | null }> {
+    let password: string | null = null
+    return this.run({
+      what: 'subscription.set',
+      by,
+      ref,
+      step: (record) => {
+        password = null
+        const next = changedRecord(record, request, this.known)
+        if (!next.ok || !needsPassword(next.value)) return next
+        password = issuePassword()
+        return accept({ ...next.value, passwordDigest: digestOf(password) })
+      },
+      finish: (subscription) => ({
+        subscription,
+        indexer: credentialsOf(subscription, password),
+      }),
+    })
+  }
+
+  suspend(ref: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'subscription.suspend', by, (record) => moveState(record, 'suspend'))
+  }
+
+  resume(ref: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'subscription.resume', by, (record) => moveState(record, 'resume'))
+  }
+
+  /** Irreversible: revokes the token and frees label and destination; the record stays. */
+  end(ref: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'subscription.end', by, (record) => moveState(record, 'end'))
+  }
+
+  /** Issues a new token. The old one is revoked after `graceMs`; an older one in grace, now. */
+  rotate(
+    ref: string,
+    { graceMs }: { graceMs: number },
+    by: By,
+  ): Answer<M, { subscription: Subscription; token: string }> {
+    const token = issueToken()
+    return this.run({
+      what: 'token.rotate',
+      by,
+      ref,
+      step: (record, nowMs) => {
+        if (!(graceMs >= 0 && graceMs <= graceMsMax))
+          return refuse('invalid', 'bad-grace', 'a grace period is at most 30d')
+        return accept({
+          ...record,
+          tokenDigest: digestOf(token),
+          retiring: graceMs > 0 ? { digest: record.tokenDigest, untilMs: nowMs + graceMs } : null,
+          subscription: { ...record.subscription, tokenLast4: token.slice(-4) },
+        })
+      },
+      finish: (subscription) => ({ subscription, token }),
+    })
+  }
+
+  rotateIndexer(
+    ref: string,
+    by: By,
+  ): Answer<M, { subscription: Subscription; indexer: IndexerCredentials }> {
+    const password = issuePassword()
+    return this.run({
+      what: 'indexer.rotate',
+      by,
+      ref,
+      step: (record) => {
+        if (!record.subscription.products.includes('indexer'))
+          return refuse(
+            'rejected',
+            'no-indexer',
+            `${record.subscription.id} does not have the product indexer`,
+          )
+        return accept({ ...record, passwordDigest: digestOf(password) })
+      },
+      finish: (subscription) => ({
+        subscription,
+        indexer: { user: subscription.id, password },
+      }),
+    })
+  }
+
+  setDestination(ref: string, address: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'destination.set', by, (record) =>
+      changedRecord(record, { destination: address }, this.known),
+    )
+  }
+
+  confirmDestination(ref: string, by: By): Answer<M, Subscription> {
+    return this.#moveDestination(ref, 'destination.confirm', by, confirmDestination)
+  }
+
+  failDestination(ref: string, by: By): Answer<M, Subscription> {
+    return this.#moveDestination(ref, 'destination.fail', by, failDestination)
+  }
+
+  pauseDestination(ref: string, by: By): Answer<M, Subscription> {
+    return this.#moveDestination(ref, 'destination.pause', by, pauseDestination)
+  }
+
+  resumeDestination(ref: string, by: By): Answer<M, Subscription> {
+    return this.#moveDestination(ref, 'destination.resume', by, resumeDestination)
+  }
+
+  clearDestination(ref: string, by: By): Answer<M, Subscription> {
+    return this.#moveDestination(ref, 'destination.clear', by, () => accept(null))
+  }
+
+  /** Stores the text as the subscription's note and, with its kind, in the audit table. */
+  addNote(ref: string, note: { kind: NoteKind; text: string }, by: By): Answer<M, Subscription> {
+    const why = { who: by.who, reason: note.text }
+    return this.#change(ref, `note.${note.kind}`, why, (record) =>
+      accept({ ...record, subscription: { ...record.subscription, note: note.text } }),
+    )
+  }
+
+  #change(ref: string, what: string, by: By, step: Step): Answer<M, Subscription> {
+    return this.run({ what, by, ref, step, finish: (saved) => saved })
+  }
+
+  #moveDestination(
+    ref: string,
+    what: string,
+    by: By,
+    move: (current: Destination) => Outcome<Destination | null>,
+  ): Answer<M, Subscription> {
+    return this.#change(ref, what, by, (record) => {
+      const { id, destination } = record.subscription
+      if (destination === null)
+        return refuse('not-found', 'no-destination', `${id} has no destination`)
+      const moved = move(destination)
+      if (!moved.ok) return moved
+      return accept({
+        ...record,
+        subscription: { ...record.subscription, destination: moved.value },
+      })
+    })
+  }
+}
+
+function credentialsOf({ id }: Subscription, password: string | null): IndexerCredentials | null {
+  return password === null ? null : { user: id, password }
+}

@@ -1,0 +1,139 @@
+// The catalogue that customers see: databases, tables, columns. Data only.
+// The single source for SHOW and DESCRIBE of the endpoint, and for `system` and
+// `information_schema` of an engine.
+import { formats } from './clickhouse/formats/formats.ts'
+import { settingRows } from './settings.ts'
+import { type Database, readColumns, type Table, tableNames, tables } from './tables.ts'
+
+/** Database of the tables; `default` is an alias. */
+export const DATABASE = 'chain'
+export const databases: readonly Database[] = [DATABASE, 'information_schema', 'system']
+
+/** The version of ClickHouse whose interface and SQL the embedded engine follows: `version()`. */
+export const EMULATED_VERSION = '26.7.1.1'
+
+export interface VisibleTable extends Pick<Table, 'columns' | 'key'> {
+  readonly database: Database
+  readonly name: string
+}
+
+/** The database of that name; null when it does not exist. '' is the one of the tables. */
+export function databaseOf(name: string | null): Database | null {
+  const lower = name?.toLowerCase()
+  if (lower === '' || lower === 'default') return DATABASE
+  // ClickHouse has this one in both cases.
+  if (name === 'INFORMATION_SCHEMA') return 'information_schema'
+  return databases.find((known) => known === name) ?? null
+}
+
+/** Customers see only their own rows of `usage`, so the column is hidden. */
+const hiddenColumn = 'subscription'
+
+const chainTables: readonly VisibleTable[] = tableNames.map((name) => {
+  const { columns, key } = tables[name]
+  const shown = Object.entries(columns).filter(([column]) => column !== hiddenColumn)
+  return {
+    database: DATABASE,
+    name,
+    columns: Object.fromEntries(shown),
+    key: key.filter((column) => column !== hiddenColumn),
+  }
+})
+
+/** Columns of the tables about tables; the engine itself has `numbers`, `zeros`, `functions`. */
+const catalogueTables: Readonly<Record<string, string>> = {
+  'system.numbers': 'number UInt64',
+  'system.one': 'dummy UInt8',
+  'system.zeros': 'zero UInt8',
+  'system.functions': 'name String, is_aggregate UInt8, case_insensitive UInt8, alias_to String',
+  'system.formats': 'name String, is_input UInt8, is_output UInt8',
+  'system.settings':
+    'name String, value String, changed UInt8, description String, readonly UInt8, type String, ' +
+    'default String',
+  'system.databases': 'name String, engine String, uuid String, comment String',
+  'system.tables':
+    'database String, name String, uuid String, engine String, is_temporary UInt8, ' +
+    'create_table_query String, engine_full String, partition_key String, sorting_key String, ' +
+    'primary_key String, sampling_key String, comment String',
+  'system.columns':
+    'database String, table String, name String, type String, position UInt64, ' +
+    'default_kind String, default_expression String, comment String, is_in_partition_key UInt8, ' +
+    'is_in_sorting_key UInt8, is_in_primary_key UInt8, is_in_sampling_key UInt8',
+  'information_schema.schemata':
+    'catalog_name String, schema_name String, schema_owner String, ' +
+    'default_character_set_name String',
+  'information_schema.tables':
+    'table_catalog String, table_schema String, table_name String, table_type String, ' +
+    'table_comment String',
+  'information_schema.columns':
+    'table_catalog String, table_schema String, table_name String, column_name String, ' +
+    'ordinal_position UInt64, column_default String, is_nullable String, data_type String, ' +
+    'column_type String, column_comment String, extra String',
+}
+
+export const visibleTables: readonly VisibleTable[] = [
+  ...chainTables,
+  ...Object.entries(catalogueTables).map(([path, text]): VisibleTable => {
+    const [database, name] = path.split('.') as [Database, string]
+    const columns = readColumns(text)
+    return { database, name, columns, key: Object.keys(columns).slice(0, 1) }
+  }),
+].sort((a, b) => (`${a.database}.${a.name}` < `${b.database}.${b.name}` ? -1 : 1))
+
+export function visibleTable(database: string | null, name: string): VisibleTable | undefined {
+  // The tables of this database have names in both cases, too.
+  const wanted = database === 'information_schema' ? name.toLowerCase() : name
+  return visibleTables.find((one) => one.database === database && one.name === wanted)
+}
+
+/** Cells in the order of the table's columns. */
+export type SystemRow = readonly (string | number)[]
+
+/** Rows by `database.table`; the tables that are missing are the engine's own. */
+export function systemRows(engine: string): Readonly<Record<string, readonly SystemRow[]>> {
+  const columns = visibleTables.flatMap(columnRows)
+  return {
+    'system.one': [[0]],
+    'system.formats': formats.map(({ name }) => [name, 0, 1]),
+    'system.settings': settingRows().map(({ name, value, description }) => [
+      ...[name, value, 0, description, 0],
+      ...['String', value],
+    ]),
+    'system.databases': databases.map((name) => [name, engine, '', '']),
+    'system.tables': visibleTables.map((table) => tableRow(table, engine)),
+    'system.columns': columns.map(({ cells, isKey }) => [
+      ...cells.slice(0, 5),
+      ...['', '', '', 0, isKey, isKey, 0],
+    ]),
+    'information_schema.schemata': databases.map((name) => [name, name, 'default', '']),
+    'information_schema.tables': visibleTables.map(({ database, name }) => {
+      return [database, database, name, database === DATABASE ? 'BASE TABLE' : 'SYSTEM VIEW', '']
+    }),
+    'information_schema.columns': columns.map(
+      ({ cells: [database, table, name, type, position] }) =>
+        [
+          ...[database, database, table, name, position],
+          ...['', '0', type, type, '', ''],
+        ] as SystemRow,
+    ),
+  }
+}
+
+function tableRow(table: VisibleTable, engine: string): SystemRow {
+  const key = table.key.join(', ')
+  return [table.database, table.name, '', engine, 0, createText(table), '', '', key, key, '', '']
+}
+
+/** The statement of SHOW CREATE TABLE. */
+export function createText({ database, name, columns, key }: VisibleTable): string {
+  const lines = Object.entries(columns).map(([column, type]) => `    ${column} ${type}`)
+  const order = `ORDER BY (${key.join(', ')})`
+  return `CREATE TABLE ${database}.${name}\n(\n${lines.join(',\n')}\n)\n${order}`
+}
+
+function columnRows({ database, name: table, columns, key }: VisibleTable) {
+  return Object.entries(columns).map(([name, type], index) => ({
+    cells: [database, table, name, type, index + 1] as const,
+    isKey: key.includes(name) ? 1 : 0,
+  }))
+}

@@ -1,0 +1,270 @@
+// Validates a customer's query for a ClickHouse server, and rewrites table names whose rows depend
+// on the customer.
+//
+//   FROM usage            FROM (SELECT at, … FROM chain._usage FINAL WHERE subscription = 'me')
+//   FROM system.tables    FROM (SELECT … ) over the catalogue
+//   FROM transactions     FROM chain._transactions AS transactions FINAL, or the view of it
+//   FROM t                unchanged where WITH t AS (…) is in scope
+//   FROM anything else    refused
+//
+// It reads tokens, not a tree: at every position of a table only names of the catalogue, common
+// tables of WITH, subqueries and a few harmless functions are allowed. An ambiguous position
+// counts as one of a table. The text for the server is rebuilt by rebuild.ts.
+
+import { databaseOf, systemRows, type VisibleTable, visibleTable } from '../catalogue.ts'
+import { type Checked, checked, type ExceptionName, fail } from '../clickhouse/exceptions.ts'
+import {
+  forbiddenFunctions,
+  forbiddenPrefixes,
+  harmlessTableFunctions,
+} from '../clickhouse/server/forbidden.ts'
+import { type Edit, isForeignSymbol, rebuilt, writtenToken } from '../clickhouse/server/rebuild.ts'
+import { type TablePosition, tablePositions } from '../clickhouse/server/table-positions.ts'
+import { lex, symbolOf, type Token, wordOf } from '../clickhouse/sql/lexer.ts'
+import { clickhouseString, nameOf } from '../clickhouse/sql/quoting.ts'
+import { lexProblem } from '../clickhouse/sql/reading.ts'
+import { scopeText } from '../clickhouse/sql/scope-text.ts'
+import { type Database, type TableName, tableNames, tables } from '../tables.ts'
+import { hiddenTables, isShownAsStored, storedName, visibleSql } from './schema.ts'
+import type { ServerFacts } from './server-facts.ts'
+
+export interface Caller {
+  readonly subscription: string
+  readonly facts: ServerFacts
+  /** Of table names without one. */
+  readonly database: Database
+}
+
+/** The text to send, or an error. */
+export function admit(text: string, caller: Caller): Checked<string> {
+  const tokens = lex(text).filter(({ kind }) => kind !== 'comment')
+  const unreadable = lexProblem(text, tokens)
+  if (unreadable !== null) return fail('SYNTAX_ERROR', unreadable)
+  const problem = wordProblem(text, tokens) ?? functionProblem(text, tokens)
+  if (problem !== null) return fail(...problem)
+  const edits: Edit[] = []
+  for (const position of tablePositions(text, tokens)) {
+    const edit = tableAt({ ...position, text, tokens, caller })
+    if (!edit.ok) return edit
+    edits.push(...edit.value)
+  }
+  if (hasForeignDatabase(text, tokens, edits))
+    return fail('UNKNOWN_TABLE', 'tables of system may follow FROM or JOIN only')
+  return checked(rebuilt(text, tokens, edits))
+}
+
+type Problem = readonly [ExceptionName, string]
+
+/** The stored tables of the views, and our internal tables. */
+const hidden: ReadonlySet<string> = new Set([
+  ...tableNames.map((name) => `_${name}`),
+  ...hiddenTables,
+])
+const beginnings = new Set(['SELECT', 'WITH', 'FROM', 'EXPLAIN', 'DESCRIBE', 'DESC'])
+
+function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
+  const first = tokens.find((token) => symbolOf(text, token) !== '(')
+  if (!beginnings.has(wordOf(text, first)))
+    return ['SYNTAX_ERROR', 'a query begins with SELECT or WITH']
+  for (const [at, token] of tokens.entries()) {
+    if (isForeignSymbol(text, token))
+      return ['SYNTAX_ERROR', `the sign ${symbolOf(text, token)} is not taken here`]
+    const word = wordOf(text, token)
+    // Our tables cannot be sampled, and SAMPLE … OFFSET would hide a table after the comma.
+    if (word === 'SAMPLE') return ['NOT_IMPLEMENTED', 'SAMPLE is not served here']
+    // Refused at every position, because there is no legitimate use of such a name.
+    const name = nameOf(text, token)
+    if (hidden.has(name)) return ['UNKNOWN_TABLE', unknownTable(name, text)]
+    if (word === 'INTO' && wordOf(text, tokens[at + 1]) === 'OUTFILE')
+      return ['READONLY', 'INTO OUTFILE is not served here']
+    if (word === 'SETTINGS' && isSettingsAt(text, tokens, at))
+      return ['READONLY', 'SETTINGS inside a query are not served here']
+  }
+  return null
+}
+
+function unknownTable(name: string, text: string): string {
+  return `Unknown table expression identifier '${name.slice(0, 80)}' in scope ${scopeText(text)}`
+}
+
+/** A clause and no column of that name: `… SETTINGS a = 1`, or newer `… SETTINGS a`. */
+function isSettingsAt(text: string, tokens: readonly Token[], at: number): boolean {
+  const isAfter = isAfterValue(text, tokens, at) || symbolOf(text, tokens[at - 1]) === '*'
+  const next = tokens[at + 2]
+  const isSetting = next === undefined || ['=', '==', ',', ')'].includes(symbolOf(text, next))
+  return isAfter && isSetting && nameOf(text, tokens[at + 1]) !== ''
+}
+
+function functionProblem(text: string, tokens: readonly Token[]): Problem | null {
+  for (const [at, token] of tokens.entries()) {
+    if (symbolOf(text, tokens[at + 1]) !== '(') continue
+    const name = nameOf(text, token).toLowerCase()
+    const isForbidden =
+      forbiddenFunctions.has(name) ||
+      forbiddenPrefixes.some((prefix) => name.startsWith(prefix)) ||
+      // `in(x, t)` is another form of `x IN t` that hides the table.
+      (name === 'in' && !(token.kind === 'word' && isAfterValue(text, tokens, at)))
+    if (isForbidden) return ['READONLY', `function ${name} is not served here`]
+  }
+  return null
+}
+
+const beforeValues = new Set(
+  (
+    'SELECT DISTINCT WHERE PREWHERE AND OR XOR NOT HAVING QUALIFY ON USING BY WHEN THEN ELSE ' +
+    'CASE LIKE ILIKE BETWEEN IS ANY ALL WITH FROM LIMIT OFFSET INTERVAL IN AS TOP DIV MOD REGEXP ' +
+    'RETURNING FILTER OVER JOIN UNION EXCEPT INTERSECT GLOBAL IF TO STEP EXISTS'
+  ).split(' '),
+)
+
+/** Whether a value precedes, so that IN is an operator. */
+function isAfterValue(text: string, tokens: readonly Token[], at: number): boolean {
+  let before = at - 1
+  while (['NOT', 'GLOBAL'].includes(wordOf(text, tokens[before]))) before--
+  const token = tokens[before]
+  if (token === undefined) return false
+  if (token.kind === 'symbol') return [')', ']', '}'].includes(symbolOf(text, token))
+  return !beforeValues.has(wordOf(text, token))
+}
+
+/** Second check: the server's own databases may not be named anywhere else. */
+function hasForeignDatabase(
+  text: string,
+  tokens: readonly Token[],
+  edits: readonly Edit[],
+): boolean {
+  return tokens.some(
+    (token, at) =>
+      symbolOf(text, tokens[at + 1]) === '.' &&
+      serverDatabases.has(nameOf(text, token).toLowerCase()) &&
+      !edits.some(({ first, last }) => first <= at && at <= last),
+  )
+}
+
+const serverDatabases = new Set(['system', 'information_schema', '_temporary_and_external_tables'])
+
+interface Found extends TablePosition {
+  readonly text: string
+  readonly tokens: readonly Token[]
+  readonly caller: Caller
+}
+
+function tableAt(found: Found): Checked<readonly Edit[]> {
+  const { text, tokens, at, isSet, isDefined, caller } = found
+  const first = nameOf(text, tokens[at])
+  if (first === '') return fail('SYNTAX_ERROR', 'a table or a subquery is expected in FROM')
+  const isDotted = symbolOf(text, tokens[at + 1]) === '.'
+  const last = isDotted ? at + 2 : at
+  const name = isDotted ? nameOf(text, tokens[last]) : first
+  const database = isDotted ? first : caller.database
+  const isCall = symbolOf(text, tokens[last + 1]) === '('
+  if (isCall && !isDotted) {
+    const series = isSet ? null : numbersAt(text, tokens, at)
+    if (series !== null) return checked([series])
+    if (isSet || harmlessTableFunctions.has(name.toLowerCase())) return checked([])
+    return fail('READONLY', `table function ${name.slice(0, 40)} is not served here`)
+  }
+  const isOther = name === '' || isCall || symbolOf(text, tokens[last + 1]) === '.'
+  if (isDefined && !isDotted && !isOther) return checked([])
+  const known = isOther ? undefined : sourceOf(database, name, caller)
+  if (known === undefined)
+    return fail('UNKNOWN_TABLE', unknownTable(isDotted ? `${database}.${name}` : name, text))
+  const { alias, end } = suffixOf(text, tokens, last)
+  const written = isSet ? known : sourceText({ ...found, name, known, alias })
+  return checked([{ first: at, last: isSet ? last : end, text: written }])
+}
+
+/**
+ * `numbers(10)` and `numbers(5, 10)` with plain numbers: an old server allows no table function to
+ * a read-only query. Null for any other call.
+ */
+function numbersAt(text: string, tokens: readonly Token[], at: number): Edit | null {
+  const close = tokens.findIndex((token, index) => index > at && symbolOf(text, token) === ')')
+  if (!/^numbers$/i.test(nameOf(text, tokens[at])) || close < 0) return null
+  const args = tokens.slice(at + 2, close).map(({ start, end }) => text.slice(start, end))
+  if (!/^\d{1,19}(,\d{1,19})?$/.test(args.join(''))) return null
+  return {
+    first: at,
+    last: close,
+    text: `(SELECT number FROM system.numbers LIMIT ${args.join('')})`,
+  }
+}
+
+/**
+ * After FROM the stored table itself, because an old server does not use the index of a table
+ * through a view with FINAL.
+ */
+function sourceText(
+  source: Found & { readonly name: string; readonly known: string; readonly alias: string },
+): string {
+  const { text, tokens, at, caller, name, known, alias } = source
+  const isFirst = wordOf(text, tokens[at - 1]) === 'FROM'
+  const isView = known === `chain.${name}`
+  if (isView && isFirst && isShownAsStored(name as TableName, caller.facts))
+    return `${storedName(name as TableName)} AS ${alias || name} FINAL`
+  return isView && alias === '' ? known : `${known} AS ${alias || name}`
+}
+
+/** `FINAL` and an alias after the table, in either order. */
+function suffixOf(
+  text: string,
+  tokens: readonly Token[],
+  last: number,
+): { readonly alias: string; readonly end: number } {
+  const isFinal = (at: number) => wordOf(text, tokens[at]) === 'FINAL'
+  let end = isFinal(last + 1) ? last + 1 : last
+  const named = wordOf(text, tokens[end + 1]) === 'AS' ? end + 2 : end + 1
+  const token = tokens[named]
+  const isName = token?.kind === 'quoted' || (token?.kind === 'word' && !isClause(text, token))
+  const alias = isName ? writtenToken(text, token) : ''
+  if (isName) end = named
+  return { alias, end: isFinal(end + 1) ? end + 1 : end }
+}
+
+/** The SQL that replaces a table; undefined when there is no such table. */
+function sourceOf(named: string, name: string, caller: Caller): string | undefined {
+  const table = visibleTable(databaseOf(named), name)
+  if (table === undefined) return undefined
+  const path = `${table.database}.${table.name}`
+  if (table.database !== 'chain') return serverTables[path] ?? catalogueSql(table)
+  if (name !== 'usage') return path
+  const columns = Object.keys(tables.usage.columns).filter((column) => column !== 'subscription')
+  const owner = clickhouseString(caller.subscription)
+  return `(${visibleSql('usage', caller.facts, columns)} WHERE subscription = ${owner})`
+}
+
+/** Tables of the server that reveal nothing about it. */
+const serverTables: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['one', 'numbers', 'zeros'].map((name) => [`system.${name}`, `system.${name}`]),
+  ),
+  'system.functions':
+    '(SELECT name, is_aggregate, case_insensitive, alias_to FROM system.functions)',
+}
+
+function catalogueSql({ database, name, columns }: VisibleTable): string {
+  const rows = systemRows('View')[`${database}.${name}`] ?? []
+  const shown = Object.entries(columns).flatMap(([column, type], index) => {
+    const cell = `CAST(row.${index + 1} AS ${type}) AS`
+    // This database has its names in both cases.
+    const names = database === 'system' ? [column] : [column, column.toUpperCase()]
+    return names.map((one) => `${cell} \`${one}\``)
+  })
+  const tuples = rows.map((row) => {
+    const cells = row.map((cell) => (typeof cell === 'number' ? cell : clickhouseString(cell)))
+    return `(${cells.join(', ')})`
+  })
+  return `(SELECT ${shown.join(', ')} FROM (SELECT arrayJoin([${tuples.join(', ')}]) AS row))`
+}
+
+const afterTable = new Set(
+  (
+    'FINAL SAMPLE WHERE PREWHERE JOIN ANY ALL ASOF INNER LEFT RIGHT FULL CROSS OUTER GLOBAL ' +
+    'LOCAL SEMI ANTI ARRAY PASTE ON USING GROUP ORDER HAVING LIMIT OFFSET FETCH UNION ' +
+    'INTERSECT EXCEPT WINDOW QUALIFY SELECT FORMAT SETTINGS INTO'
+  ).split(' '),
+)
+
+function isClause(text: string, token: Token): boolean {
+  return afterTable.has(wordOf(text, token))
+}

@@ -1,0 +1,167 @@
+// The writer lease: only one Sluice server writes to a ClickHouse server. Thread: writer process;
+// main, once at start, only to check.
+//
+//   claim ──► insert a row ──► does another live claim exist? ──► no: ours   yes: withdraw, refuse
+//               ▲                                                  │
+//               └───── heartbeat: repeated every beatMs ───────────┘
+//
+// Two servers would overwrite each other's rows. ClickHouse has no compare-and-set, but a row is
+// visible to all once its insert was acknowledged: of two servers that insert first and check
+// second, at least one sees the other. Times are taken from the ClickHouse server's clock; our own
+// clock only measures how long ago a heartbeat was acknowledged.
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Fault } from '../../base/errors.ts'
+import { clickhouseString } from '../clickhouse/sql/quoting.ts'
+import { ClickhouseClient } from './client.ts'
+import { leaseTable } from './schema.ts'
+
+/** A claim without a heartbeat for this long expires. ClickHouse counts it in whole seconds. */
+const lifetimeMsUsual = 15_000
+const beatsPerLifetime = 5
+/** Two servers that claim at the same moment both withdraw, and retry after a random delay. */
+const jitterMsMax = 500
+
+interface Claim {
+  readonly claim: string
+  readonly name: string
+  /** Seconds since 1970 by the ClickHouse server's clock. */
+  readonly beat: string
+}
+
+export class WriterLease {
+  readonly #client: ClickhouseClient
+  readonly #holder: string
+  readonly #lifetimeMs: number
+  #claim = ''
+  #confirmedMs = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | null = null
+  #beating: Promise<void> | null = null
+
+  /** `holder` names this server to an operator, and is the same for all of its own writers. */
+  constructor(client: ClickhouseClient, holder: string, lifetimeMs = lifetimeMsUsual) {
+    this.#client = client
+    this.#holder = holder
+    this.#lifetimeMs = lifetimeMs
+  }
+
+  /** Resolves when this server has the lease. Rejects with a Fault that names the holder. */
+  async acquire(): Promise<void> {
+    await this.waitUntilFree()
+    const sentMs = performance.now()
+    this.#claim = randomBytes(8).toString('hex')
+    await this.#insert({ isReleased: false })
+    const [other] = await this.#others()
+    if (other !== undefined) {
+      await this.#insert({ isReleased: true })
+      await sleep(Math.random() * jitterMsMax)
+      throw heldBy(other.name)
+    }
+    this.#confirmedMs = sentMs
+    this.#timer ??= setInterval(() => this.#beat(), this.#beatMs).unref()
+  }
+
+  /**
+   * Resolves when no other server has the lease: at once, or when a claim without heartbeats has
+   * expired. Rejects as soon as a heartbeat of another server is seen.
+   */
+  async waitUntilFree(): Promise<void> {
+    const seen = new Map<string, string>()
+    const endMs = performance.now() + 2 * this.#lifetimeMs
+    for (;;) {
+      const others = await this.#others()
+      if (others.length === 0) return
+      for (const { claim, name, beat } of others) {
+        const isAlive = seen.has(claim) && seen.get(claim) !== beat
+        if (isAlive || performance.now() > endMs) throw heldBy(name)
+        seen.set(claim, beat)
+      }
+      await sleep(this.#beatMs / 2)
+    }
+  }
+
+  /** After `acquire`: runs `repair` when a writer before us died without releasing the lease. */
+  async takeOver(repair: () => Promise<void>): Promise<void> {
+    const dead = `FROM ${leaseTable} WHERE claim != ${clickhouseString(this.#claim)}
+      GROUP BY claim HAVING max(released) = 0`
+    if ((await this.#client.rows(`SELECT claim ${dead}`)).length === 0) return
+    await repair()
+    await this.#client.run({
+      sql: `INSERT INTO ${leaseTable} (claim, holder, at, released)
+        SELECT claim, any(holder), max(at), 1 ${dead}`,
+    })
+  }
+
+  /** To be called before each write: acquires the lease again when it may have expired. */
+  async confirm(): Promise<void> {
+    if (performance.now() - this.#confirmedMs > this.#lifetimeMs / 2) await this.acquire()
+  }
+
+  async release(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    await this.#beating
+    // If this fails, the claim expires after its lifetime.
+    if (this.#claim !== '') await this.#insert({ isReleased: true }).catch(() => {})
+  }
+
+  get #beatMs(): number {
+    return this.#lifetimeMs / beatsPerLifetime
+  }
+
+  #beat(): void {
+    if (this.#beating !== null || this.#confirmedMs === Number.NEGATIVE_INFINITY) return
+    const sentMs = performance.now()
+    const beat = async () => {
+      await this.#insert({ isReleased: false })
+      const isLost = (await this.#others()).length > 0
+      this.#confirmedMs = isLost ? Number.NEGATIVE_INFINITY : sentMs
+      if (isLost) await this.#insert({ isReleased: true })
+    }
+    this.#beating = beat()
+      // An unreachable server is retried with the next heartbeat.
+      .catch(() => {})
+      .finally(() => {
+        this.#beating = null
+      })
+  }
+
+  async #insert({ isReleased }: { readonly isReleased: boolean }): Promise<void> {
+    const [claim, holder] = [this.#claim, this.#holder].map(clickhouseString)
+    await this.#client.run({
+      sql: `INSERT INTO ${leaseTable} (claim, holder, at, released)
+        SELECT ${claim}, ${holder}, now(), ${isReleased ? 1 : 0}`,
+    })
+  }
+
+  /** Claims of other servers that had a heartbeat within their lifetime. */
+  async #others(): Promise<Claim[]> {
+    const seconds = Math.ceil(this.#lifetimeMs / 1000)
+    return this.#client.rows<Claim>(
+      `SELECT claim, any(holder) AS name, toString(toUInt32(max(at))) AS beat FROM ${leaseTable}
+        GROUP BY claim HAVING max(released) = 0 AND max(at) > now() - ${seconds}
+          AND name != ${clickhouseString(this.#holder)} ORDER BY beat DESC, claim`,
+    )
+  }
+}
+
+/** Rejects when another server has the lease. The tables must exist. */
+export async function refuseSecondWriter(
+  url: string,
+  holder: string,
+  lifetimeMs?: number,
+): Promise<void> {
+  const client = new ClickhouseClient(url, { connections: 1 })
+  try {
+    await new WriterLease(client, holder, lifetimeMs).waitUntilFree()
+  } finally {
+    await client.stop()
+  }
+}
+
+function heldBy(name: string): Fault {
+  return new Fault(
+    'clickhouse-lease',
+    `another Sluice server writes on this ClickHouse server: ${name}. Stop it, or take another one`,
+    { retryable: true },
+  )
+}

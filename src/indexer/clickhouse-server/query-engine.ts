@@ -1,0 +1,275 @@
+// Runs customers' queries on a ClickHouse server.
+//
+//   statement -> literals -> gate -> POST, read-only, with limits -> rows with backpressure
+//                                    cancel, timeout: abort + KILL QUERY
+//
+// Every query gets a unique id of ours, so that killing one never affects another customer's.
+import { randomBytes } from 'node:crypto'
+import { Fault, messageOf } from '../../base/errors.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import { exception, type QueryError } from '../clickhouse/exceptions.ts'
+import { formatOf, type OutputOptions } from '../clickhouse/formats/formats.ts'
+import { withLiterals } from '../clickhouse/server/literals.ts'
+import { clickhouseString } from '../clickhouse/sql/quoting.ts'
+import type { Query, QueryEngine, QueryOutcome, QueryResult, RunningQuery } from '../engine.ts'
+import { ClickhouseClient } from './client.ts'
+import { admit } from './gate.ts'
+import { ResultReader } from './result-reader.ts'
+import { ensureTables, reportRights } from './schema.ts'
+import { known, readServerFacts, type ServerFacts } from './server-facts.ts'
+
+export interface ClickhouseEngineDeps {
+  readonly log: Log
+  /** Address and credentials for customers' queries; absent or '': those of the writer. */
+  readonly queryUrl?: string
+}
+
+const connections = 64
+/** ClickHouse enforces its limit in whole seconds; our timeout is exact and fires after it. */
+const graceMs = 300
+const stopMsMax = 2_000
+
+export async function startClickhouseEngine(
+  url: string,
+  deps: ClickhouseEngineDeps,
+): Promise<QueryEngine> {
+  const writer = new ClickhouseClient(url, { connections })
+  const query = deps.queryUrl ? new ClickhouseClient(deps.queryUrl, { connections }) : writer
+  try {
+    const facts = await readServerFacts(writer)
+    // Queries may arrive before the writer has created the tables.
+    await ensureTables(writer, facts)
+    await reportRights({ writer, query }, deps.log)
+    if (query !== writer) await writer.stop()
+    return new ClickhouseEngine(query, facts, deps)
+  } catch (error) {
+    await Promise.all([writer.stop(), query.stop()])
+    throw error
+  }
+}
+
+class ClickhouseEngine implements QueryEngine {
+  readonly name = 'clickhouse'
+  readonly version: string
+  readonly #client: ClickhouseClient
+  readonly #facts: ServerFacts
+  readonly #deps: ClickhouseEngineDeps
+  readonly #throttle = new LogThrottle()
+  readonly #run = randomBytes(6).toString('hex')
+  readonly #running = new Set<Run>()
+  readonly #kills = new Set<Promise<void>>()
+  #count = 0
+
+  constructor(client: ClickhouseClient, facts: ServerFacts, deps: ClickhouseEngineDeps) {
+    this.#client = client
+    this.#facts = facts
+    this.#deps = deps
+    this.version = facts.version
+  }
+
+  run(query: Query): RunningQuery {
+    const id = `sluice-${this.#run}-${++this.#count}${ownerSuffix(query)}`
+    const run: Run = new Run(query, {
+      id,
+      client: this.#client,
+      facts: this.#facts,
+      kill: () => {
+        const kill = this.#kill(id).finally(() => this.#kills.delete(kill))
+        this.#kills.add(kill)
+      },
+      onEnd: () => this.#running.delete(run),
+    })
+    this.#running.add(run)
+    return run
+  }
+
+  async stop(): Promise<void> {
+    for (const run of [...this.#running]) run.cancel()
+    // Wait for KILL QUERY: an old server keeps running a query whose connection was closed.
+    const bound = new Promise((resolve) => setTimeout(resolve, stopMsMax).unref())
+    await Promise.race([Promise.allSettled(this.#kills), bound])
+    await this.#client.stop()
+  }
+
+  async #kill(id: string): Promise<void> {
+    try {
+      await this.#client.run({ sql: `KILL QUERY WHERE query_id = ${clickhouseString(id)} ASYNC` })
+    } catch (error) {
+      // The query's own time limit ends it in any case.
+      if (this.#throttle.allows('kill', performance.now()))
+        this.#deps.log.warn('KILL QUERY failed', { error: messageOf(error) })
+    }
+  }
+}
+
+/** The subscription as suffix of the query's id: row policies can read it, SQL cannot set it. */
+function ownerSuffix({ subscription }: Query): string {
+  return /^[\w-]{1,64}$/.test(subscription) ? `-${subscription}` : ''
+}
+
+interface RunDeps {
+  readonly id: string
+  readonly client: ClickhouseClient
+  readonly facts: ServerFacts
+  kill(): void
+  onEnd(): void
+}
+
+class Run implements RunningQuery {
+  readonly started: Promise<QueryOutcome>
+  readonly #query: Query
+  readonly #deps: RunDeps
+  readonly #abort = new AbortController()
+  readonly #beganMs = performance.now()
+  readonly #timer: NodeJS.Timeout
+  /** Why we ended the query ourselves. */
+  #cause: QueryError | null = null
+  /** The error after the first bytes. */
+  #failed: QueryError | null = null
+  #isEnded = false
+  #endedMs = 0
+
+  constructor(query: Query, deps: RunDeps) {
+    this.#query = query
+    this.#deps = deps
+    const deadlineMs = query.limits.timeMs + graceMs
+    const message = `the query took longer than ${query.limits.timeMs} ms`
+    const timeout = exception('TIMEOUT_EXCEEDED', message)
+    this.#timer = setTimeout(() => this.#stop(timeout), deadlineMs)
+    this.started = Promise.resolve()
+      .then(() => this.#start())
+      .catch((error) => this.#fail(this.#errorOf(error)))
+  }
+
+  cancel(): void {
+    this.#stop(exception('QUERY_WAS_CANCELLED', 'the query was cancelled'))
+  }
+
+  async #start(): Promise<QueryOutcome> {
+    const { format, statement, subscription, database = 'chain' } = this.#query
+    const { facts, client } = this.#deps
+    const text = withLiterals(statement, facts.hasBool)
+    const admitted = admit(text, { subscription, facts, database })
+    if (!admitted.ok) return this.#fail(admitted.error)
+    const answer = await client.stream({
+      sql: `${admitted.value}\nFORMAT ${format}`,
+      params: this.#params(),
+      signal: this.#abort.signal,
+    })
+    if (!answer.ok) return this.#fail(this.#cause ?? answer.exception)
+    const written = formatOf(format, 'clickhouse')
+    const reader = new ResultReader(answer.body, written, answer.tag)
+    const first = await reader.next()
+    if (this.#cause !== null) return this.#fail(this.#cause)
+    // Nothing was sent yet: the error can still replace the result.
+    if (reader.error !== null) return this.#fail(reader.error)
+    return { ok: true, result: this.#result(reader, first) }
+  }
+
+  #result(reader: ResultReader, first: Buffer | null): QueryResult {
+    return {
+      chunks: this.#chunks(reader, first),
+      failed: () => this.#failed,
+      totals: () => ({
+        rows: reader.rows,
+        bytes: reader.bytes,
+        elapsedMs: (this.#endedMs || performance.now()) - this.#beganMs,
+      }),
+    }
+  }
+
+  async *#chunks(reader: ResultReader, first: Buffer | null): AsyncGenerator<Uint8Array> {
+    const { resultBytes, overflow } = this.#query.limits
+    // With `break` ClickHouse truncates by its own byte count, which differs from the text's.
+    const bytesMax = overflow === 'break' ? resultBytes * 4 : resultBytes
+    const message = `the result is larger than ${resultBytes} bytes`
+    const tooLarge = exception('TOO_MANY_ROWS_OR_BYTES', message)
+    try {
+      for (let chunk = first; chunk !== null; chunk = await reader.next()) {
+        if (reader.bytes > bytesMax) this.#stop(tooLarge)
+        if (this.#cause !== null) break
+        yield chunk
+      }
+      this.#failed = this.#cause ?? reader.error
+      this.#end()
+    } catch (error) {
+      this.#failed = this.#cause ?? reader.breakOff() ?? this.#errorOf(error)
+      this.#end()
+    } finally {
+      // The reader stopped before the end.
+      if (!this.#isEnded) this.cancel()
+    }
+  }
+
+  #params(): Record<string, string> {
+    const { limits, output, settings: given } = this.#query
+    const { facts, id } = this.#deps
+    const isBreak = limits.overflow === 'break'
+    const settings = {
+      // Those of the customer first: ours win.
+      ...given,
+      max_execution_time: Math.max(1, Math.ceil(limits.timeMs / 1000)),
+      timeout_overflow_mode: 'throw',
+      // A newer server truncates the result exactly; an older one at the end of a block.
+      ...(isBreak && { limit: limits.rows, max_block_size: Math.min(limits.rows, 65_536) }),
+      max_result_rows: limits.rows,
+      max_result_bytes: limits.resultBytes,
+      result_overflow_mode: limits.overflow,
+      max_memory_usage: limits.memoryBytes,
+      ...outputSettings(output),
+      enable_optimize_predicate_expression: 1,
+      // Scope of common tables of WITH, as table-positions.ts assumes.
+      enable_global_with_statement: 1,
+      join_default_strictness: 'ALL',
+      cancel_http_readonly_queries_on_client_close: 1,
+      allow_ddl: 0,
+      allow_introspection_functions: 0,
+      http_write_exception_in_output_format: 0,
+      log_queries: 0,
+      readonly: 1,
+    }
+    // 0 is the revision of a server that is not asked for one, also of one that knows none.
+    const revision = output.revision ? { client_protocol_version: `${output.revision}` } : {}
+    return { database: 'chain', query_id: id, ...revision, ...known(facts, settings) }
+  }
+
+  #stop(cause: QueryError): void {
+    if (this.#isEnded || this.#cause !== null) return
+    this.#cause = cause
+    this.#abort.abort()
+    this.#deps.kill()
+  }
+
+  #fail(error: QueryError): QueryOutcome {
+    this.#end()
+    return { ok: false, error }
+  }
+
+  #end(): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.#endedMs = performance.now()
+    clearTimeout(this.#timer)
+    this.#deps.onEnd()
+  }
+
+  #errorOf(error: unknown): QueryError {
+    if (this.#cause !== null) return this.#cause
+    const message = error instanceof Fault ? error.message : 'the result broke off'
+    return exception('NETWORK_ERROR', message)
+  }
+}
+
+/** The server's settings for the options of a result, its defaults included. */
+function outputSettings(output: OutputOptions): Record<string, string | number> {
+  const flag = (isSet: boolean | undefined) => (isSet === true ? 1 : 0)
+  return {
+    output_format_json_quote_64bit_integers: flag(output.quotes64),
+    output_format_json_quote_denormals: flag(output.quotesDenormals),
+    output_format_json_quote_64bit_floats: flag(output.quotesFloats),
+    output_format_json_quote_decimals: flag(output.quotesDecimals),
+    output_format_json_escape_forward_slashes: flag(output.keepsSlashes !== true),
+    output_format_json_named_tuples_as_objects: flag(output.tuplesAsArrays !== true),
+    date_time_output_format: output.times ?? 'simple',
+  }
+}

@@ -1,0 +1,284 @@
+// Writes rows to a ClickHouse server: the `RowSink` of the ClickHouse engine.
+// Thread: writer process.
+//
+//   write(rows, marks) -> by table -> INSERT … JSONEachRow -> marks -> resolved
+//
+// An acknowledged INSERT survives a crash of the ClickHouse server. Marks are written after their
+// rows: after a crash in between the rows are written again, and the tables deduplicate them by
+// key. ClickHouse prefers few and large inserts: the writer gathers rows for `insertMs`.
+//
+// Of several gateways of a cluster the one with the cluster's lease writes slots and events, and
+// only until its term ends (fenced-rows.ts). The next one waits for inserts that are still running,
+// and deletes what is beyond the mark; marks of an earlier term are of a lower version.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Fault, messageOf } from '../../base/errors.ts'
+import type { Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
+import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
+import { ClickhouseClient } from './client.ts'
+import { checkTerm, endInserts, insertId, type Term, untilTermEnds } from './fenced-rows.ts'
+import { WriterLease } from './lease.ts'
+import { encodeRows } from './rows.ts'
+import { database, ensureTables, marksTable, migrateKeys, storedName } from './schema.ts'
+import { readServerFacts, type ServerFacts } from './server-facts.ts'
+
+export interface ClickhouseSinkOptions {
+  readonly retentionDays: number
+  /** Names this server in the writer lease, for the operator of another server. */
+  readonly holder: string
+  /** Lifetime of the lease without a heartbeat; for tests. */
+  readonly leaseMs?: number
+  readonly events?: SinkEvents
+  /** Of the cluster's lease; null without one. */
+  readonly term?: Term | null
+  /** False for one that writes only rows without a mark, beside the writer of the others. */
+  readonly repairs?: boolean
+}
+
+const connections = 2
+const rowsPerInsertMax = 100_000
+const bytesPerInsertMax = 32 * 1024 * 1024
+/** Rows are encoded in pieces of this many, so that an insert stays within its size limit. */
+const rowsPerPiece = 5_000
+const insertMsMax = 60_000
+const upkeepMs = 15_000
+const dropEveryMs = 3_600_000
+const cutMsMax = 600_000
+const cutPollMs = 50
+
+const slotTables = tableNames.filter((name) => tables[name].feed === 'slots')
+/** A block is written last: where it is, all rows of its slot are. */
+const writeOrder = [...tableNames.filter((name) => name !== 'blocks'), 'blocks'] as const
+
+export async function openClickhouseSink(
+  url: string,
+  options: ClickhouseSinkOptions,
+): Promise<RowSink> {
+  const client = new ClickhouseClient(url, { connections })
+  try {
+    const facts = await readServerFacts(client)
+    await ensureTables(client, facts)
+    const lease = new WriterLease(client, options.holder, options.leaseMs)
+    await lease.acquire()
+    await migrateKeys(client, facts)
+    const sink = new ClickhouseSink({ client, facts, lease }, options)
+    await takeOver(sink, { client, lease }, options)
+    return sink
+  } catch (error) {
+    await client.stop()
+    throw error
+  }
+}
+
+/** Removes what the writer before may have left incomplete. */
+async function takeOver(
+  sink: ClickhouseSink,
+  { client, lease }: Pick<Opened, 'client' | 'lease'>,
+  { term, repairs = true }: ClickhouseSinkOptions,
+): Promise<void> {
+  if (!repairs) return
+  if (term) {
+    await endInserts(client)
+    await sink.cutUnmarked()
+  }
+  await lease.takeOver(() => sink.cutUnmarked())
+}
+
+interface Opened {
+  readonly client: ClickhouseClient
+  readonly facts: ServerFacts
+  readonly lease: WriterLease
+}
+
+class ClickhouseSink implements RowSink {
+  readonly #client: ClickhouseClient
+  readonly #facts: ServerFacts
+  readonly #lease: WriterLease
+  readonly #options: ClickhouseSinkOptions
+  readonly #upkeep: NodeJS.Timeout
+  #droppedMs = Number.NEGATIVE_INFINITY
+  /** The last write; never rejects. */
+  #writing: Promise<unknown> = Promise.resolve()
+  #version: number
+  #inserts = 0
+  #isStopped = false
+
+  constructor({ client, facts, lease }: Opened, options: ClickhouseSinkOptions) {
+    this.#client = client
+    this.#facts = facts
+    this.#lease = lease
+    this.#options = options
+    this.#version = options.term?.number ?? 0
+    void this.#keepUp()
+    this.#upkeep = setInterval(() => void this.#keepUp(), upkeepMs).unref()
+  }
+
+  async marks(): Promise<Marks> {
+    const rows = await this.#client.rows<{ feed: FeedName; mark: string }>(
+      `SELECT feed, toString(argMax(mark, version)) AS mark FROM ${marksTable} GROUP BY feed`,
+    )
+    return Object.fromEntries(rows.map(({ feed, mark }) => [feed, Number(mark)]))
+  }
+
+  write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
+    if (this.#isStopped) return Promise.reject(new Fault('clickhouse', 'the sink is stopped'))
+    const written = this.#writing.then(() => this.#write(batches, marks))
+    this.#writing = written.catch(() => {})
+    return written
+  }
+
+  async blockhash(slot: number): Promise<string | null> {
+    const rows = await this.#client.rows<{ blockhash: string }>(
+      `SELECT blockhash FROM ${storedName('blocks')} FINAL WHERE slot = ${slot}`,
+    )
+    return rows[0]?.blockhash ?? null
+  }
+
+  async cut(from: number, to: number): Promise<void> {
+    await this.#writing
+    await this.#lease.confirm()
+    for (const name of slotTables) {
+      this.#checkTerm()
+      await this.#client.run({
+        sql: `ALTER TABLE ${storedName(name)} DELETE WHERE slot >= ${from} AND slot <= ${to}`,
+      })
+    }
+    // The mutations run asynchronously; until they are done, queries still see those rows.
+    const endMs = performance.now() + cutMsMax
+    const left = `SELECT 1 FROM system.mutations WHERE database = '${database}' AND is_done = 0`
+    while ((await this.#client.rows(left)).length > 0) {
+      if (performance.now() > endMs)
+        throw new Fault('clickhouse', 'rows of the old chain are still being deleted', {
+          retryable: true,
+        })
+      await sleep(cutPollMs)
+    }
+    await this.#setMarks({ slots: from - 1 })
+  }
+
+  /**
+   * Deletes slots beyond the mark, whose rows may be incomplete: the writer before us died. They
+   * come again, perhaps from another node, whose write versions are other keys of
+   * `account_updates`.
+   */
+  async cutUnmarked(): Promise<void> {
+    const { slots } = await this.marks()
+    if (slots === undefined) return
+    const highest = slotTables.map(
+      (name) => `SELECT max(slot) AS top FROM ${storedName(name)} WHERE slot > ${slots}`,
+    )
+    const [row] = await this.#client.rows<{ top: string }>(
+      `SELECT toString(max(top)) AS top FROM (${highest.join(' UNION ALL ')})`,
+    )
+    const top = Number(row?.top)
+    if (top > slots) await this.cut(slots + 1, top)
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#upkeep)
+    await this.#writing
+    await this.#lease.release()
+    await this.#client.stop()
+  }
+
+  async #write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
+    try {
+      for (const table of writeOrder) {
+        const own = batches.filter((batch) => batch.table === table && batch.count > 0)
+        for (const text of this.#insertsOf(own)) await this.#insert(storedName(table), text)
+      }
+      await this.#setMarks(marks)
+    } catch (error) {
+      throw error instanceof Fault ? error : new Fault('clickhouse', messageOf(error))
+    }
+  }
+
+  async #setMarks(marks: Marks): Promise<void> {
+    // Versions increase even when the clock goes back. Those of a term begin with its number, a
+    // time in milliseconds: they stay below those of the next one.
+    const leastMs = this.#options.term ? 0 : Date.now()
+    this.#version = Math.max(leastMs, this.#version + 1)
+    const version = this.#version
+    const lines = Object.entries(marks).map(
+      ([feed, mark]) => `${JSON.stringify({ feed, mark, version })}\n`,
+    )
+    if (lines.length > 0) await this.#insert(marksTable, lines.join(''))
+  }
+
+  /** The rows of one table as bodies of inserts, each within the size limits. */
+  *#insertsOf(batches: readonly RowBatch[]): Iterable<string> {
+    let text = ''
+    let rows = 0
+    for (const batch of batches)
+      for (let begin = 0; begin < batch.count; begin += rowsPerPiece) {
+        const end = Math.min(batch.count, begin + rowsPerPiece)
+        text += encodeRows(batch, { begin, end }, this.#facts)
+        rows += end - begin
+        if (rows + rowsPerPiece <= rowsPerInsertMax && text.length < bytesPerInsertMax) continue
+        yield text
+        text = ''
+        rows = 0
+      }
+    if (rows > 0) yield text
+  }
+
+  /** Inserting rows again, after a failure, is harmless. */
+  async #insert(table: string, rows: string): Promise<void> {
+    await this.#lease.confirm()
+    const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
+    const { term } = this.#options
+    if (!term) {
+      await this.#client.run({ sql, rows, firstByteMs: insertMsMax })
+      return
+    }
+    this.#checkTerm()
+    const params = { query_id: insertId(term, ++this.#inserts) }
+    const fenced = untilTermEnds(rows, term)
+    await this.#client.run({ sql, rows: fenced, params, firstByteMs: insertMsMax })
+  }
+
+  #checkTerm(): void {
+    if (this.#options.term) checkTerm(this.#options.term)
+  }
+
+  async #keepUp(): Promise<void> {
+    try {
+      await this.#countParts()
+      if (performance.now() - this.#droppedMs < dropEveryMs) return
+      await this.#dropOld()
+      this.#droppedMs = performance.now()
+    } catch (error) {
+      if (!this.#isStopped) this.#options.events?.failed(`index upkeep failed: ${messageOf(error)}`)
+    }
+  }
+
+  async #countParts(): Promise<void> {
+    const rows = await this.#client.rows<{ name: string; most: string }>(
+      `SELECT table AS name, toString(max(parts)) AS most FROM (
+        SELECT table, partition, count() AS parts FROM system.parts
+          WHERE active AND database = '${database}' GROUP BY table, partition) GROUP BY table`,
+    )
+    const own = rows.filter(({ name }) => isOurs(name))
+    const counts = Object.fromEntries(own.map(({ name, most }) => [name.slice(1), Number(most)]))
+    this.#options.events?.parts(counts)
+  }
+
+  /** Drops partitions without a write within the retention time. */
+  async #dropOld(): Promise<void> {
+    const rows = await this.#client.rows<{ table: string; partition: string }>(
+      `SELECT table, partition FROM system.parts WHERE active AND database = '${database}'
+        GROUP BY table, partition
+        HAVING max(modification_time) < now() - ${this.#options.retentionDays * 86_400}`,
+    )
+    for (const { table, partition } of rows) {
+      if (!isOurs(table) || !/^\d{1,20}$/.test(partition)) continue
+      await this.#client.run({
+        sql: `ALTER TABLE ${database}.${table} DROP PARTITION ${partition}`,
+      })
+    }
+  }
+}
+
+function isOurs(table: string): boolean {
+  return table.startsWith('_') && tableNames.includes(table.slice(1) as TableName)
+}

@@ -1,0 +1,70 @@
+// The `indexer` section of the configuration.
+import { choice, flag, group, integer, text, texts, type Values } from '../base/fields.ts'
+
+export const indexerSection = group('SQL over what passed, on the HTTP interface of ClickHouse.', {
+  enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
+  host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
+  port: integer({ initial: 8123, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
+  inFlightPerAddress: integer({
+    initial: 64,
+    min: 1,
+    max: 100_000,
+    doc: 'Requests of one client address that may wait for body or answer at once.',
+  }),
+  cors: texts({
+    initial: [],
+    doc: 'Origins of web pages that may query with their own credentials; `*` for all.',
+  }),
+  slowQueryMs: integer({
+    initial: 1_000,
+    min: 0,
+    max: 3_600_000,
+    unit: 'ms',
+    doc: 'A query that took longer is logged, without its literals; 0 logs none.',
+  }),
+  engine: choice(['duckdb', 'clickhouse'], {
+    initial: 'duckdb',
+    doc: 'Where rows are kept: DuckDB under the data folder, or a ClickHouse server.',
+  }),
+  url: text({
+    initial: '',
+    secret: true,
+    doc: 'HTTP address of the ClickHouse server, with its credentials when it requires them.',
+  }),
+  queryUrl: text({
+    initial: '',
+    secret: true,
+    doc: "The same with another user, who runs customers' queries; empty: the user of `url` does.",
+  }),
+  clickhouse: group('Inserts into the ClickHouse server.', {
+    insertMs: integer({
+      initial: 2_000,
+      min: 10,
+      max: 60_000,
+      unit: 'ms',
+      doc: 'Rows are gathered this long and then inserted: the freshness of queries.',
+    }),
+    insertRows: integer({
+      initial: 100_000,
+      min: 1,
+      max: 1_000_000,
+      doc: 'So many gathered rows are inserted at once.',
+    }),
+  }),
+  retentionDays: integer({
+    initial: 30,
+    min: 1,
+    max: 3_650,
+    unit: 'days',
+    doc: 'Rows older than this are dropped.',
+  }),
+  retentionBytes: integer({
+    initial: 20_000_000_000,
+    min: 100_000_000,
+    max: 1_000_000_000_000_000,
+    unit: 'bytes',
+    doc: 'Disk that the rows of DuckDB may take; the oldest are dropped beyond it.',
+  }),
+})
+
+export type IndexerSection = Values<typeof indexerSection.fields>

@@ -1,0 +1,234 @@
+// The sealed, immutable files of the index: adds, merges, cuts and drops them.
+// Thread: main of the writer process.
+//
+//   hot-9  -> seg-9-9-0 --+
+//   hot-10 -> seg-10-10-0 +-> seg-9-16-0   eight or more neighbours of like size become one;
+//   ...                   |                retention by age and bytes drops whole files
+//
+// The list changes only in `seal`, `replace` and `cut`, which the sink runs one at a time. `copy`
+// makes a file that is not in the list, and runs beside everything else.
+import { utimes } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { duckdbString } from '../clickhouse/sql/quoting.ts'
+import { type TableName, tableNames, tables } from '../tables.ts'
+import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
+import type { HotFile } from './hot-file.ts'
+import { RecentKeys } from './recent-keys.ts'
+import { Spans } from './spans.ts'
+import {
+  attach,
+  describe,
+  hotName,
+  removeFiles,
+  type Sealed,
+  type SealedSpan,
+  type SnapshotFile,
+  sealedName,
+  shareAs,
+  syncFolder,
+} from './store-files.ts'
+
+/** Fewer neighbouring files are not merged. */
+const mergeWidth = 8
+/** Longest time a merged file covers: retention drops whole files, so it must stay bounded. */
+const mergedMsMax = 24 * 3_600_000
+
+export interface ArchiveOptions {
+  readonly folder: string
+  readonly retentionMs: number
+  readonly retentionBytes: number
+  /** Upper bound for the size of a merged file. */
+  readonly mergedBytesMax: number
+}
+
+export interface Member extends Sealed {
+  readonly spans: Spans
+  readonly columns: PresentColumns
+}
+
+interface Rewrite {
+  /** Of the new file. */
+  readonly revision: number
+  /** The condition of the rows of a table that are kept, as SQL; '' for all. */
+  readonly only: (table: TableName) => string
+}
+
+export class Archive {
+  readonly recent = new RecentKeys()
+  readonly #connection: DuckDBConnection
+  readonly #options: ArchiveOptions
+  #members: readonly Member[] = []
+
+  constructor(connection: DuckDBConnection, options: ArchiveOptions) {
+    this.#connection = connection
+    this.#options = options
+  }
+
+  get files(): readonly SnapshotFile[] {
+    return this.#members.map(({ name, spans }) => ({ name, tables: spans.tables }))
+  }
+
+  /** The highest order value of a table's rows. */
+  top(table: TableName): number {
+    return Math.max(...this.#members.map(({ spans }) => spans.high(table)))
+  }
+
+  /** Catalogs that have rows of the table from `low` to `high`. */
+  holding(table: TableName, low: number, high: number): readonly string[] {
+    return this.#members.filter(({ spans }) => spans.meets(table, low, high)).map(catalogOf)
+  }
+
+  async open(sealed: readonly Sealed[]): Promise<void> {
+    for (const file of sealed) await this.#admit(file)
+  }
+
+  /** Turns a hot file that receives no more writes into a sealed file. */
+  async seal(hot: HotFile): Promise<void> {
+    const { folder } = this.#options
+    if (hot.spans.totalRows === 0) {
+      await this.#connection.run(`DETACH ${hot.catalog}`)
+      return removeFiles(folder, [hotName(hot.number), `${hotName(hot.number)}.wal`])
+    }
+    await this.#connection.run(`CHECKPOINT ${hot.catalog}`)
+    await this.#connection.run(`DETACH ${hot.catalog}`)
+    const span = { from: hot.number, to: hot.number, revision: 0 }
+    // Not synced: after a crash of the machine it may be a hot file again, and is sealed again.
+    await shareAs(folder, hotName(hot.number), sealedName(span))
+    await this.#admit(await describe(folder, span), hot.spans)
+  }
+
+  /** Files beyond the retention limits, oldest first. */
+  expired(nowMs: number): readonly Member[] {
+    const { retentionMs, retentionBytes } = this.#options
+    let bytes = this.#members.reduce((sum, member) => sum + member.bytes, 0)
+    return this.#members.filter((member) => {
+      const isDropped = nowMs - member.sealedAtMs > retentionMs || bytes > retentionBytes
+      if (isDropped) bytes -= member.bytes
+      return isDropped
+    })
+  }
+
+  /**
+   * Neighbours to merge, newest first tried: each file has at most as many rows as the newer ones
+   * of the run together, so a row is copied a number of times that grows with the logarithm.
+   */
+  nextRun(): readonly Member[] | null {
+    for (let end = this.#members.length; end >= mergeWidth; end--) {
+      let [first, rows, bytes] = [end, 0, 0]
+      for (let at = end - 1; at >= 0; at--) {
+        const member = this.#members[at]!
+        const spanMs = this.#members[end - 1]!.sealedAtMs - member.sealedAtMs
+        bytes += member.bytes
+        const isTooLarge = bytes > this.#options.mergedBytesMax || spanMs > mergedMsMax
+        if (isTooLarge || (rows > 0 && member.spans.totalRows > rows)) break
+        rows += member.spans.totalRows
+        first = at
+      }
+      if (end - first >= mergeWidth) return this.#members.slice(first, end)
+    }
+    return null
+  }
+
+  /** Copies the files' rows into one new file, which `replace` puts in their place. */
+  async copy(
+    connection: DuckDBConnection,
+    run: readonly Member[],
+    { revision, only }: Rewrite = { revision: 0, only: () => '' },
+  ): Promise<SealedSpan> {
+    const { folder } = this.#options
+    const span = { from: run[0]!.from, to: run.at(-1)!.to, revision }
+    const made = `new-${sealedName(span)}`
+    const catalog = `new_${catalogOf(span)}`
+    await removeFiles(folder, [made, `${made}.wal`])
+    await connection.run(`ATTACH ${duckdbString(join(folder, made))} AS ${catalog}`)
+    try {
+      const present = tableNames.filter((table) => run.some(({ spans }) => spans.rows(table) > 0))
+      for (const table of present)
+        await connection.run(
+          `CREATE TABLE ${catalog}."${table}" AS ${sourceSql(table, run, only(table))}`,
+        )
+      const spans = new Spans()
+      await spans.measure(connection, catalog, present)
+      await spans.store(connection, catalog)
+      await connection.run(`CHECKPOINT ${catalog}`)
+    } finally {
+      await connection.run(`DETACH ${catalog}`)
+    }
+    const sealedAtSeconds = run.at(-1)!.sealedAtMs / 1000
+    await utimes(join(folder, made), sealedAtSeconds, sealedAtSeconds)
+    return span
+  }
+
+  /**
+   * Puts a copied file in the place of `removed`, or only drops them. Returns the files that are
+   * to be deleted; nothing happens when one of `removed` is no longer in the list.
+   */
+  async replace(removed: readonly Member[], copied: SealedSpan | null): Promise<readonly string[]> {
+    const { folder } = this.#options
+    const made = copied === null ? [] : [`new-${sealedName(copied)}`]
+    if (!removed.every((member) => this.#members.includes(member))) return made
+    if (copied !== null) {
+      await shareAs(folder, made[0]!, sealedName(copied))
+      // Its sources will be deleted.
+      await syncFolder(folder)
+      await this.#admit(await describe(folder, copied))
+    }
+    this.#members = this.#members.filter((member) => !removed.includes(member))
+    for (const member of removed) await this.#connection.run(`DETACH ${catalogOf(member)}`)
+    return removed.map((member) => member.name)
+  }
+
+  /** Deletes the rows of these slots: every file that has some is rewritten without them. */
+  async cut(from: number, to: number): Promise<readonly string[]> {
+    const bySlot = tableNames.filter((table) => tables[table].feed === 'slots')
+    const only = (table: TableName) =>
+      bySlot.includes(table) ? ` WHERE slot NOT BETWEEN ${from} AND ${to}` : ''
+    const removed: string[] = []
+    for (const member of this.#members.filter(({ spans }) =>
+      bySlot.some((table) => spans.meets(table, from, to)),
+    )) {
+      const revision = member.revision + 1
+      const copied = await this.copy(this.#connection, [member], { revision, only })
+      removed.push(...(await this.replace([member], copied)))
+    }
+    return removed
+  }
+
+  /** Attaches a sealed file and adds it to the list; with its spans it has all columns. */
+  async #admit(file: Sealed, known?: Spans): Promise<void> {
+    const { folder } = this.#options
+    const catalog = catalogOf(file)
+    await attach(this.#connection, { folder, name: file.name }, catalog, '(READ_ONLY)')
+    const columns = known ? allColumns : await presentColumns(this.#connection, catalog)
+    const added = { ...file, spans: known ?? (await this.#spansOf(catalog, columns)), columns }
+    this.#members = [...this.#members, added].sort((a, b) => a.from - b.from)
+  }
+
+  async #spansOf(catalog: string, columns: PresentColumns): Promise<Spans> {
+    const spans = new Spans()
+    if (columns.has('spans')) await spans.load(this.#connection, catalog)
+    else {
+      const present = tableNames.filter((table) => columns.has(table))
+      await spans.measure(this.#connection, catalog, present)
+    }
+    return spans
+  }
+}
+
+/** A table that is not listed has all columns. */
+const allColumns: PresentColumns = new Map()
+
+function catalogOf({ from, to, revision }: SealedSpan): string {
+  return `seg_${from}_${to}_${revision}`
+}
+
+function sourceSql(table: TableName, run: readonly Member[], only: string): string {
+  const parts = run
+    .filter(({ spans }) => spans.rows(table) > 0)
+    .map((member) => {
+      const cells = selectList(columnsOf(table), member.columns.get(table))
+      return `SELECT ${cells} FROM ${catalogOf(member)}."${table}"${only}`
+    })
+  return parts.join(' UNION ALL ')
+}

@@ -1,0 +1,263 @@
+// The database that a customer's query sees: views over read-only files, and nothing else.
+// Thread: main of a query process.
+//
+//   memory (empty, ours)  chain.transactions  = view over seg_…  attached READ_ONLY
+//                         chain.usage         = a copy of the caller's own rows
+//                         system_.tables      = list of tables
+//   then: no file outside the index's folder, no network, settings locked
+import { join } from 'node:path'
+import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api'
+import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
+import { version } from '@duckdb/node-api/lib/version.js'
+import { messageOf } from '../../base/errors.ts'
+import { macros } from '../clickhouse/duckdb/definitions.ts'
+import { renderingMacros } from '../clickhouse/duckdb/nested-text.ts'
+import type { TreeRules } from '../clickhouse/duckdb/syntax-tree.ts'
+import { sqlTypes } from '../clickhouse/duckdb/types.ts'
+import { duckdbString } from '../clickhouse/sql/quoting.ts'
+import { type Database, type TableName, tableNames } from '../tables.ts'
+import { base58Names, registerBase58 } from './base58-functions.ts'
+import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
+import { schemaOf } from './schemas.ts'
+import type { Snapshot, SnapshotFile } from './store-files.ts'
+import { ownMacroNames, systemNames, systemSql } from './system-tables.ts'
+
+export interface DatabaseOptions {
+  /** Path of the index's folder in this process. */
+  readonly folder: string
+  /** Folder below it that only this process writes, and only results. */
+  readonly scratch: string
+  readonly memoryBytes: number
+  readonly threads: number
+}
+
+/** A file of the snapshot was deleted before it was opened: a new snapshot must be requested. */
+export class StaleSnapshot extends Error {}
+
+const hiddenColumn = 'subscription'
+
+export class QueryDatabase {
+  readonly connection: DuckDBConnection
+  readonly rules: TreeRules
+  readonly #instance: DuckDBInstance
+  readonly #options: DatabaseOptions
+  /** Empty the log of metrics, and read it: prepared, because every query needs both. */
+  readonly #metrics: Readonly<Record<'clear' | 'read', DuckDBPreparedStatement>>
+  /** Attached files by name, with the columns of their tables where a file may lack some. */
+  #attached = new Map<string, PresentColumns | null>()
+  #files: readonly SnapshotFile[] = []
+  #version = -1
+  /** The files of each table's SQL view. */
+  readonly #shown = new Map<TableName, string>()
+  /** The caller's rows of `usage` were copied. */
+  #hasUsage = false
+
+  private constructor(
+    instance: DuckDBInstance,
+    connection: DuckDBConnection,
+    options: DatabaseOptions,
+    reserved: ReadonlySet<string>,
+    metrics: Readonly<Record<'clear' | 'read', DuckDBPreparedStatement>>,
+  ) {
+    this.#instance = instance
+    this.connection = connection
+    this.#metrics = metrics
+    this.#options = options
+    const names = new Set<string>(tableNames)
+    this.rules = {
+      tables: { '': names, chain: names, ...systemNames },
+      macros: new Set([
+        ...macros.map(({ name }) => name.toLowerCase()),
+        ...ownMacroNames,
+        ...base58Names,
+      ]),
+      reserved,
+    }
+  }
+
+  static async open(options: DatabaseOptions): Promise<QueryDatabase> {
+    const instance = await DuckDBInstance.create(':memory:', {
+      threads: String(options.threads),
+      memory_limit: `${Math.floor(options.memoryBytes / 1024)}KiB`,
+    })
+    const connection = await instance.connect()
+    const found = await connection.runAndReadAll(
+      'SELECT lower(view_name) FROM duckdb_views() WHERE internal',
+    )
+    const reserved = new Set(found.getRows().map(([name]) => String(name)))
+    await connection.run([...macros.map(({ sql }) => sql), ...renderingMacros].join(';\n'))
+    registerBase58(connection)
+    await connection.run(systemSql())
+    await connection.run("CALL enable_logging('Metrics')")
+    for (const setting of settings(options)) await connection.run(`SET ${setting}`)
+    const metrics = {
+      clear: await connection.prepare('CALL truncate_duckdb_logs()'),
+      // `clear` itself leaves an entry, of 0 rows.
+      read: await connection.prepare(
+        "SELECT max(regexp_extract(message, '(\\d+)}$', 1)::UBIGINT) FROM duckdb_logs()",
+      ),
+    }
+    return new QueryDatabase(instance, connection, options, reserved, metrics)
+  }
+
+  /** The rules for a query whose table names without a database are of this one. */
+  rulesFor(database: Database): TreeRules {
+    const { tables } = this.rules
+    return { ...this.rules, tables: { ...tables, '': tables[schemaOf[database] ?? database]! } }
+  }
+
+  get version(): string {
+    return version()
+  }
+
+  get scratch(): string {
+    return this.#options.scratch
+  }
+
+  /** Later queries read this snapshot. Detaches the files that are no longer in it. */
+  async refresh(snapshot: Snapshot): Promise<void> {
+    if (snapshot.version === this.#version) return
+    const wanted = new Set(snapshot.files.map((file) => file.name))
+    await this.#detach([...this.#attached.keys()].filter((name) => !wanted.has(name)))
+    this.#files = snapshot.files
+    this.#version = snapshot.version
+  }
+
+  /** Updates the tables that a statement reads to the current snapshot. */
+  async show(names: ReadonlySet<string>, subscription: string): Promise<void> {
+    const read = tableNames.filter((table) => names.has(table) || names.has(`chain.${table}`))
+    if (read.length === 0) return
+    await this.#attach(this.#files.filter((file) => read.some((one) => file.tables.includes(one))))
+    for (const table of read) {
+      if (table === 'usage') {
+        // A copy, not a view: the query's conditions are never evaluated on another customer's
+        // rows, so that not even an error can reveal their content.
+        this.#hasUsage = true
+        const only = `WHERE ${hiddenColumn} = ${duckdbString(subscription)}`
+        await this.#create('TABLE', table, only)
+        continue
+      }
+      const files = this.#filesOf(table).join(' ')
+      if (this.#shown.get(table) === files) continue
+      await this.#create('VIEW', table, '')
+      this.#shown.set(table, files)
+    }
+  }
+
+  /** From here on the rows are counted that the next statement reads. */
+  async countRows(): Promise<void> {
+    await this.#metrics.clear.run()
+  }
+
+  /** Rows that the last statement read from tables; 0 when statistics alone answered it. */
+  async rowsRead(): Promise<number> {
+    const result = await this.#metrics.read.runAndReadAll()
+    return Number(result.getRows()[0]?.[0] ?? 0)
+  }
+
+  /** Deletes what a customer's query left, before the next customer's query. */
+  async clear(): Promise<void> {
+    if (!this.#hasUsage) return
+    await this.connection.run('DROP TABLE IF EXISTS memory.chain."usage"')
+    this.#hasUsage = false
+  }
+
+  close(): void {
+    this.#instance.closeSync()
+  }
+
+  async #attach(files: readonly SnapshotFile[]): Promise<void> {
+    const names = files.map((file) => file.name).filter((name) => !this.#attached.has(name))
+    if (names.length === 0) return
+    const each = names.map((name) => {
+      const path = duckdbString(join(this.#options.folder, name))
+      return `ATTACH ${path} AS ${catalogOf(name)} (READ_ONLY, TYPE duckdb)`
+    })
+    try {
+      await this.connection.run(each.join(';'))
+    } catch (error) {
+      await this.#detach(names).catch(() => {})
+      throw new StaleSnapshot('a file of the snapshot is gone', { cause: error })
+    }
+    for (const name of names) this.#attached.set(name, null)
+  }
+
+  async #detach(names: readonly string[]): Promise<void> {
+    if (names.length === 0) return
+    const each = names.map((name) => `DETACH DATABASE IF EXISTS ${catalogOf(name)}`)
+    await this.connection.run(each.join(';'))
+    for (const name of names) this.#attached.delete(name)
+  }
+
+  /**
+   * Only files of an earlier version lack columns, and to list those of a file takes longer than
+   * most queries: they are listed when the engine misses one.
+   */
+  async #create(kind: 'TABLE' | 'VIEW', table: TableName, only: string): Promise<void> {
+    const create = () =>
+      this.connection.run(
+        `CREATE OR REPLACE ${kind} memory.chain."${table}" AS ${this.#unionSql(table, only)}`,
+      )
+    try {
+      await create()
+    } catch (error) {
+      if (!isColumnMissing(error)) throw error
+      for (const name of this.#filesOf(table)) {
+        const columns = await presentColumns(this.connection, catalogOf(name))
+        this.#attached.set(name, columns)
+      }
+      await create()
+    }
+  }
+
+  #filesOf(table: TableName): readonly string[] {
+    return this.#files.filter((file) => file.tables.includes(table)).map((file) => file.name)
+  }
+
+  #unionSql(table: TableName, only: string): string {
+    const columns = columnsOf(table).filter(([name]) => name !== hiddenColumn)
+    const parts = this.#filesOf(table).map((name) => {
+      const cells = selectList(columns, this.#attached.get(name)?.get(table))
+      return `SELECT ${cells} FROM ${catalogOf(name)}."${table}" ${only}`
+    })
+    if (parts.length > 0) return parts.join(' UNION ALL ')
+    const none = columns.map(([name, type]) => `CAST(NULL AS ${sqlTypes[type]}) AS "${name}"`)
+    return `SELECT ${none.join(', ')} WHERE false`
+  }
+}
+
+/** The file of a result that is written completely before it is sent. */
+export const resultName = 'result.parquet'
+
+/** The order matters: the last ones lock the configuration. */
+function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
+  const schemas = ['chain', 'main', ...Object.keys(systemNames)].map((name) => `memory.${name}`)
+  const folders = [folder, scratch].map((path) => duckdbString(`${path}/`))
+  return [
+    // A name without a schema is checked by the gate; no two of these schemas share one.
+    `search_path = '${schemas.join(',')}'`,
+    "TimeZone = 'UTC'",
+    'errors_as_json = true',
+    // The metrics of a statement go to a log in memory.
+    "enable_profiling = 'no_output'",
+    `custom_profiling_settings = '{"CUMULATIVE_ROWS_SCANNED":"true"}'`,
+    // About two chunks of rendered rows: with more, the first byte waits until as many are made.
+    "streaming_buffer_size = '64KB'",
+    "temp_directory = ''",
+    'autoinstall_known_extensions = false',
+    'autoload_known_extensions = false',
+    'allow_community_extensions = false',
+    'allow_persistent_secrets = false',
+    `allowed_directories = [${folders.join(', ')}]`,
+    'enable_external_access = false',
+    'lock_configuration = true',
+  ]
+}
+
+function isColumnMissing(error: unknown): boolean {
+  return /Binder/.test(messageOf(error))
+}
+
+function catalogOf(file: string): string {
+  return file.replace(/\.duckdb$/, '').replaceAll('-', '_')
+}

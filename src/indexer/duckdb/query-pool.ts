@@ -1,0 +1,268 @@
+// Pool of query processes: a few kept warm, more on demand, each lent to one query at a time.
+// One subscription never has more than half of them. Starts that fail are retried
+// with exponential back-off, one at a time, until one succeeds.
+import { backoffMs } from '../../base/backoff.ts'
+import { Fault, messageOf } from '../../base/errors.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import { overheadBytes, type ProcessOptions, QueryProcess } from './query-process.ts'
+import type { Snapshot } from './store-files.ts'
+
+export interface PoolOptions {
+  readonly folder: string
+  /** Processes at once, busy and idle. */
+  readonly processesMax: number
+  /** Processes that are kept, also idle. */
+  readonly warm: number
+  /** Short queries that run at once. */
+  readonly parallel: number
+  /** Resident memory that all processes together may take; at least that of the warm ones. */
+  readonly totalBytes: number
+  readonly threads: number
+  /** Memory limit of most queries; queries with a higher limit get a larger process. */
+  readonly memoryBytes: number
+}
+
+/** Why a query got no process: all are in use, or none can be started. */
+export type NoProcess = 'busy' | 'down'
+
+interface Waiting {
+  readonly subscription: string
+  readonly memoryBytes: number
+  readonly sinceMs: number
+  take(process: QueryProcess | NoProcess): void
+}
+
+/** Most queries that wait for a process; more are refused at once. */
+const waitingMax = 256
+/**
+ * A query that runs longer is not a short one. A further process is started for a query that waits
+ * this long while no process has become free for as long: starting one takes as much time as many
+ * short queries, which are faster served by the processes that exist.
+ */
+const shortMs = 250
+/**
+ * A process with this many queries or this much memory is replaced by a new one, whose start takes
+ * as much CPU time as 100 short queries.
+ */
+const runsMax = 10_000
+const idleRssBytesMax = 300_000_000
+/** After failed starts. */
+const backoff = { firstMs: 200, lastMs: 5_000 }
+
+export class QueryPool {
+  readonly #options: PoolOptions
+  readonly #log: Log
+  /** In the order in which they became idle. */
+  #idle: QueryProcess[] = []
+  readonly #all = new Set<QueryProcess>()
+  /** Busy processes, the subscription whose query they run, and since when. */
+  readonly #lent = new Map<QueryProcess, { readonly subscription: string; readonly atMs: number }>()
+  /** When a process was last lent. */
+  #lentMs = 0
+  #waiting: Waiting[] = []
+  #isStarting = false
+  #made = 0
+  #isStopping = false
+  /** Consecutive failed starts. */
+  #failures = 0
+
+  constructor(options: PoolOptions, log: Log) {
+    this.#options = options
+    this.#log = log
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  get busy(): number {
+    return this.#lent.size
+  }
+
+  /**
+   * Resolves with the version of the engine when the first process is ready. The other warm ones
+   * start with the first query or the first refresh: a start needs one.
+   */
+  async start(): Promise<string> {
+    const first = await this.#launch(this.#options.memoryBytes)
+    this.#idle.push(first)
+    return first.version
+  }
+
+  /** A process for one query, or why none was available before the timeout. */
+  lend(
+    subscription: string,
+    memoryBytes: number,
+    timeoutMs: number,
+  ): Promise<QueryProcess | NoProcess> {
+    if (this.#isStopping || this.#waiting.length >= waitingMax) return Promise.resolve('busy')
+    return new Promise((resolve) => {
+      const late = () => waiting.take(this.#isDown(waiting.memoryBytes) ? 'down' : 'busy')
+      const timer = setTimeout(late, timeoutMs)
+      const overdue = setInterval(() => this.#match(), shortMs)
+      const waiting: Waiting = {
+        subscription,
+        memoryBytes: classOf(memoryBytes, this.#options),
+        sinceMs: performance.now(),
+        take: (process) => {
+          clearTimeout(timer)
+          clearInterval(overdue)
+          this.#waiting = this.#waiting.filter((one) => one !== waiting)
+          resolve(process)
+        },
+      }
+      this.#waiting.push(waiting)
+      this.#match()
+    })
+  }
+
+  /** Returns an idle process to the pool. */
+  giveBack(process: QueryProcess, isWorn = false): void {
+    this.#lent.delete(process)
+    const isOld = process.runs >= runsMax || process.rssBytes() > idleRssBytesMax
+    if (isWorn || isOld || this.#isStopping) process.kill()
+    else if (!process.isGone) this.#idle.push(process)
+    this.#match()
+  }
+
+  /** Makes idle processes close the files that are no longer in the snapshot. */
+  async refresh(snapshot: Snapshot): Promise<void> {
+    const spare = this.#idle.splice(0, Math.max(0, this.#idle.length - this.#options.warm))
+    for (const process of spare) process.kill()
+    for (const process of this.#idle.splice(0)) {
+      await process.refresh(snapshot)
+      if (!process.isGone) this.#idle.push(process)
+    }
+    this.#match()
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    for (const waiting of [...this.#waiting]) waiting.take('busy')
+    const all = [...this.#all]
+    for (const process of all) process.kill()
+    await Promise.all(all.map((process) => process.ended))
+  }
+
+  #match(): void {
+    this.#idle = this.#idle.filter((process) => !process.isGone)
+    const shareMax = Math.max(1, Math.floor(this.#options.processesMax / 2))
+    for (const waiting of [...this.#waiting]) {
+      const lent = [...this.#lent.values()]
+      const share = lent.filter(({ subscription }) => subscription === waiting.subscription)
+      if (share.length >= shareMax) continue
+      // The last used one has the most files of the newest snapshot open.
+      const at = this.#idle.findLastIndex((one) => one.memoryBytes === waiting.memoryBytes)
+      if (at === -1) {
+        if (!this.#isStarting && this.#isOverdue(waiting)) {
+          this.#makeRoom(waiting.memoryBytes)
+          this.#launchFor(waiting.memoryBytes)
+        }
+        continue
+      }
+      // More than the cores can run at once would only take longer, each in a process that has
+      // to open the files of every snapshot.
+      const nowMs = performance.now()
+      const short = lent.filter(({ atMs }) => nowMs - atMs < shortMs)
+      if (short.length >= this.#options.parallel) continue
+      const [process] = this.#idle.splice(at, 1)
+      this.#lent.set(process!, { subscription: waiting.subscription, atMs: nowMs })
+      this.#lentMs = nowMs
+      waiting.take(process!)
+    }
+    this.#keepWarm()
+  }
+
+  #isOverdue({ memoryBytes, sinceMs }: Waiting): boolean {
+    const isAlive = [...this.#all].some((one) => one.memoryBytes === memoryBytes)
+    const waitedMs = performance.now() - Math.max(sinceMs, this.#lentMs)
+    // A timer may fire a little early.
+    return !isAlive || waitedMs >= shortMs - 1
+  }
+
+  /** Kills an idle process of another size when the pool is full. */
+  #makeRoom(memoryBytes: number): void {
+    if (!this.#hasRoom(memoryBytes)) this.#idle.shift()?.kill()
+  }
+
+  /** True when one more process is within both limits. */
+  #hasRoom(memoryBytes: number): boolean {
+    const { processesMax, totalBytes } = this.#options
+    const sizes = [memoryBytes, ...[...this.#all].map((one) => one.memoryBytes)]
+    const bytes = sizes.reduce((sum, size) => sum + size + overheadBytes, 0)
+    return this.#all.size < processesMax && bytes <= totalBytes
+  }
+
+  #keepWarm(): void {
+    const { memoryBytes, warm } = this.#options
+    const alive = [...this.#all].filter((one) => one.memoryBytes === memoryBytes).length
+    if (alive < warm) this.#launchFor(memoryBytes)
+  }
+
+  /** True while processes of this size neither exist nor can be started. */
+  #isDown(memoryBytes: number): boolean {
+    const isAlive = (one: QueryProcess) => one.memoryBytes === memoryBytes && !one.isGone
+    return this.#failures > 0 && ![...this.#all].some(isAlive)
+  }
+
+  #launchFor(memoryBytes: number): void {
+    // One at a time: several starts at once would take the CPU from the queries that run.
+    if (this.#isStopping || this.#isStarting || !this.#hasRoom(memoryBytes)) return
+    const waitMs = this.#failures === 0 ? 0 : backoffMs(this.#failures, backoff)
+    this.#isStarting = true
+    setTimeout(() => {
+      this.#launch(memoryBytes)
+        .then(
+          (process) => {
+            this.#failures = 0
+            this.#idle.push(process)
+          },
+          (error: unknown) => this.#failed(memoryBytes, error),
+        )
+        .finally(() => {
+          this.#isStarting = false
+          this.#match()
+        })
+    }, waitMs).unref()
+  }
+
+  /** Refuses waiting queries now instead of at their timeout when no process can start. */
+  #failed(memoryBytes: number, error: unknown): void {
+    if (this.#isStopping) return
+    this.#failures += 1
+    this.#log.warn('query process start failed', {
+      reason: messageOf(error),
+      failures: this.#failures,
+    })
+    if (!this.#isDown(memoryBytes)) return
+    for (const waiting of this.#waiting.filter((one) => one.memoryBytes === memoryBytes))
+      waiting.take('down')
+  }
+
+  async #launch(memoryBytes: number): Promise<QueryProcess> {
+    if (this.#isStopping) throw new Fault('query-process', 'the server is stopping')
+    this.#made += 1
+    const { folder, threads } = this.#options
+    const options: ProcessOptions = { folder, number: this.#made, memoryBytes, threads }
+    const process = await QueryProcess.start(options)
+    if (this.#isStopping) process.kill()
+    this.#all.add(process)
+    void process.ended.then(() => {
+      this.#all.delete(process)
+      this.#lent.delete(process)
+      this.#match()
+    })
+    return process
+  }
+}
+
+/**
+ * Few sizes, so that processes can be shared, and none that leaves no memory for the warm ones.
+ * QueryWatch enforces each query's own limit.
+ */
+function classOf(bytes: number, { memoryBytes, warm, totalBytes }: PoolOptions): number {
+  let size = memoryBytes
+  while (size < bytes) size *= 2
+  const left = totalBytes - warm * (memoryBytes + overheadBytes) - overheadBytes
+  return Math.max(memoryBytes, Math.min(size, left))
+}

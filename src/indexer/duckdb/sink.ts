@@ -1,0 +1,282 @@
+// Writes rows into the embedded DuckDB index: the `RowSink` of the embedded engine.
+// Thread: main of the writer process, the only process that writes the index's files.
+//
+// A state machine, drawn in store-state.ts. Tasks run one at a time, in their order; only the copy
+// of a merge runs beside them. A crash in any state is repaired by `opening`: what exists follows
+// from the names of the files alone.
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
+import { isBug } from '../../base/assert.ts'
+import { Fault, messageOf } from '../../base/errors.ts'
+import type { Marks, RowBatch, RowSink } from '../engine.ts'
+import { Archive } from './archive.ts'
+import { HotFile } from './hot-file.ts'
+import { Publisher } from './publisher.ts'
+import { serveSnapshots } from './snapshot-socket.ts'
+import { hotName, listFolder, readSnapshot, removeFiles, type Snapshot } from './store-files.ts'
+import { assertTransition, type StoreState } from './store-state.ts'
+
+const defaults = {
+  /** The hot file is sealed when its write-ahead log has this size, or when it is this old. */
+  hotBytesMax: 64 * 1024 * 1024,
+  hotMsMax: 3_600_000,
+  mergedBytesMax: 512 * 1024 * 1024,
+}
+export interface DuckdbSinkOptions extends Partial<typeof defaults> {
+  readonly retentionMs: number
+  readonly retentionBytes: number
+  /** Called with each state that is entered; for tests. */
+  onState?(state: StoreState): void
+}
+
+const upkeepMs = 10_000
+const engineOptions = {
+  threads: '1',
+  memory_limit: '1GB',
+  /** Above this write-ahead log size DuckDB would checkpoint in the middle of a write. */
+  wal_autocheckpoint: '1TB',
+}
+
+/** Opens the folder, recovers from a crash if there was one, and returns a sink ready for rows. */
+export async function openDuckdbSink(folder: string, options: DuckdbSinkOptions) {
+  const sink = new DuckdbSink(folder, options)
+  await sink.open()
+  return sink
+}
+
+export class DuckdbSink implements RowSink {
+  readonly #folder: string
+  readonly #options: typeof defaults & DuckdbSinkOptions
+  #state: StoreState = 'broken'
+  /** The last task in the queue; never rejects. */
+  #last: Promise<unknown> = Promise.resolve()
+  /** The copy of a merge, until its file is in the list; never rejects. */
+  #merging: Promise<void> | null = null
+  #isStopped = false
+  #instance: DuckDBInstance | null = null
+  #writer!: DuckDBConnection
+  #merger!: DuckDBConnection
+  #publisher!: Publisher
+  #archive!: Archive
+  #hot!: HotFile
+  #snapshotServer: { close(): Promise<void> } | null = null
+  #upkeep: NodeJS.Timeout | null = null
+
+  constructor(folder: string, options: DuckdbSinkOptions) {
+    this.#folder = folder
+    this.#options = { ...defaults, ...options }
+  }
+
+  async open(): Promise<void> {
+    await this.#inTurn('index open failed', async () => {})
+    this.#snapshotServer = await serveSnapshots(this.#folder, () => this.publish())
+    this.#upkeep = setInterval(() => void this.tidy().catch(() => {}), upkeepMs)
+    this.#upkeep.unref()
+  }
+
+  async marks(): Promise<Marks> {
+    return this.#hot.marks
+  }
+
+  async write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
+    await this.#inTurn('index write failed', async () => {
+      this.#enter('writing')
+      await this.#hot.write(batches, marks, this.#archive)
+      this.#enter('ready')
+      if ((await this.#hot.logBytes()) >= this.#options.hotBytesMax) await this.#seal()
+    })
+  }
+
+  async blockhash(slot: number): Promise<string | null> {
+    return this.#inTurn('index read failed', async () => {
+      const hot = this.#hot.spans.meets('blocks', slot, slot) ? [this.#hot.catalog] : []
+      for (const catalog of [...hot, ...this.#archive.holding('blocks', slot, slot)]) {
+        const found = await this.#writer.runAndReadAll(
+          `SELECT blockhash FROM ${catalog}.blocks WHERE slot = ${slot}`,
+        )
+        const hash = found.getRows()[0]?.[0]
+        if (hash !== undefined) return String(hash)
+      }
+      return null
+    })
+  }
+
+  /**
+   * Deletes the rows of these slots. Rows go first, the mark last: after a crash in between, the
+   * old mark makes the next start retry the cut.
+   */
+  async cut(from: number, to: number): Promise<void> {
+    await this.#inTurn('index cut failed', async () => {
+      await this.#seal()
+      this.#enter('cutting')
+      this.#publisher.removeLater(await this.#archive.cut(from, to))
+      await this.#hot.setMarks({ ...this.#hot.marks, slots: from - 1 })
+      await this.#list()
+    })
+  }
+
+  /** Makes all durable rows readable; resolves with the snapshot that contains them. */
+  publish(): Promise<Snapshot> {
+    return this.#inTurn('index publish failed', () => this.#seal())
+  }
+
+  /** Seals an old hot file, drops files beyond the retention limits; also runs on a timer. */
+  async tidy(): Promise<void> {
+    await this.#inTurn('index tidy failed', async () => {
+      if (Date.now() - this.#hot.bornAtMs > this.#options.hotMsMax) await this.#seal()
+      const expired = this.#archive.expired(Date.now())
+      if (expired.length > 0) await this.#replace(expired, null)
+      this.#merge()
+    })
+  }
+
+  async stop(): Promise<void> {
+    if (this.#upkeep !== null) clearInterval(this.#upkeep)
+    await this.#snapshotServer?.close()
+    await this.publish().catch(() => {})
+    await this.#last
+    this.#isStopped = true
+    await this.#close()
+    this.#publisher.stop()
+  }
+
+  /** Runs a task after all earlier ones; recovers first when the one before broke the store. */
+  async #inTurn<T>(what: string, task: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(async () => {
+      if (this.#isStopped) throw new Fault('index-write', 'the index is stopped')
+      try {
+        if (this.#state === 'broken') await this.#open()
+        return await task()
+      } catch (error) {
+        const fault = faultOf(error, what)
+        // Rows that the engine rejects were rolled back; anything else is repaired by opening.
+        const isRolledBack = this.#state === 'writing' && !fault.retryable
+        this.#enter(isRolledBack ? 'ready' : 'broken')
+        throw fault
+      }
+    })
+    this.#last = done.catch(() => {})
+    return done
+  }
+
+  #enter(state: StoreState): void {
+    assertTransition(this.#state, state)
+    this.#state = state
+    this.#options.onState?.(state)
+  }
+
+  async #open(): Promise<void> {
+    await this.#close()
+    this.#enter('opening')
+    try {
+      await this.#openFiles()
+    } catch (error) {
+      await this.#close()
+      throw error
+    }
+  }
+
+  async #openFiles(): Promise<void> {
+    const listing = await listFolder(this.#folder)
+    this.#publisher ??= new Publisher(this.#folder, await readSnapshot(this.#folder))
+    this.#instance = await DuckDBInstance.create(':memory:', engineOptions)
+    this.#writer = await this.#instance.connect()
+    this.#merger = await this.#instance.connect()
+    this.#archive = new Archive(this.#writer, { ...this.#options, folder: this.#folder })
+    await this.#archive.open(listing.sealed)
+    await this.#openHot(listing)
+    await this.#seal()
+    this.#publisher.removeLater(listing.obsolete)
+  }
+
+  /** A crash between rotating and sealing leaves two hot files: the older one is sealed now. */
+  async #openHot({ hot, sealed }: Awaited<ReturnType<typeof listFolder>>): Promise<void> {
+    const folder = this.#folder
+    const files: HotFile[] = []
+    for (const number of hot) {
+      const file = await HotFile.open(this.#writer, { folder, number })
+      if (file !== null) files.push(file)
+      else await removeFiles(folder, [hotName(number), `${hotName(number)}.wal`])
+    }
+    const newest = files.pop()
+    for (const file of files) await this.#archive.seal(file)
+    const number = Math.max(0, ...hot, ...sealed.map((file) => file.to)) + 1
+    this.#hot = newest ?? (await HotFile.create(this.#writer, { folder, number }, {}))
+  }
+
+  async #seal(): Promise<Snapshot> {
+    const folder = this.#folder
+    if (this.#hot.spans.totalRows > 0) {
+      this.#enter('rotating')
+      const full = this.#hot
+      this.#hot = await HotFile.create(
+        this.#writer,
+        { folder, number: full.number + 1 },
+        full.marks,
+      )
+      this.#enter('sealing')
+      await this.#archive.seal(full)
+    }
+    const snapshot = await this.#list()
+    this.#merge()
+    return snapshot
+  }
+
+  async #list(): Promise<Snapshot> {
+    this.#enter('listing')
+    const snapshot = await this.#publisher.publish(this.#archive.files)
+    this.#enter('ready')
+    return snapshot
+  }
+
+  async #replace(...args: Parameters<Archive['replace']>): Promise<void> {
+    this.#enter('replacing')
+    const removed = await this.#archive.replace(...args)
+    await this.#list()
+    this.#publisher.removeLater(removed)
+  }
+
+  /** Starts the next merge, if there is one and none is running. */
+  #merge(): void {
+    const archive = this.#archive
+    const run = this.#merging === null ? archive.nextRun() : null
+    if (run === null) return
+    this.#merging = archive.copy(this.#merger, run).then(
+      // Queued, not awaited: an earlier task may wait for this copy to end.
+      (copied) => void this.#merged(archive, run, copied).catch(() => {}),
+      () => {
+        // The sources stay; tried again after the next seal.
+        this.#merging = null
+      },
+    )
+  }
+
+  #merged(archive: Archive, ...made: Parameters<Archive['replace']>): Promise<void> {
+    return this.#inTurn('index merge failed', async () => {
+      if (archive !== this.#archive) return
+      await this.#replace(...made)
+      this.#merging = null
+      this.#merge()
+    })
+  }
+
+  /** Aborts a running merge and closes all files. */
+  async #close(): Promise<void> {
+    if (this.#instance === null) return
+    if (this.#merging !== null) this.#merger.interrupt()
+    await this.#merging
+    this.#merging = null
+    this.#instance.closeSync()
+    this.#instance = null
+  }
+}
+
+/** System failures (a full disk) are retryable; invalid rows and our own bugs are not. */
+function faultOf(error: unknown, what: string): Fault {
+  if (error instanceof Fault) return error
+  const message = messageOf(error)
+  const isRows = /^(Conversion|Invalid Input|Out of Range) Error/.test(message)
+  const isOurs = isBug(error) || error instanceof RangeError || error instanceof SyntaxError
+  const retryable = !isRows && !isOurs
+  return new Fault('index-write', `${what}: ${message}`, { cause: error, retryable })
+}

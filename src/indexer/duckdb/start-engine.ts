@@ -1,0 +1,169 @@
+// Runs queries on the embedded DuckDB index, each in an expendable process.
+//
+//   run(query) -> back-off -> process of the pool -> newest snapshot -> QueryRun -> bytes
+//
+// DuckDB itself is never loaded into this process.
+import { rm } from 'node:fs/promises'
+import { availableParallelism, totalmem } from 'node:os'
+import { join, resolve } from 'node:path'
+import { messageOf } from '../../base/errors.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import { fail } from '../clickhouse/exceptions.ts'
+import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
+import type { QueryProcessMeters } from '../meters.ts'
+import { openFolder } from './file-access.ts'
+import { QueryPool } from './query-pool.ts'
+import { overheadBytes } from './query-process.ts'
+import { QueryRun } from './running-query.ts'
+import { LatestSnapshot } from './snapshot-socket.ts'
+import { BackOff, QueryWatch } from './watch.ts'
+
+export interface DuckdbEngineDeps {
+  readonly log: Log
+  readonly meters?: QueryProcessMeters
+  /** Query processes at once; one subscription never has more than half of them. */
+  readonly processesMax?: number
+  /** Processes that are kept, also idle. */
+  readonly warm?: number
+}
+
+const defaults = { processesMax: 6, warm: 2 }
+const threadsMax = 4
+/** Memory of a query of the plan `standard`. */
+const memoryBytes = 512_000_000
+/** Share of the machine's memory that all query processes together may take. */
+const memoryShare = 0.5
+const refreshMs = 30_000
+
+/** Resolves when a query process is ready; rejects with a Fault when none starts. */
+export async function startDuckdbEngine(
+  folder: string,
+  deps: DuckdbEngineDeps,
+): Promise<QueryEngine> {
+  const path = resolve(folder)
+  await openFolder(path)
+  await rm(join(path, 'scratch'), { recursive: true, force: true })
+  await openFolder(join(path, 'scratch'))
+  const snapshots = new LatestSnapshot(path)
+  const parallel = availableParallelism()
+  const threads = Math.min(threadsMax, parallel)
+  const { processesMax, warm } = { ...defaults, ...deps }
+  const totalBytes = Math.max(warm * (memoryBytes + overheadBytes), totalmem() * memoryShare)
+  const sizes = { folder: path, processesMax, warm, parallel, threads, memoryBytes, totalBytes }
+  const pool = new QueryPool(sizes, deps.log)
+  const version = await pool.start()
+  return new DuckdbEngine(version, pool, snapshots, deps)
+}
+
+class DuckdbEngine implements QueryEngine {
+  readonly name = 'duckdb'
+  readonly version: string
+  readonly #pool: QueryPool
+  readonly #snapshots: LatestSnapshot
+  readonly #deps: DuckdbEngineDeps
+  readonly #watch = new QueryWatch()
+  readonly #backOff = new BackOff(() => performance.now())
+  readonly #refreshing: NodeJS.Timeout
+  readonly #runs = new Set<QueryRun>()
+
+  constructor(version: string, pool: QueryPool, snapshots: LatestSnapshot, deps: DuckdbEngineDeps) {
+    this.version = version
+    this.#pool = pool
+    this.#snapshots = snapshots
+    this.#deps = deps
+    this.#refreshing = setInterval(() => {
+      // A deleted file occupies the disk as long as a process has it open.
+      // A failure is retried with the next interval.
+      snapshots.get(refreshMs).then(
+        (snapshot) => pool.refresh(snapshot),
+        () => {},
+      )
+      this.#measure()
+    }, refreshMs)
+    this.#refreshing.unref()
+    this.#measure()
+  }
+
+  run(query: Query): RunningQuery {
+    const running = { isCancelled: false, run: null as QueryRun | null }
+    const started = this.#run(query, running).catch((error: unknown): QueryOutcome => {
+      this.#deps.log.error('query failed unexpectedly', { why: messageOf(error) })
+      return fail('UNKNOWN_EXCEPTION', 'the query could not be run')
+    })
+    return {
+      started,
+      cancel: () => {
+        running.isCancelled = true
+        running.run?.end('cancel')
+      },
+    }
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#refreshing)
+    for (const run of this.#runs) run.end('cancel')
+    await this.#pool.stop()
+  }
+
+  async #run(
+    query: Query,
+    running: { isCancelled: boolean; run: QueryRun | null },
+  ): Promise<QueryOutcome> {
+    const { subscription, limits } = query
+    const beganMs = performance.now()
+    const waitMs = this.#backOff.waitMs(subscription)
+    if (waitMs > 0)
+      return fail(
+        'QUOTA_EXCEEDED',
+        `a query had to be killed; the next may run in ${Math.ceil(waitMs / 1000)} s`,
+      )
+    const unreadable = () => null
+    let pending = this.#snapshots.get(limits.timeMs / 2).catch(unreadable)
+    const process = await this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs)
+    if (process === 'busy')
+      return fail('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
+    if (process === 'down')
+      return fail('CANNOT_CREATE_CHILD_PROCESS', 'no query process can be started; try again')
+    for (let isLast = false; ; isLast = true) {
+      const snapshot = await pending
+      if (running.isCancelled || snapshot === null) {
+        this.#pool.giveBack(process)
+        return running.isCancelled
+          ? fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
+          : fail('CANNOT_OPEN_FILE', 'the files of the index cannot be opened; try again')
+      }
+      const run = new QueryRun(query, process, performance.now() - beganMs, {
+        watch: this.#watch,
+        onKilled: (reason) => this.#killed(reason, subscription),
+        onDone: (isWorn) => {
+          this.#runs.delete(run)
+          this.#pool.giveBack(process, isWorn)
+          this.#measure()
+        },
+      })
+      running.run = run
+      this.#runs.add(run)
+      this.#measure()
+      const outcome = await run.start(snapshot)
+      if (outcome !== 'stale') return outcome
+      this.#runs.delete(run)
+      if (isLast) {
+        // Not reused: an interrupted ATTACH may have left the file open under its name.
+        this.#pool.giveBack(process, true)
+        return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
+      }
+      pending = this.#snapshots.renew(limits.timeMs / 2).catch(unreadable)
+    }
+  }
+
+  #killed(reason: 'memory' | 'time' | 'crash' | 'outside', subscription: string): void {
+    if (reason !== 'outside') this.#backOff.killed(subscription)
+    this.#deps.meters?.kills[reason].inc()
+    this.#deps.log.warn('query process killed', { reason, subscription })
+  }
+
+  #measure(): void {
+    this.#deps.meters?.processes.set(this.#pool.size)
+    this.#deps.meters?.busy.set(this.#pool.busy)
+  }
+}

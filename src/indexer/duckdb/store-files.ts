@@ -1,0 +1,174 @@
+// Names, lists and renames the files of the embedded index, and reads and writes its snapshot.
+// Thread: main of any process. Only the writer process writes; query processes only read.
+//
+//   hot-7.duckdb       receives writes; only the writer has it open
+//   seg-1-6-0.duckdb   sealed and immutable: rows of the hot files 1 to 6; the last number is the
+//                      revision, which grows when rows are deleted and the file is rewritten
+//   new-*.duckdb       unfinished file that is renamed when complete; left over after a crash
+//   tail-7-3.duckdb    copied rows of hot file 7, by version 0.2.0; deleted after the opening
+//   readable.json      snapshot: the files that together contain all rows; replaced by rename
+//
+// A sealed file whose span lies within another's has been merged into it. Of two files with the
+// same span, the one with the higher revision is valid.
+import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { Fault, messageOf } from '../../base/errors.ts'
+import { duckdbString } from '../clickhouse/sql/quoting.ts'
+import { type TableName, tableNames } from '../tables.ts'
+import { hideFile, openFolder, shareFile } from './file-access.ts'
+
+export interface Sealed {
+  readonly name: string
+  /** Numbers of the first and the last hot file in it. */
+  readonly from: number
+  readonly to: number
+  readonly revision: number
+  readonly bytes: number
+  /** Approximate time at which its newest row was written. */
+  readonly sealedAtMs: number
+}
+
+/** One file of a snapshot, and the tables that have rows in it. */
+export interface SnapshotFile {
+  readonly name: string
+  readonly tables: readonly TableName[]
+}
+
+/** The files that together contain all rows of the index at one moment. */
+export interface Snapshot {
+  /** Increases with each change. */
+  readonly version: number
+  readonly files: readonly SnapshotFile[]
+}
+
+export const snapshotName = 'readable.json'
+export const emptySnapshot: Snapshot = { version: 0, files: [] }
+
+export function hotName(number: number): string {
+  return `hot-${number}.duckdb`
+}
+
+export type SealedSpan = Pick<Sealed, 'from' | 'to' | 'revision'>
+
+export function sealedName({ from, to, revision }: SealedSpan): string {
+  return `seg-${from}-${to}-${revision}.duckdb`
+}
+
+export interface Listing {
+  /** Numbers of the hot files, ascending. */
+  readonly hot: readonly number[]
+  /** Valid sealed files, ascending, without those merged into others. */
+  readonly sealed: readonly Sealed[]
+  /** Names of files that are no longer needed. */
+  readonly obsolete: readonly string[]
+}
+
+/** Lists the folder; creates it when it is missing. */
+export async function listFolder(folder: string): Promise<Listing> {
+  await openFolder(folder)
+  const names = await readdir(folder)
+  for (const name of names) await setAccess(folder, name)
+  const hot: number[] = []
+  const obsolete: string[] = []
+  const sealed: Sealed[] = []
+  for (const name of names) {
+    const asHot = /^hot-(\d+)\.duckdb$/.exec(name)
+    const asSealed = /^seg-(\d+)-(\d+)-(\d+)\.duckdb$/.exec(name)
+    if (asHot !== null) hot.push(Number(asHot[1]))
+    else if (asSealed !== null) {
+      const [from, to, revision] = asSealed.slice(1).map(Number) as [number, number, number]
+      sealed.push(await describe(folder, { from, to, revision }))
+    } else if (/^(new|tail)-.*\.duckdb(\.wal)?$/.test(name)) obsolete.push(name)
+  }
+  const isReplaced = (file: Sealed) => sealed.some((other) => replaces(other, file))
+  obsolete.push(...sealed.filter(isReplaced).map((file) => file.name))
+  const kept = sealed.filter((file) => !isReplaced(file)).sort((a, b) => a.from - b.from)
+  return { hot: hot.sort((a, b) => a - b), sealed: kept, obsolete }
+}
+
+/** Resets file modes that an earlier version or another user left too open. */
+async function setAccess(folder: string, name: string): Promise<void> {
+  const path = join(folder, name)
+  if (/^(seg|tail)-.*\.duckdb$/.test(name)) await shareFile(folder, path)
+  else if (/\.duckdb(\.wal)?$/.test(name) || name === snapshotName)
+    // A log disappears when a sink that is closing has merged it into its file.
+    await hideFile(path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
+}
+
+export async function describe(folder: string, span: SealedSpan): Promise<Sealed> {
+  const name = sealedName(span)
+  const { size, mtimeMs } = await stat(join(folder, name))
+  return { name, ...span, bytes: size, sealedAtMs: mtimeMs }
+}
+
+function replaces(other: Sealed, file: Sealed): boolean {
+  if (other === file || other.from > file.from || other.to < file.to) return false
+  const isSameSpan = other.from === file.from && other.to === file.to
+  return !isSameSpan || other.revision > file.revision
+}
+
+/** Opens a file in the engine. Rejects with a Fault that names the file and the reason. */
+export async function attach(
+  connection: DuckDBConnection,
+  { folder, name }: { readonly folder: string; readonly name: string },
+  catalog: string,
+  options = '',
+): Promise<void> {
+  try {
+    await connection.run(`ATTACH ${duckdbString(join(folder, name))} AS ${catalog} ${options}`)
+  } catch (error) {
+    const why = `index file ${name} cannot be opened: ${messageOf(error)}`
+    throw new Fault('index-file', why, { cause: error, retryable: true })
+  }
+}
+
+/** Renames a finished file and lets query processes read it. */
+export async function shareAs(folder: string, made: string, name: string): Promise<void> {
+  await shareFile(folder, join(folder, made))
+  await rename(join(folder, made), join(folder, name))
+}
+
+export async function writeSnapshot(folder: string, snapshot: Snapshot): Promise<void> {
+  const made = join(folder, `new-${snapshotName}`)
+  await writeFile(made, JSON.stringify(snapshot), { mode: 0o600 })
+  await rename(made, join(folder, snapshotName))
+}
+
+/** The snapshot on disk; an empty one before the first write. */
+export async function readSnapshot(folder: string): Promise<Snapshot> {
+  try {
+    return parseSnapshot(await readFile(join(folder, snapshotName), 'utf8'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return emptySnapshot
+    throw error
+  }
+}
+
+export function parseSnapshot(text: string): Snapshot {
+  // Reason for the cast: our writer process wrote this, and file names are checked here.
+  const { version, files } = JSON.parse(text) as Snapshot
+  const known = new Set<string>(tableNames)
+  return {
+    version,
+    files: files
+      .filter((file) => /^(seg-\d+-\d+|tail-\d+)-\d+\.duckdb$/.test(file.name))
+      .map((file) => ({ name: file.name, tables: file.tables.filter((t) => known.has(t)) })),
+  }
+}
+
+export async function removeFiles(folder: string, names: readonly string[]): Promise<void> {
+  for (const name of names) await rm(join(folder, name), { force: true })
+}
+
+/** After this the names of the files survive a crash of the machine. */
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,112 @@
+// Interfaces of the indexer's engine: the sink of rows and the query engine.
+// Adapters: duckdb/ (embedded, with process isolation) and clickhouse/ (any server with HTTP).
+//
+//   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves
+//   endpoint -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
+import type { QueryError } from './clickhouse/exceptions.ts'
+import type { OutputOptions } from './clickhouse/formats/formats.ts'
+import type { Statement } from './clickhouse/sql/statement.ts'
+import type { Database, FeedName, TableName } from './tables.ts'
+
+/** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
+export type Cell = string | number | bigint | readonly string[]
+
+/** Rows of one table, by column in the table's order; all columns are of length `count`. */
+export interface RowBatch {
+  readonly table: TableName
+  readonly count: number
+  readonly columns: readonly (readonly Cell[])[]
+}
+
+/** High-water mark of each feed: its last durable slot or seq. Absent before the first. */
+export type Marks = Readonly<Partial<Record<FeedName, number>>>
+
+/** What a sink reports beside its writes. */
+export interface SinkEvents {
+  failed(message: string): void
+  /** Active parts of each ClickHouse table, in its fullest partition. */
+  parts(counts: Readonly<Record<string, number>>): void
+}
+
+export interface RowSink {
+  /** Marks of the last durable write. */
+  marks(): Promise<Marks>
+  /**
+   * Writes rows and marks; both survive a crash once this resolves. Rows are deduplicated by key:
+   * writing a key again changes nothing. Rejects with a Fault; `retryable` when a retry may help.
+   */
+  write(batches: readonly RowBatch[], marks: Marks): Promise<void>
+  /** Hash of the block of this slot; null when the index has none. */
+  blockhash(slot: number): Promise<string | null>
+  /**
+   * The chain restarted at slot `from`: deletes the rows of slots `from` to `to` (both
+   * included) in every table of the feed `slots`, and sets its mark to `from - 1`. Durable when it
+   * resolves. Rare; may be slow.
+   */
+  cut(from: number, to: number): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface Query {
+  /** Chosen by the customer: unique only among the running queries of its subscription. */
+  readonly id: string
+  /** The caller's subscription; decides which rows of `usage` are visible. */
+  readonly subscription: string
+  readonly statement: Statement
+  /** A name of formats.ts. */
+  readonly format: string
+  readonly limits: QueryLimits
+  /** Database of table names without one; `chain` when absent. */
+  readonly database?: Database | undefined
+  /** Of the query's meaning, and of the output where only a server has them: `join_use_nulls`. */
+  readonly settings?: Readonly<Record<string, string>> | undefined
+  readonly output: OutputOptions
+}
+
+export interface QueryLimits {
+  readonly timeMs: number
+  readonly rows: number
+  readonly resultBytes: number
+  readonly memoryBytes: number
+  /** At the limits `rows` and `resultBytes`: fail the query, or truncate the result. */
+  readonly overflow: 'throw' | 'break'
+}
+
+export interface QueryTotals {
+  readonly rows: number
+  readonly bytes: number
+  readonly elapsedMs: number
+  /** Rows and bytes read to compute the result, where the engine reports them. */
+  readonly readRows?: number
+  readonly readBytes?: number
+}
+
+/** A result whose first bytes are available. */
+export interface QueryResult {
+  /**
+   * The result with backpressure. Ends early with `failed()` set when the query failed after the
+   * first bytes.
+   */
+  readonly chunks: AsyncIterable<Uint8Array>
+  /** The error after the first bytes; null when complete. Valid once `chunks` ended. */
+  failed(): QueryError | null
+  totals(): QueryTotals
+}
+
+export interface RunningQuery {
+  /** Resolves with the first bytes or when the query failed. Never rejects. */
+  readonly started: Promise<QueryOutcome>
+  /** Cancels the query; `started` or `failed()` then return 394 QUERY_WAS_CANCELLED. */
+  cancel(): void
+}
+export type QueryOutcome =
+  | { readonly ok: true; readonly result: QueryResult }
+  | { readonly ok: false; readonly error: QueryError }
+
+export interface QueryEngine {
+  readonly name: 'duckdb' | 'clickhouse'
+  /** For `X-Sluice-Engine` and `SELECT version()`. */
+  readonly version: string
+  run(query: Query): RunningQuery
+  stop(): Promise<void>
+}

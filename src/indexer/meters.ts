@@ -1,0 +1,201 @@
+// Declares the meters of the indexer: its endpoint, its ingest pipeline, its query processes.
+
+import type { CounterChild, GaugeChild, Meters } from '../base/telemetry/meters.ts'
+import { LatencyTally, PairTally } from '../base/telemetry/tally.ts'
+import { codeOf } from './clickhouse/exceptions.ts'
+import { type FeedName, feedNames, tableNames } from './tables.ts'
+
+const OK = 'OK'
+/** Names of exceptions; those that only an engine defines are `OTHER`. */
+const outcomes: readonly string[] = [OK, ...Object.keys(codeOf), 'OTHER']
+const ways = ['killed', 'client_gone', 'access_lost'] as const
+export type StopWay = (typeof ways)[number]
+
+export interface IndexerMeters {
+  /** Queries by how they ended; `OK` or the name of an exception. */
+  finished(outcome: string): void
+  readonly latency: LatencyTally
+  readonly rows: CounterChild
+  readonly bytes: CounterChild
+  /** Queries that were stopped before their end. */
+  readonly stopped: Readonly<Record<StopWay, CounterChild>>
+  /** Returns the number of running queries. */
+  running: () => number
+  /** Returns the number of queries that wait for one of their subscription to end. */
+  waiting: () => number
+}
+
+export function declareIndexerMeters(meters: Meters): IndexerMeters {
+  const finished = new PairTally(outcomes, ['all'])
+  const latency = new LatencyTally()
+  meters.counterRead(
+    'sluice_index_queries_total',
+    'Queries of the indexer by how they ended: OK or the name of the exception',
+    { outcome: outcomes },
+    function* () {
+      for (const [outcome, , count] of finished.read()) yield [{ outcome }, count]
+    },
+  )
+  meters.histogramRead(
+    'sluice_index_query_seconds',
+    'Time from a complete query to the end of its response',
+    latency.buckets,
+    () => latency.read(),
+  )
+  const own: IndexerMeters = {
+    finished: (outcome) => finished.count(outcome, 'all'),
+    latency,
+    rows: meters.counter('sluice_index_query_rows_total', 'Rows returned by queries'),
+    bytes: meters.counter('sluice_index_query_bytes_total', 'Bytes of results before compression'),
+    stopped: meters.counters(
+      'sluice_index_queries_stopped_total',
+      'Queries stopped early: by KILL QUERY, by a client that left, by a lost credential',
+      'way',
+      ways,
+    ),
+    running: () => 0,
+    waiting: () => 0,
+  }
+  meters.gaugeRead('sluice_index_queries_running', 'Running queries', () => own.running())
+  meters.gaugeRead(
+    'sluice_index_queries_waiting',
+    "Queries over their plan's number at once, waiting for one of them to end",
+    () => own.waiting(),
+  )
+  return own
+}
+
+export interface IngestMeters {
+  readonly lost: Readonly<Record<FeedName, CounterChild>>
+  readonly reread: CounterChild
+  readonly batches: CounterChild
+  readonly writeFailures: CounterChild
+  readonly restarts: CounterChild
+  readonly write: LatencyTally
+  /** Time from an update to its durable row. */
+  readonly delay: LatencyTally
+  /** Counts the rows of one write. */
+  wrote(rows: Readonly<Record<string, number>>): void
+  /** Active parts of each ClickHouse table, in its fullest partition. */
+  parts(counts: Readonly<Record<string, number>>): void
+  /** Connects the state that is read at scrape. */
+  watch(state: IngestState): void
+}
+
+export interface IngestState {
+  /** Age of the oldest update that is not yet durable; 0 when all are. */
+  lagMs(): number
+  unackedBytes(): number
+}
+
+export function declareIngestMeters(meters: Meters): IngestMeters {
+  let state: IngestState | null = null
+  meters.gaugeRead(
+    'sluice_index_lag_seconds',
+    'Age of the oldest update that is not yet durable in the index; 0 for none',
+    () => (state === null ? 0 : state.lagMs() / 1000),
+  )
+  meters.gaugeRead(
+    'sluice_index_unacked_bytes',
+    'Bytes sent to the index writer and not yet acknowledged',
+    () => (state === null ? 0 : state.unackedBytes()),
+  )
+  const delay = new LatencyTally()
+  meters.histogramRead(
+    'sluice_index_delay_seconds',
+    'Time from an update to its durable rows, by the oldest update of each delivery',
+    delay.buckets,
+    () => delay.read(),
+  )
+  const write = new LatencyTally()
+  meters.histogramRead(
+    'sluice_index_write_seconds',
+    'Duration of one durable write',
+    write.buckets,
+    () => write.read(),
+  )
+  return {
+    lost: meters.counters(
+      'sluice_index_lost_total',
+      'Slots, frames, tips and queries lost before they were indexed',
+      'feed',
+      feedNames,
+    ),
+    reread: meters.counter(
+      'sluice_index_reread_total',
+      'Deliveries that were retried after the writer had ended or rejected them',
+    ),
+    batches: meters.counter('sluice_index_batches_total', 'Durable writes'),
+    writeFailures: meters.counter('sluice_index_write_failures_total', 'Writes that failed'),
+    restarts: meters.counter(
+      'sluice_index_writer_restarts_total',
+      'Restarts of the writer process',
+    ),
+    write,
+    delay,
+    ...declareRowMeters(meters),
+    watch(watched) {
+      state = watched
+    },
+  }
+}
+
+/** Rows and inserts by table, and what they cost a ClickHouse server. */
+function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'> {
+  const rows = new Map<string, number>(tableNames.map((name) => [name, 0]))
+  meters.counterRead(
+    'sluice_index_rows_total',
+    'Rows written, by table',
+    { table: tableNames },
+    () => tableNames.map((table) => [{ table }, rows.get(table)!] as const),
+  )
+  const inserts = new Map<string, number>(tableNames.map((name) => [name, 0]))
+  meters.counterRead(
+    'sluice_index_inserts_total',
+    'Durable writes that had rows of the table; sluice_index_rows_total over it is rows per insert',
+    { table: tableNames },
+    () => tableNames.map((table) => [{ table }, inserts.get(table)!] as const),
+  )
+  let parts = new Map<string, number>()
+  meters.gaugesRead(
+    'sluice_index_clickhouse_parts',
+    'Active parts of a ClickHouse table in its fullest partition; many mean inserts too small',
+    { table: tableNames },
+    function* () {
+      for (const table of tableNames)
+        if (parts.has(table)) yield [{ table }, parts.get(table)!] as const
+    },
+  )
+  return {
+    wrote(counts) {
+      for (const [table, count] of Object.entries(counts)) {
+        rows.set(table, (rows.get(table) ?? 0) + count)
+        inserts.set(table, (inserts.get(table) ?? 0) + 1)
+      }
+    },
+    parts(counts) {
+      parts = new Map(Object.entries(counts))
+    },
+  }
+}
+
+const reasons = ['memory', 'time', 'crash', 'outside'] as const
+
+export interface QueryProcessMeters {
+  readonly processes: GaugeChild
+  readonly busy: GaugeChild
+  readonly kills: Readonly<Record<(typeof reasons)[number], CounterChild>>
+}
+
+export function declareQueryProcessMeters(meters: Meters): QueryProcessMeters {
+  return {
+    processes: meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle'),
+    busy: meters.gauge('sluice_index_query_processes_busy', 'Query processes that run a query'),
+    kills: meters.counters(
+      'sluice_index_query_kills_total',
+      'Query processes that were killed or crashed, by reason',
+      'reason',
+      reasons,
+    ),
+  }
+}

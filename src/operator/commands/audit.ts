@@ -1,0 +1,57 @@
+// `sluice audit ...`: shows and verifies the audit table.
+import { accept } from '../../base/errors.ts'
+import { tableOf } from './output.ts'
+import { notFound, refSpec, withStore } from './registry.ts'
+import { numberOf, type Report, type Verb } from './verb.ts'
+
+const ENTRIES_INITIAL = 100
+
+export const auditVerbs: readonly Verb[] = [
+  {
+    words: ['audit', 'show'],
+    summary: 'Show the newest changes, of one subscription or of all.',
+    examples: ['audit show', 'audit show acme --limit 20'],
+    positionals: [{ ...refSpec, optional: true }],
+    flags: [
+      {
+        name: 'limit',
+        value: 'n',
+        range: [1, 1_000_000],
+        doc: `How many of the newest [${ENTRIES_INITIAL}].`,
+      },
+    ],
+    async run(call) {
+      const [ref] = call.positionals
+      const limit = numberOf(call, 'limit', ENTRIES_INITIAL)
+      return withStore(call, (store) => {
+        const subject = ref === undefined ? undefined : store.find(ref)?.id
+        if (ref !== undefined && subject === undefined) return notFound(ref)
+        const entries = [...store.audit(subject === undefined ? {} : { subject })].slice(-limit)
+        const rows = entries.map((entry) => [
+          String(entry.seq),
+          entry.at,
+          entry.who,
+          entry.what,
+          entry.subject,
+          entry.reason,
+        ])
+        const head = ['seq', 'at', 'who', 'what', 'subject', 'reason']
+        return accept({ json: { entries }, text: tableOf(head, rows, 'No changes yet.') })
+      })
+    },
+  },
+  {
+    words: ['audit', 'verify'],
+    summary: 'Verify the hash chain and that the records match it; exit 1 if not.',
+    examples: ['audit verify'],
+    run: (call) =>
+      withStore(call, (store) => {
+        const report = store.verifyAudit()
+        const advice = 'Keep this folder unchanged and restore the last backup to another folder.'
+        const text = report.ok
+          ? `The chain of ${report.entries} entries is intact. Head: ${report.head}`
+          : `BROKEN: ${report.problem}. ${advice}`
+        return accept<Report>({ json: report, text, exit: report.ok ? 0 : 1 })
+      }),
+  },
+]

@@ -1,0 +1,72 @@
+// `sluice bench compare`: two result files side by side, with an exit code for CI.
+import { accept } from '../../base/errors.ts'
+import { type Change, compareResults, worseThan } from '../../loadtest/compare.ts'
+import { parsePercent } from '../../loadtest/quantities.ts'
+import { readResult } from '../../loadtest/result.ts'
+import { verdictLines } from '../../loadtest/result-text.ts'
+import { tableOf } from './output.ts'
+import { flagOf, misuse, type Verb } from './verb.ts'
+
+export const benchCompareVerb: Verb = {
+  words: ['bench', 'compare'],
+  summary: 'Compare two results of sluice bench, figure by figure.',
+  examples: ['bench compare before.json after.json'],
+  needsNoConfig: true,
+  positionals: [
+    { name: 'before', doc: 'result file (JSON) of the earlier run' },
+    { name: 'after', doc: 'result file (JSON) of the later run' },
+  ],
+  flags: [
+    {
+      name: 'fail-above',
+      value: 'percent',
+      doc: 'Exit 1 when a figure became worse by more than this and by more than the noise.',
+    },
+  ],
+  async run(call) {
+    const [beforePath = '', afterPath = ''] = call.positionals
+    const given = flagOf(call, 'fail-above')
+    const limit = given === undefined ? null : parsePercent(given)
+    if (given !== undefined && limit === null)
+      return misuse(`--fail-above is a percentage such as 10%, not ${given}`)
+    const before = readResult(beforePath)
+    if (!before.ok) return before
+    const after = readResult(afterPath)
+    if (!after.ok) return after
+    const compared = compareResults(before.value, after.value)
+    if (!compared.ok) return compared
+    const worse = limit === null ? [] : worseThan(compared.value, limit)
+    const doubts = [
+      ...verdictLines(before.value).map((line) => `before: ${line}`),
+      ...verdictLines(after.value).map((line) => `after: ${line}`),
+    ]
+    const text = [
+      tableOf(
+        ['figure', 'before', 'after', 'change'],
+        compared.value.changes.map(row),
+        'no figures',
+      ),
+      ...compared.value.settings.map((line) => `different setting: ${line}`),
+      ...doubts,
+      ...worse.map((change) => `FAILED: ${nameOf(change)} became worse by ${percent(change)}`),
+    ].join('\n')
+    const fails = limit !== null && (worse.length > 0 || doubts.length > 0)
+    return accept({ json: { ...compared.value, worse, doubts }, text, exit: fails ? 1 : 0 })
+  },
+}
+
+function row(change: Change): string[] {
+  const { before, after, worseBy, isNoise } = change
+  const word = (worseBy ?? 0) > 0 ? 'worse' : 'better'
+  const text = worseBy === 0 || worseBy === null ? 'same' : `${percent(change)} ${word}`
+  return [nameOf(change), before, after, isNoise && worseBy !== 0 ? `${text} (noise)` : text]
+}
+
+function nameOf({ figure, of }: Change): string {
+  return of === '' ? figure : `${of} ${figure}`
+}
+
+function percent({ worseBy }: Change): string {
+  const share = Math.abs(worseBy ?? 0)
+  return Number.isFinite(share) ? `${(share * 100).toFixed(1)} %` : 'any measure'
+}

@@ -1,0 +1,230 @@
+// `sluice bench land`: which route lands transactions, how fast and at what cost.
+// Spends real lamports on a real cluster: beyond loopback it refuses to run without a limit.
+
+import { isLoopback } from '../../base/cidr.ts'
+import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
+import { decodeKey } from '../../chain/solana/base58.ts'
+import type { Keypair } from '../../chain/solana/keypair.ts'
+import { type RouteTarget, runLand } from '../../loadtest/land/land.ts'
+import {
+  landPlot,
+  landResult,
+  landSentences,
+  scoreRoutes,
+} from '../../loadtest/land/land-result.ts'
+import { affordable, costOf, type Price } from '../../loadtest/land/plan.ts'
+import {
+  airdroppedWallet,
+  balanceOf,
+  readKeypair,
+  rentLamports,
+} from '../../loadtest/land/wallet.ts'
+import { type WatchTarget, watchKinds } from '../../loadtest/land/watch.ts'
+import { LiveLine } from '../../loadtest/live-line.ts'
+import { parseRate } from '../../loadtest/quantities.ts'
+import { resultOf } from '../../loadtest/result.ts'
+import { watchStopSignals } from '../../loadtest/stop-signal.ts'
+import { parseTarget, type Target } from '../../loadtest/target.ts'
+import { outputFlags, reportResult } from './bench-output.ts'
+import { timesOf } from './bench-times.ts'
+import { lamportsOf } from './devnode-flags.ts'
+import { type Call, flagOf, listOf, misuse, numberOf, type Report, type Verb } from './verb.ts'
+
+const countMax = 100_000
+const rateMax = 1_000
+const tipMax = 1_000_000_000
+const tipLamports = 1_000_000
+const seedMax = 0xffff_ffff
+
+export const benchLandVerb: Verb = {
+  words: ['bench', 'land'],
+  summary: 'Send tipped transfers through several routes and count which of them land.',
+  examples: ['bench land --to http://127.0.0.1:8901 --watch websocket=ws://127.0.0.1:8900'],
+  needsNoConfig: true,
+  flags: [
+    {
+      name: 'to',
+      value: 'url[,url…]',
+      many: true,
+      doc: 'Routes: endpoints that take sendTransaction; options token=, name= after each.',
+    },
+    { name: 'watch', value: 'kind=url', doc: `Where landing is seen: ${watchKinds.join(', ')}.` },
+    { name: 'rpc', value: 'url', doc: 'Node for blockhash and balance [the first route].' },
+    { name: 'rate', value: 'n', doc: 'Transactions per second over all routes [5].' },
+    { name: 'count', value: 'n', range: [1, countMax], doc: 'Transactions over all routes [200].' },
+    {
+      name: 'keypair',
+      value: 'file',
+      doc: 'Wallet that pays [on loopback a new one, airdropped].',
+    },
+    { name: 'spend-max', value: 'sol', doc: 'Most to spend; required beyond loopback.' },
+    { name: 'tip', value: 'lamports', range: [0, tipMax], doc: `Tip of each [${tipLamports}].` },
+    {
+      name: 'tip-account',
+      value: 'address',
+      many: true,
+      doc: 'Tip accounts of the routes [what each route names].',
+    },
+    {
+      name: 'unit-price',
+      value: 'n',
+      range: [0, 1_000_000_000],
+      doc: 'Priority fee in micro-lamports per compute unit [0].',
+    },
+    { name: 'wait', value: 'time', doc: 'Time that a transaction has to land [60s].' },
+    { name: 'seed', value: 'n', range: [0, seedMax], doc: 'Seed of the order of routes [1].' },
+    ...outputFlags,
+  ],
+  async run(call) {
+    const asked = askedOf(call)
+    if (!asked.ok) return asked
+    const wallet = await walletOf(call, asked.value)
+    return wallet.ok ? land(call, asked.value, wallet.value) : wallet
+  },
+}
+
+interface Asked {
+  readonly routes: readonly RouteTarget[]
+  readonly watch: WatchTarget
+  readonly rpc: Target
+  readonly price: Price
+  readonly tipAccounts: readonly Uint8Array[]
+  readonly count: number
+  readonly rate: number
+  readonly spendMax: bigint | null
+  readonly waitMs: number
+}
+
+function askedOf(call: Call): Outcome<Asked> {
+  const routes = routesOf(call)
+  if (!routes.ok) return routes
+  const watchText = flagOf(call, 'watch')
+  if (watchText === undefined)
+    return misuse('--watch is missing, such as --watch geyser=http://127.0.0.1:10000')
+  const watch = parseTarget('watch', watchText, watchKinds)
+  if (!watch.ok) return watch
+  const rpcText = flagOf(call, 'rpc')
+  const rpc = rpcText === undefined ? null : parseTarget('rpc', `rpc=${rpcText}`, ['rpc'])
+  if (rpc !== null && !rpc.ok) return rpc
+  const spendMax = lamportsOf(call, 'spend-max')
+  if (!spendMax.ok) return spendMax
+  const targets = [...routes.value, watch.value, ...(rpc === null ? [] : [rpc.value])]
+  const far = targets.find(({ url }) => !isLoopback(url.hostname))
+  if (far !== undefined && spendMax.value === null)
+    return misuse(`--spend-max is missing: ${far.label} may be a real cluster, give a limit in SOL`)
+  if (far !== undefined && flagOf(call, 'keypair') === undefined)
+    return misuse(`--keypair is missing: ${far.label} is not on this machine, and gives no airdrop`)
+  const rate = parseRate(flagOf(call, 'rate') ?? '5')
+  if (rate === null || rate > rateMax)
+    return misuse(`--rate is transactions per second, such as 5, at most ${rateMax}`)
+  const times = timesOf(call, { wait: '60s' })
+  if (!times.ok) return times
+  const tipAccounts = tipAccountsOf(call)
+  if (!tipAccounts.ok) return tipAccounts
+  return accept({
+    routes: routes.value,
+    watch: watch.value,
+    rpc: rpc?.value ?? routes.value[0]!,
+    price: {
+      tipLamports: BigInt(numberOf(call, 'tip', tipLamports)),
+      unitPrice: BigInt(numberOf(call, 'unit-price', 0)),
+    },
+    tipAccounts: tipAccounts.value,
+    count: numberOf(call, 'count', 200),
+    rate,
+    spendMax: spendMax.value,
+    waitMs: times.value.wait ?? 0,
+  })
+}
+
+/** Routes of `--to url,token=…,name=…,url`: an option belongs to the URL before it. */
+function routesOf(call: Call): Outcome<RouteTarget[]> {
+  const texts: string[] = []
+  for (const part of listOf(call, 'to') ?? []) {
+    const isOption = /^(token|token-file|name)=/.test(part) && texts.length > 0
+    if (isOption) texts.push(`${texts.pop()},${part}`)
+    else texts.push(part)
+  }
+  if (texts.length === 0) return misuse('--to is missing, such as --to http://127.0.0.1:8901')
+  const routes: RouteTarget[] = []
+  for (const text of texts) {
+    const route = parseTarget('to', `tpu=${text}`, ['tpu'])
+    if (!route.ok) return route
+    routes.push({ ...route.value, label: `${routes.length + 1} ${route.value.label}` })
+  }
+  return accept(routes)
+}
+
+function tipAccountsOf(call: Call): Outcome<Uint8Array[]> {
+  const keys: Uint8Array[] = []
+  for (const text of listOf(call, 'tip-account') ?? []) {
+    const key = decodeKey(text)
+    if (key === null) return misuse(`--tip-account ${text} is not the address of an account`)
+    keys.push(key)
+  }
+  return accept(keys)
+}
+
+/** The wallet, once it is known to have enough for all transactions that may be sent. */
+async function walletOf(call: Call, asked: Asked): Promise<Outcome<Keypair>> {
+  const { rpc, count, price, spendMax } = asked
+  const cost = costOf(price)
+  const needed = BigInt(affordable(count, cost, spendMax)) * cost + rentLamports
+  const file = flagOf(call, 'keypair')
+  if (file === undefined) {
+    const filled = await airdroppedWallet(rpc, needed)
+    return filled.ok ? filled : { ok: false, refusal: describe(call, filled.refusal, rpc) }
+  }
+  const wallet = readKeypair(file)
+  if (!wallet.ok) return wallet
+  const balance = await balanceOf(rpc, wallet.value)
+  if (!balance.ok) return { ok: false, refusal: describe(call, balance.refusal, rpc) }
+  if (balance.value >= needed) return wallet
+  const shown = `${rpc.label} shows ${balance.value} lamports in the wallet`
+  return refuse('rejected', 'balance', `${shown}; the test may need ${needed}`)
+}
+
+/** With a hint where a route was asked that is no node. */
+function describe(call: Call, refusal: Refusal, { label }: Target): Refusal {
+  const isRoute = flagOf(call, 'rpc') === undefined && refusal.kind === 'rejected'
+  const hint = isRoute ? '; give --rpc, a node that answers' : ''
+  return { ...refusal, message: `${label} ${refusal.message}${hint}` }
+}
+
+async function land(call: Call, asked: Asked, wallet: Keypair): Promise<Outcome<Report>> {
+  const { routes, watch, rpc, price, count, rate, spendMax, waitMs } = asked
+  const seed = numberOf(call, 'seed', 1)
+  const startedAt = new Date().toISOString()
+  const line = new LiveLine()
+  const stop = watchStopSignals()
+  const outcome = await runLand({
+    ...price,
+    ...{ routes, watch, rpc, wallet, count, spendMax, waitMs, seed },
+    tipAccounts: asked.tipAccounts,
+    ratePerSecond: rate,
+    signal: stop.signal,
+    progress: (sent, landed) => line.show(`${sent} of ${count} sent, ${landed} landed`),
+  })
+  line.clear()
+  stop.release()
+  if (!outcome.ok) return outcome
+  const labels = routes.map(({ label }) => label)
+  const scores = scoreRoutes(outcome.value, labels)
+  const settings = {
+    ...{ count, rate, seed, watch: watch.label, 'wait ms': waitMs },
+    'tip lamports': Number(price.tipLamports),
+    'unit price': Number(price.unitPrice),
+    'spend-max lamports': spendMax === null ? null : Number(spendMax),
+    ...Object.fromEntries(labels.map((label, index) => [`route ${index + 1}`, label])),
+  }
+  const result = resultOf(landResult(outcome.value, scores, { settings, startedAt }))
+  const sentences = landSentences(scores)
+  const shown = result.figures.filter(({ name }) => name !== 'spent')
+  return reportResult(call, result, {
+    title: `Landing through ${routes.length} routes`,
+    plots: [landPlot(outcome.value, scores)],
+    tables: [{ title: 'Ranking', head: ['finding'], rows: sentences.map((text) => [text]) }],
+    shown,
+    more: sentences,
+  })
+}

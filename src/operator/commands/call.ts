@@ -1,0 +1,120 @@
+// `sluice call`: calls a method of an endpoint and prints the answer.
+// A subscription prints its notifications until Ctrl-C, or --count of them.
+import { readFileSync } from 'node:fs'
+import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { type Answer, type Caller, CallFailure, type Request } from './call-request.ts'
+import { knownCredentials, tokenFlags } from './credentials.ts'
+import { contextFlag, findEndpoint } from './endpoint-url.ts'
+import { type Call, flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
+
+interface Protocol {
+  /** Name of the endpoint in the configuration. */
+  readonly endpoint: string
+  /** True where the endpoint checks a token; it is sent to no other. */
+  readonly takesToken: boolean
+  load(): Promise<Caller>
+}
+
+const http = async () => (await import('./call-http.ts')).callHttp
+const socket = async () => (await import('./call-socket.ts')).callSocket
+const grpc = async () => (await import('./call-grpc.ts')).callGrpc
+const websocket: Protocol = { endpoint: 'websocket', takesToken: true, load: socket }
+
+const protocols: Readonly<Record<string, Protocol>> = {
+  rpc: { endpoint: 'rpc', takesToken: true, load: http },
+  ws: websocket,
+  websocket,
+  grpc: { endpoint: 'grpc', takesToken: true, load: grpc },
+  tpu: { endpoint: 'tpu', takesToken: false, load: http },
+  metrics: { endpoint: 'metrics', takesToken: true, load: http },
+}
+const names = Object.keys(protocols)
+
+export const callVerb: Verb = {
+  words: ['call'],
+  summary: 'Call a method of an endpoint: rpc, ws, grpc, tpu or metrics.',
+  examples: [
+    'call rpc getSlot',
+    'call ws slotSubscribe --count 3',
+    `call grpc Subscribe '{"slots":{"all":{}}}' --count 3`,
+  ],
+  positionals: [
+    { name: 'endpoint', doc: `One of ${names.join(', ')}.`, options: names },
+    { name: 'method', doc: 'A JSON-RPC method; on grpc a method of geyser.Geyser.' },
+    { name: 'params', doc: 'JSON: a list, or the message on grpc.', optional: true },
+  ],
+  flags: [
+    {
+      name: 'count',
+      value: 'n',
+      range: [1, Number.MAX_SAFE_INTEGER],
+      doc: 'Exit after this many notifications of a subscription.',
+    },
+    { name: 'url', value: 'url', doc: 'The endpoint [the server of the data folder].' },
+    contextFlag,
+    ...tokenFlags,
+    { name: 'ca', value: 'file', doc: 'Certificate of the authority of a TLS endpoint.' },
+  ],
+  async run(call) {
+    const [name = '', method = '', params] = call.positionals
+    if (name === 'indexer') return misuse('the indexer takes SQL: sluice query "SELECT 1"')
+    const protocol = protocols[name]
+    if (protocol === undefined) return misuse(`<endpoint> must be one of ${names.join(', ')}`)
+    const leave = new AbortController()
+    const request = await requestOf(call, protocol, { method, params, signal: leave.signal })
+    if (!request.ok) return request
+    const stop = () => leave.abort()
+    process.once('SIGINT', stop)
+    try {
+      return await print(call, (await protocol.load())(request.value))
+    } catch (error) {
+      const { url } = request.value
+      if (leave.signal.aborted) return accept({ json: {}, text: '', isPrinted: true })
+      if (error instanceof CallFailure) return refuse('rejected', 'call-failed', error.message)
+      return refuse('unavailable', 'no-answer', `no answer from ${url}: ${messageOf(error)}`)
+    } finally {
+      process.removeListener('SIGINT', stop)
+    }
+  },
+}
+
+async function requestOf(
+  call: Call,
+  { endpoint, takesToken }: Protocol,
+  given: { method: string; params: string | undefined; signal: AbortSignal },
+): Promise<Outcome<Request>> {
+  const found = await findEndpoint(call, endpoint)
+  if (!found.ok) return found
+  // --url may be written with the protocol's own scheme.
+  const url = found.value.url.replace(/^(?:ws|grpc)(s?):/, 'http$1:')
+  if (!URL.canParse(url)) return misuse('--url must be an address such as http://127.0.0.1:8899')
+  const known = knownCredentials(call, found.value.context)
+  if (!known.ok) return known
+  const path = flagOf(call, 'ca')
+  try {
+    const ca = path === undefined ? null : readFileSync(path, 'utf8')
+    const params: unknown = given.params === undefined ? undefined : JSON.parse(given.params)
+    const token = takesToken ? known.value.token : ''
+    return accept({ url, token, ca, method: given.method, params, signal: given.signal })
+  } catch (error) {
+    if (error instanceof SyntaxError)
+      return misuse(`[params] must be JSON, such as '["account"]': ${error.message}`)
+    return misuse(messageOf(error))
+  }
+}
+
+/** Prints each answer when it arrives. */
+async function print(call: Call, answers: AsyncIterable<Answer>): Promise<Outcome<Report>> {
+  const count = numberOf(call, 'count', Number.POSITIVE_INFINITY)
+  let updates = 0
+  for await (const { result, whole, isUpdate = false } of answers) {
+    const text = isJson(call) ? JSON.stringify(whole) : shown(result)
+    process.stdout.write(`${text}\n`)
+    if (isUpdate && ++updates === count) break
+  }
+  return accept({ json: {}, text: '', isPrinted: true })
+}
+
+function shown(result: unknown): string {
+  return typeof result === 'string' ? result : JSON.stringify(result, null, 2)
+}

@@ -1,0 +1,244 @@
+// The flags of `sluice devnode`: those of solana-test-validator with their names, values and file
+// formats, and a few of its own.
+import { resolve } from 'node:path'
+import { accept, type Outcome } from '../../base/errors.ts'
+import type { GenesisInput } from '../../devnode/genesis-input.ts'
+import { type Call, type FlagSpec, flagOf, groupsOf, misuse } from './verb.ts'
+
+/** As solana-test-validator: PubSub on the port after RPC; geyser where its plugins listen. */
+export const defaultPorts = { rpc: 8_899, grpc: 10_000 } as const
+const ports = [0, 65_535] as const
+const slots = [0, 2 ** 52] as const
+const lamportsPerSol = 1_000_000_000n
+/** 160 ticks a second, as on the real chain. */
+const msPerTick = 6.25
+const slotMsMin = 20
+
+export const devnodeFlags: readonly FlagSpec[] = [
+  {
+    name: 'rpc-port',
+    value: 'port',
+    range: ports,
+    doc: `Port of JSON-RPC [${defaultPorts.rpc}]; 0 is any free one.`,
+  },
+  { name: 'ws-port', value: 'port', range: ports, doc: 'Port of PubSub [the RPC port + 1].' },
+  { name: 'grpc-port', value: 'port', range: ports, doc: `Port of geyser [${defaultPorts.grpc}].` },
+  { name: 'bind-address', value: 'host', doc: 'Loopback address of all ports [127.0.0.1].' },
+  {
+    name: 'ledger',
+    short: 'l',
+    value: 'folder',
+    doc: 'Folder of the chain [<data>/devnode].',
+  },
+  { name: 'reset', short: 'r', doc: 'Drop the chain in that folder and begin at slot 0.' },
+  { name: 'quiet', short: 'q', doc: 'Print nothing at the start.' },
+  { name: 'shreds', value: 'host:port', doc: 'Send shreds by UDP to this literal address.' },
+  {
+    name: 'traffic',
+    value: 'rate',
+    range: [0, 5_000],
+    doc: 'Background transactions per second [0].',
+  },
+  {
+    name: 'slot-ms',
+    value: 'ms',
+    range: [slotMsMin, 60_000],
+    doc: 'Slot time in milliseconds [400].',
+  },
+  {
+    name: 'ticks-per-slot',
+    value: 'ticks',
+    range: [2, 9_600],
+    doc: `Slot time in ticks of ${msPerTick} ms, at least ${slotMsMin} ms; or set --slot-ms.`,
+  },
+  {
+    name: 'limit-ledger-size',
+    value: 'slots',
+    range: slots,
+    doc: 'Slots of history to keep, not shreds [chain.historySlots]; at least 320.',
+  },
+  {
+    name: 'warp-slot',
+    short: 'w',
+    value: 'slot',
+    mayLackValue: true,
+    range: slots,
+    doc: 'Skip to this slot; without a value to the slot of --url.',
+  },
+  {
+    name: 'faucet-per-request-sol-cap',
+    value: 'sol',
+    doc: 'Most that one requestAirdrop may request [chain.airdropLamports].',
+  },
+  { name: 'rpc-pubsub-enable-block-subscription', doc: 'No effect: blockSubscribe is always on.' },
+  {
+    name: 'rpc-pubsub-enable-vote-subscription',
+    doc: 'No effect: the chain has no vote transactions, voteSubscribe is refused.',
+  },
+  ...genesisFlags(),
+]
+
+/** What a chain begins with: ignored, with a warning, when the ledger exists. */
+function genesisFlags(): FlagSpec[] {
+  return [
+    {
+      name: 'account',
+      value: ['address', 'file'],
+      many: true,
+      doc: 'Account from a file of solana account --output json; "-": the address in the file.',
+    },
+    { name: 'account-dir', value: 'folder', many: true, doc: 'Accounts of all its .json files.' },
+    {
+      name: 'bpf-program',
+      value: ['address|keypair', 'program.so'],
+      many: true,
+      doc: 'Program that cannot be upgraded.',
+    },
+    {
+      name: 'upgradeable-program',
+      value: ['address|keypair', 'program.so', 'authority|none'],
+      many: true,
+      doc: 'Program that its authority can upgrade.',
+    },
+    { name: 'clone', short: 'c', value: 'address', many: true, doc: 'Account copied from --url.' },
+    {
+      name: 'maybe-clone',
+      value: 'address',
+      many: true,
+      doc: 'The same; one that does not exist is left out.',
+    },
+    {
+      name: 'clone-upgradeable-program',
+      value: 'address',
+      many: true,
+      doc: 'Program copied from --url with its code.',
+    },
+    {
+      name: 'url',
+      short: 'u',
+      value: 'url',
+      doc: 'Node to copy from: a URL, or mainnet-beta, testnet, devnet, localhost.',
+    },
+    { name: 'mint', value: 'address|keypair', doc: 'Wallet that receives 500,000,000 SOL.' },
+    { name: 'faucet-sol', value: 'sol', doc: 'Balance of the faucet [500000000].' },
+    {
+      name: 'slots-per-epoch',
+      value: 'slots',
+      range: [32, 1_000_000],
+      doc: 'Slots of an epoch [chain.slotsPerEpoch].',
+    },
+  ]
+}
+
+const notOffered = 'it changes the runtime, which is fixed here'
+const noGossip = 'it has no gossip and serves on --rpc-port, --ws-port and --grpc-port only'
+
+/** Flags of solana-test-validator that make no sense here. */
+export const foreignFlags: Readonly<Record<string, string>> = {
+  log: 'log lines always go to stderr; set logLevel in the configuration',
+  'account-index': 'every index is always there',
+  'faucet-port': 'airdrops are requested by requestAirdrop',
+  'faucet-time-slice-secs': 'airdrops are not limited in time',
+  'faucet-per-time-sol-cap': 'airdrops are not limited in time',
+  'geyser-plugin-config': 'it serves geyser itself, on --grpc-port',
+  'deep-clone-address-lookup-table': 'copy the table and its addresses with --clone',
+  'clone-feature-set': notOffered,
+  'deactivate-feature': notOffered,
+  'compute-unit-limit': notOffered,
+  'max-compute-units': notOffered,
+  'log-messages-bytes-limit': notOffered,
+  'transaction-account-lock-limit': notOffered,
+  'inflation-fixed': 'there is no inflation',
+  'gossip-port': noGossip,
+  'gossip-host': noGossip,
+  'dynamic-port-range': noGossip,
+  'advertised-ip': noGossip,
+  'enable-scheduler-bindings': notOffered,
+  'enable-rpc-bigtable-ledger-storage': 'it keeps its own history, see --limit-ledger-size',
+  'enable-bigtable-ledger-upload': 'it keeps its own history, see --limit-ledger-size',
+}
+
+/** Accounts, programs and balances that the flags give; null when they give none. */
+export function genesisOf(call: Call): Outcome<GenesisInput | null> {
+  const flags = genesisFlags()
+    .map(({ name }) => name)
+    .filter((name) => name !== 'url' && call.flags.has(name))
+  if (flags.length === 0) return accept(null)
+  const url = urlOf(call)
+  const cloning = flags.find((name) => name.includes('clone'))
+  if (cloning !== undefined && url === null) return misuse(`--${cloning} needs --url`)
+  const faucet = lamportsOf(call, 'faucet-sol')
+  if (!faucet.ok) return faucet
+  const cloned = (flag: string, how: { isOptional: boolean; isProgram: boolean }) =>
+    (call.flags.get(flag) ?? []).map((address) => ({ flag: `--${flag}`, address, ...how }))
+  return accept({
+    flags: flags.map((name) => `--${name}`),
+    accounts: groupsOf(call, 'account', 2).map(([address = '', file = '']) => ({
+      address: address === '-' ? null : address,
+      file: resolve(file),
+    })),
+    accountFolders: (call.flags.get('account-dir') ?? []).map((folder) => resolve(folder)),
+    programs: [
+      ...programsOf('bpf-program', groupsOf(call, 'bpf-program', 2)),
+      ...programsOf('upgradeable-program', groupsOf(call, 'upgradeable-program', 3)),
+    ],
+    clones: [
+      ...cloned('clone', { isOptional: false, isProgram: false }),
+      ...cloned('maybe-clone', { isOptional: true, isProgram: false }),
+      ...cloned('clone-upgradeable-program', { isOptional: false, isProgram: true }),
+    ],
+    url,
+    mint: flagOf(call, 'mint') ?? null,
+    faucetLamports: faucet.value,
+  })
+}
+
+function programsOf(flag: string, groups: readonly string[][]): GenesisInput['programs'] {
+  return groups.map(([address = '', file = '', authority = 'none']) => ({
+    flag: `--${flag}`,
+    address,
+    file: resolve(file),
+    authority: authority === 'none' ? null : authority,
+  }))
+}
+
+const monikers = ['mainnet-beta', 'testnet', 'devnet', 'localhost'] as const
+
+/** The URL of --url: also a moniker or its first letter. */
+function urlOf(call: Pick<Call, 'flags'>): string | null {
+  const text = flagOf(call, 'url')
+  if (text === undefined) return null
+  const moniker = monikers.find((name) => name === text || name[0] === text)
+  if (moniker === undefined) return text
+  if (moniker === 'localhost') return `http://127.0.0.1:${defaultPorts.rpc}`
+  return `https://api.${moniker}.solana.com`
+}
+
+/** The slot of --warp-slot, or the URL of the node whose slot it is; null without the flag. */
+export function warpSlotOf(call: Pick<Call, 'flags'>): Outcome<number | string | null> {
+  const text = flagOf(call, 'warp-slot')
+  if (text === undefined) return accept(null)
+  if (text !== '') return accept(Number(text))
+  const url = urlOf(call)
+  return url === null ? misuse('--warp-slot needs a slot or --url') : accept(url)
+}
+
+/** An amount of SOL as lamports; null when the flag is not given. */
+export function lamportsOf(call: Pick<Call, 'flags'>, name: string): Outcome<bigint | null> {
+  const text = flagOf(call, name)
+  if (text === undefined) return accept(null)
+  const [, whole, part = ''] = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text) ?? []
+  if (whole === undefined) return misuse(`--${name} must be an amount of SOL, such as 1000 or 0.5`)
+  return accept(BigInt(whole) * lamportsPerSol + BigInt(part.padEnd(9, '0')))
+}
+
+/** The slot time of --slot-ms or --ticks-per-slot; null when neither is given. */
+export function slotMsOf(call: Pick<Call, 'flags'>): Outcome<number | null> {
+  const ms = flagOf(call, 'slot-ms')
+  const ticks = flagOf(call, 'ticks-per-slot')
+  if (ms !== undefined && ticks !== undefined)
+    return misuse('--slot-ms and --ticks-per-slot both set the slot time: give one of them')
+  if (ms !== undefined) return accept(Number(ms))
+  if (ticks === undefined) return accept(null)
+  return accept(Math.max(slotMsMin, Math.round(Number(ticks) * msPerTick)))
+}

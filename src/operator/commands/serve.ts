@@ -1,0 +1,119 @@
+// `sluice serve`: starts the service and runs until a signal.
+// The topology is imported on demand, so that no other verb pays for loading the products.
+//
+//   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
+import { systemClock } from '../../base/clock.ts'
+import { accept, Fault, refuse } from '../../base/errors.ts'
+import { exitNow, exitStopped } from '../../base/exit.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import { openLog } from '../../base/telemetry/open-log.ts'
+import { type Config, configFields, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
+import { banner } from './banner.ts'
+import { watchConfig } from './config-watch.ts'
+import { demoLabel, firstStart } from './first-start.ts'
+import { packageVersion } from './package-version.ts'
+import { ProgressBar } from './progress-bar.ts'
+import { hasSwitch, type Verb } from './verb.ts'
+
+/** Longest wait for the embedded chain before the banner: every printed call works then. */
+const readyMsMax = 30_000
+/** Timeout of a graceful stop; a second signal exits at once. */
+const stopMsMax = 15_000
+/** Faults found before a port is opened. */
+const isOfFolder: ReadonlySet<string> = new Set(['data-locked', 'data-format'])
+
+export const serveVerb: Verb = {
+  words: ['serve'],
+  summary: 'Start the service; the same as npm start.',
+  examples: ['serve --data /var/lib/sluice', 'serve --config sluice.yaml --rpc.port 9899'],
+  takesConfig: true,
+  flags: [
+    { name: 'fresh', doc: "Delete the embedded chain's state first, and nothing else." },
+    {
+      name: 'gateways',
+      value: 'count',
+      sets: 'cluster.gateways',
+      doc: 'Gateway processes on the same ports; short for --cluster.gateways.',
+    },
+  ],
+  async run(call) {
+    const { config } = call.loaded
+    const log = openLog(config.logLevel)
+    const ending = endingOf(log)
+    ending.code.then(() => boundStop(log))
+    log.info('starting', { version: packageVersion(), data: config.data })
+    const { startTopology } = await import('../topology/service.ts')
+    const { surviveFaults } = await import('../topology/survive-faults.ts')
+    try {
+      const service = await startTopology(config, {
+        clock: systemClock,
+        log,
+        version: packageVersion(),
+        isFresh: hasSwitch(call, 'fresh'),
+        exit: ending.end,
+        ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
+      })
+      const demo = await firstStart(config, service)
+      // Real nodes may be away for hours, and the banner says where they are looked for.
+      if (config.chain.source === 'embedded')
+        await Promise.race([service.whenReady(readyMsMax), ending.code])
+      const hasDemo = demo === null && service.store.find(demoLabel)?.state === 'active'
+      const data = config.data === configFields.data.initial ? null : config.data
+      const warnings = setsWithoutGeyser(config)
+      const hasPage = config.metrics.page !== 'off'
+      process.stdout.write(banner(service, { demo, hasDemo, data, hasPage, warnings }))
+      service.announce()
+      const endSurviving = surviveFaults(log)
+      const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))
+      const code = await ending.code
+      unwatch()
+      endSurviving()
+      await service.stop()
+      log.info('stopped', { code })
+      // A leaked handle must not keep the stopped process alive.
+      setImmediate(() => exitStopped(code))
+      return accept({ json: { code }, text: '' })
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return refuse('unavailable', error.kind, await startProblem(error, config))
+    }
+  },
+}
+
+/** The fault of a start; when several ports cannot be used, all of them. */
+async function startProblem(fault: Fault, config: Config): Promise<string> {
+  // Other gateways use shared ports, too: the probes would report every one of them.
+  if (config.cluster.sharePorts || isOfFolder.has(fault.kind)) return fault.message
+  const { checkPort } = await import('./doctor.ts')
+  const ports = enabledEndpoints(config).map((endpoint) => checkPort(endpoint, false))
+  const failed = (await Promise.all(ports)).filter(({ state }) => state === 'fail')
+  if (failed.length < 2) return fault.message
+  const lines = failed.map(({ name, found, next }) => `  ${name}: ${found}; ${next}`)
+  return [`${failed.length} ports cannot be used`, ...lines].join('\n')
+}
+
+/** The timeout starts at the signal, so a signal during the start is bounded, too. */
+function boundStop(log: Log): void {
+  setTimeout(() => {
+    log.error('stop timed out')
+    exitNow(1)
+  }, stopMsMax).unref()
+}
+
+/** Resolves with the exit code at the first signal; the second one exits the process at once. */
+function endingOf(log: Log): { code: Promise<number>; end(code: number): void } {
+  let end: (code: number) => void = () => {}
+  const code = new Promise<number>((resolve) => {
+    end = resolve
+  })
+  let isEnding = false
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (isEnding) exitNow(1)
+    isEnding = true
+    log.info('stopping', { signal })
+    end(0)
+  }
+  process.on('SIGTERM', onSignal)
+  process.on('SIGINT', onSignal)
+  return { code, end: (value) => end(value) }
+}

@@ -1,0 +1,167 @@
+// `sluice status`: shows the running server and its products, through the operator socket.
+// Exits 1 when no server runs. With --output json it is the server's answer alone.
+import { resolve } from 'node:path'
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { askServer } from './ask-server.ts'
+import { Exposition } from './exposition-text.ts'
+import { printReport, recordOf, tableOf } from './output.ts'
+import { productsTable, type Samples } from './product-figures.ts'
+import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
+import { watchScreen } from './watch-screen.ts'
+
+/** Time between the two samples that a rate is computed from. */
+const sampleMs = 1_000
+
+export const statusVerb: Verb = {
+  words: ['status'],
+  summary: 'Show state, rate, errors and lag of every product; exit 1 when no server runs.',
+  examples: ['status', 'status --watch', 'status --data /var/lib/sluice --json'],
+  flags: [{ name: 'watch', doc: 'Refresh every second until q or Ctrl-C.' }],
+  async run(call) {
+    if (!hasSwitch(call, 'watch')) return report(call)
+    if (isJson(call) || process.stdout.isTTY !== true) return repeat(call)
+    await watchScreen(async () => {
+      const shown = await report(call)
+      const text = shown.ok ? shown.value.text : shown.refusal.message
+      return () => text
+    })
+    return accept({ json: null, text: '', isPrinted: true })
+  },
+}
+
+async function report(call: Call): Promise<Outcome<Report>> {
+  const data = resolve(call.loaded.config.data)
+  const answer = await askServer(data, 'status')
+  if (answer.ok) {
+    const state = answer.value as Readonly<Record<string, unknown>>
+    const text = isJson(call) ? '' : statusText(state, await sample(data))
+    return accept({ json: { running: true, ...state }, text })
+  }
+  if (answer.reason !== 'no-server') return refuse('unavailable', 'no-answer', answer.message)
+  return accept({
+    json: { running: false, data },
+    text: `No server runs on ${data}. Start it with npm start, or set --data.`,
+    exit: 1,
+  })
+}
+
+/** Where there is no screen: one report after the other, until the server ends. */
+async function repeat(call: Call): Promise<Outcome<Report>> {
+  for (;;) {
+    const next = await report(call)
+    if (!next.ok || next.value.exit === 1) return next
+    printReport(next.value, isJson(call) ? 'json' : 'table')
+    await new Promise((done) => setTimeout(done, sampleMs))
+  }
+}
+
+/** Two samples of the meters; null when the server does not report them. */
+async function sample(data: string): Promise<Samples | null> {
+  const before = await askServer(data, 'meters')
+  if (!before.ok) return null
+  const beganMs = performance.now()
+  await new Promise((resolve) => setTimeout(resolve, sampleMs))
+  const now = await askServer(data, 'meters')
+  if (!now.ok) return null
+  return {
+    before: new Exposition(String(before.value)),
+    now: new Exposition(String(now.value)),
+    seconds: (performance.now() - beganMs) / 1000,
+  }
+}
+
+/** A row of the server's node table; fields that an older server does not send are shown as -. */
+interface NodeRow {
+  readonly name?: string
+  readonly region?: string
+  readonly state?: string
+  readonly slot?: number | null
+  readonly lagSlots?: number | null
+  readonly p50Ms?: number | null
+  readonly p99Ms?: number | null
+  readonly requests?: number
+  readonly errors?: number
+  readonly share?: number
+}
+
+interface ServerState {
+  readonly version?: string
+  readonly pid?: number
+  readonly uptimeSecs?: number
+  readonly doors?: Parameters<typeof productsTable>[0]
+  readonly sources?: Readonly<Record<string, string>>
+  readonly chain?: Readonly<Record<string, unknown>> | null
+  readonly registry?: { readonly isRolledBack?: boolean }
+  readonly upstreams?: readonly NodeRow[]
+  readonly gateways?: readonly GatewayRow[]
+}
+
+/** A row of the cluster's table of gateways. */
+interface GatewayRow {
+  readonly name?: string
+  readonly state?: string
+  readonly seenMs?: number | null
+  readonly pid?: number | null
+  readonly restarts?: number | null
+}
+
+/** The server, a table of its products, and those of its nodes and gateways if there are any. */
+export function statusText(state: ServerState, samples: Samples | null): string {
+  const { version, pid, uptimeSecs, doors = {}, sources = {}, chain, registry } = state
+  const facts: [string, string][] = [
+    [
+      'server',
+      `${version ?? 'unknown version'}, process ${pid}, up ${durationOf(uptimeSecs ?? 0)}`,
+    ],
+    ['sources', pairsOf(sources)],
+  ]
+  if (chain != null) facts.push(['chain', pairsOf(chain)])
+  if (registry?.isRolledBack === true)
+    facts.push(['registry', 'older than the one in effect: see Backup in docs/OPERATING.md'])
+  const parts = [recordOf(facts), productsTable(doors, samples)]
+  const { upstreams = [] } = state
+  const head = 'node region state slot lag p50 p99 calls errors share'.split(' ')
+  if (upstreams.length > 0) parts.push(tableOf(head, upstreams.map(nodeRow), ''))
+  const { gateways = [] } = state
+  const titles = ['gateway', 'state', 'seen', 'process', 'restarts']
+  if (gateways.length > 0) parts.push(tableOf(titles, gateways.map(gatewayRow), ''))
+  return parts.join('\n\n')
+}
+
+function gatewayRow({ name, state, seenMs, pid, restarts }: GatewayRow): string[] {
+  const seen = seenMs == null ? '' : `${(seenMs / 1000).toFixed(1)} s ago`
+  return [name ?? '', state ?? '', seen, `${pid ?? ''}`, `${restarts ?? ''}`]
+}
+
+function pairsOf(values: Readonly<Record<string, unknown>>): string {
+  const pairs = Object.entries(values).map(([name, value]) => `${name} ${value}`)
+  return pairs.join(', ')
+}
+
+function durationOf(seconds: number): string {
+  const parts = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor(seconds / 3_600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'min'],
+    [seconds % 60, 's'],
+  ] as const
+  const first = parts.findIndex(([count]) => count > 0)
+  const shown = first < 0 ? parts.slice(-1) : parts.slice(first, first + 2)
+  return shown.map(([count, unit]) => `${count} ${unit}`).join(' ')
+}
+
+function nodeRow(row: NodeRow): string[] {
+  const text = (value: unknown, unit = '') => (value == null ? '' : `${value}${unit}`)
+  return [
+    text(row.name),
+    text(row.region),
+    text(row.state),
+    text(row.slot),
+    text(row.lagSlots),
+    text(row.p50Ms, ' ms'),
+    text(row.p99Ms, ' ms'),
+    text(row.requests),
+    text(row.errors),
+    row.share === undefined ? '' : `${(row.share * 100).toFixed(1)} %`,
+  ]
+}

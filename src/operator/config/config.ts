@@ -1,0 +1,266 @@
+// Declares the configuration of the service, composed of the sections that modules declare.
+// A new section is one import and one line here; the rest is derived from it.
+import { isLoopback, parseCidr } from '../../base/cidr.ts'
+import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
+import { clusterSection } from '../../customers/cluster/config.ts'
+import { addressBudgetSection } from '../../customers/quota/config.ts'
+import { plansSection } from '../../customers/subscriptions/plans.ts'
+import { chainSection } from '../../devnode/config.ts'
+import { indexerSection } from '../../indexer/config.ts'
+import { grpcSection } from '../../products/grpc/config.ts'
+import { metricsSection } from '../../products/metrics/config.ts'
+import { rpcSection } from '../../products/rpc/config.ts'
+import { shredstreamSection, sourcePortOf } from '../../products/shredstream/config.ts'
+import { isAddress, tpuSection } from '../../products/tpu/config.ts'
+import { websocketSection } from '../../products/websocket/config.ts'
+import { checkUpstreams, defaultSet, upstreamsSection } from '../../upstream/config.ts'
+import { executionSourceFields } from '../../upstream/execution/config.ts'
+
+export const configFields = {
+  data: text({
+    initial: './data',
+    doc: 'Folder of the registry, the operator socket and all other stored data.',
+    check: (value) => (value.trim() === '' ? 'must not be empty' : undefined),
+  }),
+  logLevel: choice(['debug', 'info', 'warn', 'error', 'silent'], {
+    initial: 'info',
+    doc: 'Lowest level of log lines that are written to stderr.',
+  }),
+  tls: group('Certificate of every TCP endpoint; reloaded when the files change.', {
+    cert: text({ initial: '', doc: 'PEM file with the certificate chain; empty means plaintext.' }),
+    key: text({ initial: '', doc: 'PEM file with the private key of the certificate.' }),
+  }),
+  allowPlaintext: flag({
+    initial: false,
+    doc: 'Lets endpoints listen beyond loopback without TLS, behind a proxy that has it.',
+  }),
+  trustedProxies: texts({
+    initial: [],
+    doc: 'CIDRs of proxies whose X-Forwarded-For is trusted; empty means the header is ignored.',
+    check: (value) =>
+      parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
+  }),
+  connectionsPerAddressMax: integer({
+    initial: 1_024,
+    min: 0,
+    max: 1_000_000,
+    doc: 'Connections of one address (IPv4 /32, IPv6 /64) to one HTTP endpoint; 0: any number.',
+  }),
+  addressBudget: addressBudgetSection,
+  cluster: clusterSection,
+  chain: chainSection,
+  upstreams: upstreamsSection,
+  rpc: rpcSection,
+  websocket: websocketSection,
+  grpc: grpcSection,
+  tpu: tpuSection,
+  // The product and the source of its events are two modules under one key.
+  metrics: group(metricsSection.doc, { ...metricsSection.fields, ...executionSourceFields }),
+  shredstream: shredstreamSection,
+  indexer: indexerSection,
+  plans: plansSection,
+}
+
+/** Frozen after loading. */
+export type Config = Values<typeof configFields>
+
+/** Endpoints over UDP: the rules of TLS and plaintext do not apply to them. */
+const UDP_ENDPOINTS: ReadonlySet<string> = new Set(['shredstream'])
+
+export interface Endpoint {
+  readonly name: string
+  readonly host: string
+  readonly port: number
+  readonly udp: boolean
+}
+
+/** Every enabled section with a host and a port, in the order of the configuration. */
+export function enabledEndpoints(config: Config): Endpoint[] {
+  const endpoints: Endpoint[] = []
+  for (const [name, section] of Object.entries(config)) {
+    if (!isEndpointSection(section) || !section.enabled) continue
+    endpoints.push({ name, host: section.host, port: section.port, udp: UDP_ENDPOINTS.has(name) })
+  }
+  return endpoints
+}
+
+/** Keys that name where a product's data comes from. */
+const SOURCES = ['chain.source', 'metrics.source', 'shredstream.feed'] as const
+
+/** The products that each such key feeds. */
+const PRODUCTS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>> = {
+  'chain.source': ['rpc', 'websocket', 'grpc', 'tpu'],
+  'metrics.source': ['metrics'],
+  'shredstream.feed': ['shredstream'],
+}
+
+/** True when an enabled product reads the devnode: the embedded Solana chain. */
+export function needsDevnode(config: Config): boolean {
+  if (config.chain.source === 'upstream') return false
+  const needing = config.shredstream?.feed === 'embedded' ? ['shredstream'] : []
+  const names = [...PRODUCTS_OF['chain.source'], ...needing]
+  return enabledEndpoints(config).some(({ name }) => names.includes(name))
+}
+
+/**
+ * Once one real source is configured, every enabled product has its source set explicitly: none
+ * serves generated data beside real data because a key was forgotten.
+ */
+function checkSources(config: Config, isSet: (key: string) => boolean): string[] {
+  const real = realSourceOf(config)
+  if (real === null) return []
+  const enabled = new Set(enabledEndpoints(config).map(({ name }) => name))
+  // Transactions go to the named nodes, not to the chain.
+  if (config.tpu.upstreams.length > 0) enabled.delete('tpu')
+  return SOURCES.flatMap((key) => {
+    const products = PRODUCTS_OF[key].filter((name) => enabled.has(name))
+    const isImplicit = sourcesOf(config).get(key) === 'embedded' && !isSet(key)
+    if (!isImplicit || products.length === 0) return []
+    const disable = products.map((name) => `${name}.enabled: false`).join(', ')
+    return [`${real} is a real source and ${key} is not set: set ${key}, or ${disable}`]
+  })
+}
+
+/** The key of a configured source that is not embedded; null when all are embedded. */
+function realSourceOf(config: Config): string | null {
+  if (config.tpu.upstreams.length > 0) return 'tpu.upstreams'
+  const real = [...sourcesOf(config)].find(([, source]) => source !== 'embedded')
+  if (real !== undefined) return real[0]
+  const [set] = Object.keys(config.upstreams ?? {})
+  return set === undefined ? null : `upstreams.${set}`
+}
+
+/** The configured source of each such key whose section exists. */
+export function sourcesOf(config: Config): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  for (const key of SOURCES) {
+    const [section = '', name = ''] = key.split('.')
+    // Reason for the cast: sections belong to their modules and may be absent.
+    const value = (config as Readonly<Record<string, unknown>>)[section]
+    const source = (value as Readonly<Record<string, unknown>> | undefined)?.[name]
+    if (typeof source === 'string') found.set(key, source)
+  }
+  return found
+}
+
+/** True while no real source is configured; an upstream set counts as one. */
+export function isAllEmbedded(config: Config): boolean {
+  return realSourceOf(config) === null
+}
+
+/** One sentence per set without a geyser node, whose stream feeds websocket and grpc. */
+export function setsWithoutGeyser(config: Config): string[] {
+  const names = ['websocket', 'grpc'].filter((name) =>
+    enabledEndpoints(config).some((endpoint) => endpoint.name === name),
+  )
+  if (names.length === 0) return []
+  const missing = names.map((name) => `no ${name}`).join(' and ')
+  return Object.entries(config.upstreams ?? {}).flatMap(([set, { nodes }]) =>
+    nodes.some(({ grpc }) => grpc !== '')
+      ? []
+      : [`upstreams.${set} has ${missing}: set grpc of a node to its geyser address`],
+  )
+}
+
+/** Upstreams of the TPU Sender: addresses and names of sets. */
+export function tpuUpstreamsOf({ tpu }: Config): readonly string[] {
+  return tpu.upstreams.length > 0 ? tpu.upstreams : [defaultSet]
+}
+
+/**
+ * Checks rules over several fields. Returns one sentence per problem. `isSet` returns whether a
+ * key was set.
+ */
+export function checkConfig(config: Config, isSet: (key: string) => boolean): string[] {
+  const problems: string[] = []
+  if (config.tls.cert !== '' && config.tls.key === '')
+    problems.push('tls.cert is set without tls.key: set both or none')
+  if (config.tls.key !== '' && config.tls.cert === '')
+    problems.push('tls.key is set without tls.cert: set both or none')
+  if (config.cluster.gateways > 0 && config.cluster.url === '')
+    problems.push(
+      'cluster.gateways is set: set cluster.url to the PostgreSQL through which gateways share ' +
+        'subscriptions and budgets',
+    )
+  if (config.metrics.enabled && config.metrics.source !== 'embedded' && config.metrics.path === '')
+    problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
+  return [
+    ...problems,
+    ...checkUpstreams(config.upstreams ?? {}, config.chain?.source ?? 'embedded'),
+    ...checkSources(config, isSet),
+    ...checkTpu(config),
+    ...checkIndexer(config),
+    ...checkShredstream(config, isSet),
+    ...checkEndpoints(config),
+  ]
+}
+
+function checkTpu(config: Config): string[] {
+  const { enabled, upstreams, tipAccounts } = config.tpu
+  if (!enabled) return []
+  const problems: string[] = []
+  // Named by its index, not its text: a mistyped address may contain a key.
+  for (const [index, upstream] of upstreams.entries())
+    if (!isAddress(upstream) && !Object.hasOwn(config.upstreams ?? {}, upstream))
+      problems.push(`tpu.upstreams.${index} is neither an address nor a set of upstreams`)
+  const isReal = upstreams.length > 0 || config.chain?.source === 'upstream'
+  if (isReal && tipAccounts.length === 0)
+    problems.push(
+      upstreams.length > 0
+        ? 'tpu.upstreams is set: set tpu.tipAccounts, too, or real tips are lost'
+        : 'chain.source is upstream: set tpu.tipAccounts, or real tips are lost',
+    )
+  return problems
+}
+
+function checkIndexer({ indexer }: Partial<Config>): string[] {
+  if (indexer?.enabled !== true || indexer.engine !== 'clickhouse') return []
+  return indexer.url === '' ? ['indexer.engine is clickhouse: set indexer.url to its server'] : []
+}
+
+function checkShredstream(
+  { chain, shredstream }: Partial<Config>,
+  isSet: (key: string) => boolean,
+): string[] {
+  if (shredstream?.enabled !== true) return []
+  const problems: string[] = []
+  const isEmbedded = shredstream.feed === 'embedded' && isSet('shredstream.feed')
+  if (isEmbedded && chain?.source === 'upstream')
+    problems.push('shredstream.feed is embedded and chain.source is upstream: set it to udp')
+  if (shredstream.port !== 0 && sourcePortOf(shredstream) === shredstream.port)
+    problems.push('shredstream.sourcePort is shredstream.port: set another port')
+  if (shredstream.verify && shredstream.feed !== 'embedded' && shredstream.leaders.length === 0)
+    problems.push('shredstream.verify is true without shredstream.leaders: set them')
+  return problems
+}
+
+function checkEndpoints(config: Config): string[] {
+  const problems: string[] = []
+  const seen = new Map<string, string>()
+  for (const endpoint of enabledEndpoints(config)) {
+    if (
+      !endpoint.udp &&
+      config.tls.cert === '' &&
+      !config.allowPlaintext &&
+      !isLoopback(endpoint.host)
+    )
+      problems.push(
+        `${endpoint.name}.host ${endpoint.host} is not a loopback address and there is no TLS: ` +
+          'set tls.cert and tls.key, or allowPlaintext when a proxy in front has TLS',
+      )
+    if (endpoint.port === 0) continue
+    const address = `${endpoint.udp ? 'udp' : 'tcp'} ${endpoint.host}:${endpoint.port}`
+    const other = seen.get(address)
+    if (other !== undefined)
+      problems.push(`${endpoint.name}.port ${endpoint.port} is taken by ${other}: set another port`)
+    seen.set(address, endpoint.name)
+  }
+  return problems
+}
+
+function isEndpointSection(
+  section: unknown,
+): section is { enabled: boolean; host: string; port: number } {
+  if (typeof section !== 'object' || section === null) return false
+  return 'enabled' in section && 'host' in section && 'port' in section
+}

@@ -1,0 +1,35 @@
+// Derives what subscriptions may use (plans, upstream sets, destinations) from the configuration.
+// Provisioning requests are checked against it.
+import { networkInterfaces } from 'node:os'
+import { sourcePortOf } from '../../products/shredstream/config.ts'
+import { type Config, enabledEndpoints, isAllEmbedded } from './config.ts'
+
+/** Matches `Known` of the subscriptions module. */
+export function knownOf(config: Config) {
+  // Reason for the cast: both sections belong to modules of their own and may be absent.
+  const sections: {
+    shredstream?: Config['shredstream']
+    upstreams?: Readonly<Record<string, unknown>>
+  } = config as object
+  const { shredstream } = sections
+  const interfaces = Object.values(networkInterfaces()).flatMap((found) =>
+    (found ?? []).map(({ address }) => address),
+  )
+  return {
+    plans: Object.keys(config.plans),
+    ...(sections.upstreams === undefined ? {} : { upstreams: Object.keys(sections.upstreams) }),
+    destinationRules: {
+      allowPrivate: shredstream?.allowPrivate === true || isAllEmbedded(config),
+      own: [
+        ...enabledEndpoints(config).map(({ host, port }) => ({ host, port })),
+        ...(shredstream === undefined ? [] : [sourceOf(shredstream)]),
+      ],
+      interfaces,
+    },
+  }
+}
+
+/** The port that shreds are sent from counts too: a challenge sent there would answer itself. */
+function sourceOf(section: Config['shredstream']): { host: string; port: number } {
+  return { host: section.sourceHost || section.host, port: sourcePortOf(section) }
+}

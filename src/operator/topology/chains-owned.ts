@@ -1,0 +1,26 @@
+// Threads, queues, hubs and caches of the component `chains`, with their bounds.
+import type { Owned } from '../../base/components.ts'
+import { yellowstoneBounds } from '../../streams/geyser/hub.ts'
+import { unfinalizedBytesInitial } from '../../streams/hub/hub.ts'
+import { inFlightBytesMax } from '../../upstream/geyser/ingest.ts'
+import { bytes, vital } from './row.ts'
+
+const { replaySlots, replayBytesMax } = yellowstoneBounds
+const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
+const cache = (name: string, bound: string) => ({ kind: 'cache', name, bound }) as const
+
+export const chainsOwned: readonly Owned[] = [
+  { kind: 'thread', name: 'geyser', bound: '1 thread per set', restart: vital },
+  {
+    kind: 'queue',
+    name: 'batches of updates, per set',
+    bound: `${bytes(inFlightBytesMax)}, then the node is held back`,
+  },
+  {
+    kind: 'hub',
+    name: 'Solana updates, one hub per set',
+    bound: `${replay}; not finalized: ${bytes(unfinalizedBytesInitial)}`,
+  },
+  cache('accounts kept current by the stream', 'upstreams.<set>.streamAnswerBytes'),
+  cache('transactions of the last blocks of the stream', 'upstreams.<set>.streamHistoryBytes'),
+]

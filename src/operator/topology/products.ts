@@ -1,0 +1,237 @@
+// Constructs the products, each with its endpoint.
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { Commitment } from '../../base/commitment.ts'
+import { messageOf } from '../../base/errors.ts'
+import { Addresses } from '../../base/transport/address.ts'
+import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
+import { solanaVersion } from '../../chain/solana/version.ts'
+import { startEngine } from '../../indexer/engines.ts'
+import { startIngest } from '../../indexer/ingest.ts'
+import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
+import { declareIndexerMeters, declareIngestMeters } from '../../indexer/meters.ts'
+import { startGrpc } from '../../products/grpc/server.ts'
+import { startIndexer } from '../../products/indexer/server.ts'
+import { startMetrics } from '../../products/metrics/server.ts'
+import { declareRpcMeters } from '../../products/rpc/meters.ts'
+import { startRpc } from '../../products/rpc/server.ts'
+import { startShredstream } from '../../products/shredstream/server.ts'
+import { declareTpuMeters } from '../../products/tpu/meters.ts'
+import { startTpu } from '../../products/tpu/server.ts'
+import { declareWebsocketMeters } from '../../products/websocket/meters.ts'
+import { startWebsocket } from '../../products/websocket/server.ts'
+import { declareGrpcMeters } from '../../streams/geyser/meters.ts'
+import { declareProxyMeters } from '../../upstream/proxy/meters.ts'
+import { RpcProxy } from '../../upstream/proxy/rpc-proxy.ts'
+import { transactionSenders } from '../../upstream/transaction-senders.ts'
+import { tpuUpstreamsOf } from '../config/config.ts'
+import { isHub } from '../config/roles.ts'
+import type { Components } from './components.ts'
+import type { Context } from './context.ts'
+import type { SetChains } from './set-chains.ts'
+import { downOf, setOf } from './upstream.ts'
+
+/** Names this run of the server in the writer lease of ClickHouse. */
+const holder = `${hostname()} pid ${process.pid} run ${randomBytes(4).toString('hex')}`
+
+/** Some of the components by name. */
+type Read<K extends keyof Components> = Pick<Components, K>
+type Admission = Read<'gate' | 'quota' | 'certificates'>
+
+/** What every product with customers is given. */
+function sharedOf({ config, clock, log }: Context, { gate, quota, certificates }: Admission) {
+  const { trustedProxies, connectionsPerAddressMax, cluster } = config
+  const { sharePorts } = cluster
+  const listener = { tls: certificates, trustedProxies, connectionsPerAddressMax, sharePorts }
+  return { gate, ...quota, ...listener, clock, log }
+}
+
+const chainOf = (chains: SetChains) => (served: { readonly upstream: string | null }) =>
+  chains.of(setOf(served))
+
+export function openProxy(context: Context, read: Read<'upstreams' | 'chains'>) {
+  const { meters, version, clock } = context
+  const { upstreams, chains } = read
+  const tally = declareProxyMeters(meters)
+  const answersOf = (set: string) => chains.answersOf(set)
+  return new RpcProxy({ upstreams, tally, version, clock, answersOf })
+}
+
+export function openRpc(context: Context, read: Admission & Read<'proxy'>) {
+  const { config, meters } = context
+  const { proxy } = read
+  return startRpc(config.rpc, {
+    ...sharedOf(context, read),
+    meters: declareRpcMeters(meters),
+    proxy,
+    health: () => proxy.health(),
+  })
+}
+
+export function openWebsocket(context: Context, read: Admission & Read<'chains'>) {
+  const { config, meters, version } = context
+  return startWebsocket(config.websocket, {
+    ...sharedOf(context, read),
+    meters: declareWebsocketMeters(meters),
+    version: { ...solanaVersion, sluice: version },
+    methods: [],
+    chainOf: chainOf(read.chains),
+  })
+}
+
+export function openGrpc(context: Context, read: Admission & Read<'chains' | 'addressBudget'>) {
+  const { config, meters, version } = context
+  const { chains, certificates, addressBudget } = read
+  return startGrpc(config.grpc, {
+    ...sharedOf(context, read),
+    addressBudget,
+    meters: declareGrpcMeters(meters),
+    chainOf: chainOf(chains),
+    mainChain: chains.of(setOf({ upstream: null })),
+    // The stream of a hub does not leave the machine.
+    certificates: isHub(config) ? null : certificates,
+    addresses: new Addresses(config.trustedProxies),
+    version,
+  })
+}
+
+export function openMetrics(
+  context: Context,
+  read: Admission & Read<'addressBudget' | 'events' | 'execution'>,
+) {
+  const { config, meters, version, readiness, exit } = context
+  const { addressBudget, events } = read
+  // Reason for the assertion: it runs wherever this endpoint does.
+  const execution = read.execution!
+  return startMetrics(config.metrics, {
+    ...sharedOf(context, read),
+    addressBudget,
+    meters,
+    events,
+    view: execution,
+    run: randomBytes(8).toString('hex'),
+    version,
+    ready: () => readiness.report(),
+    restartSource: () => execution.restartSource(),
+    exit,
+  })
+}
+
+/** Sources -> shred worker -> destinations; packets never reach this thread. */
+export async function openShredstream(
+  context: Context,
+  {
+    devnode,
+    directory,
+    registry,
+    sharedRegistry,
+    destinationLeases,
+  }: Read<'devnode' | 'directory' | 'registry' | 'sharedRegistry' | 'destinationLeases'>,
+) {
+  const { config, clock, log, meters } = context
+  const shreds = await startShredstream(config.shredstream, {
+    directory,
+    store: sharedRegistry?.verbs ?? registry,
+    leases: destinationLeases,
+    embeddedLeader: devnode && decodeKey(devnode.addresses.identity),
+    meters,
+    clock,
+    log,
+    onDown: downOf(context, 'shred worker'),
+  })
+  // Not awaited: the start would take as long as the devnode's shred worker. A restarted devnode
+  // gets the address again.
+  if (config.shredstream.feed === 'embedded')
+    devnode?.sendShreds(shreds.ingest).catch((error: unknown) => {
+      log.warn('devnode did not start sending shreds', { reason: messageOf(error) })
+    })
+  return shreds
+}
+
+/** The tip decides; the token of a dedicated node only names the set. */
+export async function openTpu(
+  context: Context,
+  read: Admission & Read<'upstreams' | 'chains' | 'verifyPool' | 'addressBudget'>,
+) {
+  const { config, data, meters, version } = context
+  const { upstreams, chains, verifyPool, addressBudget, quota } = read
+  const { clock, log, ...shared } = sharedOf(context, read)
+  const upstreamOf = (names: readonly string[]) => {
+    const senders = transactionSenders(names, upstreams, { clock, log: log.area('tpu') })
+    // Where a set's stream shows what landed, no node is polled for it.
+    const chain = names.map((name) => chains.of(name)).find((found) => found !== null) ?? null
+    return {
+      senders,
+      hub: chain?.hub ?? null,
+      slot: () => chain?.heads.at(Commitment.processed)?.slot ?? null,
+      isBlockhashValid: (blockhash: Uint8Array) =>
+        chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.confirmed) ?? null,
+    }
+  }
+  const all = upstreamOf(tpuUpstreamsOf(config))
+  await Promise.all(all.senders.map((sender) => sender.warm()))
+  return startTpu(config.tpu, {
+    ...shared,
+    ...all,
+    dedicated: (set) => (upstreams.set(set) === null ? null : upstreamOf([set])),
+    verifier: verifyPool,
+    meters: declareTpuMeters(meters),
+    addressBudget,
+    addressRefused: quota.quotaMeters.addressRefused.tpu,
+    tipAccountsPath: join(data, 'tip-accounts.json'),
+    version: { ...solanaVersion, sluice: version },
+    clock,
+    log,
+  })
+}
+
+export function runIngest(
+  { config, data, clock, log, meters }: Context,
+  read: Read<'events' | 'registry' | 'sharedRegistry' | 'indexLease'>,
+) {
+  const { events, indexLease: lease } = read
+  const deps = {
+    events,
+    folder: join(data, 'index'),
+    holder: holderOf(read),
+    meters: declareIngestMeters(meters),
+    clock,
+    log,
+  }
+  return lease === null
+    ? startIngest(config.indexer, deps)
+    : startLeasedIngest(config.indexer, { ...deps, lease })
+}
+
+export function startQueryEngine(
+  { config, data, meters, log }: Context,
+  read: Read<'registry' | 'sharedRegistry'>,
+) {
+  const deps = { folder: join(data, 'index'), holder: holderOf(read), meters, log }
+  return startEngine(config.indexer, deps)
+}
+
+/** The gateways of a cluster are one writer of its ClickHouse server; their lease tells which. */
+function holderOf({ registry, sharedRegistry }: Read<'registry' | 'sharedRegistry'>): string {
+  return sharedRegistry === null ? holder : `cluster ${registry.cluster()}`
+}
+
+/** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */
+export function openIndexer(
+  context: Context,
+  read: Admission & Read<'ingest' | 'queryEngine' | 'chains' | 'tpu'>,
+) {
+  const { config, meters } = context
+  const { ingest, queryEngine, chains, tpu } = read
+  const hub = chains.of(setOf({ upstream: null }))?.hub
+  if (hub !== undefined) ingest!.follow(hub)
+  tpu?.listen((row) => ingest!.tip(row))
+  return startIndexer(config.indexer, {
+    ...sharedOf(context, read),
+    engine: queryEngine!,
+    meters: declareIndexerMeters(meters),
+    usage: (fact) => ingest!.usage(fact),
+    freshness: () => ingest!.freshness(),
+  })
+}

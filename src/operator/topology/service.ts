@@ -1,0 +1,140 @@
+// Starts the service from the topology and answers questions about it.
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { Lifecycle } from '../../base/components.ts'
+import { Readiness } from '../../base/readiness.ts'
+import type { EndpointAddress } from '../../base/running.ts'
+import { Meters } from '../../base/telemetry/meters.ts'
+import { runningThreads } from '../../base/threads/running.ts'
+import { type OperatorQuestion, startOperatorSocket } from '../../base/transport/operator-socket.ts'
+import { declareClusterMeters } from '../../customers/cluster/meters.ts'
+import type { Store } from '../../customers/subscriptions/store.ts'
+import type { DevnodeProcess } from '../../devnode/process.ts'
+import { topology } from '../../topology.ts'
+import { type Config, sourcesOf } from '../config/config.ts'
+import { ownConfig } from '../config/roles.ts'
+import type { Components } from './components.ts'
+import type { TopologyDeps } from './context.ts'
+import { gatewayStatus } from './gateway-status.ts'
+import { readyChecks } from './ready-checks.ts'
+import { geyserStatus } from './set-chains.ts'
+
+export interface Service {
+  readonly endpoints: Readonly<Record<string, EndpointAddress>>
+  /** The source of each product's data, by its key. */
+  readonly sources: ReadonlyMap<string, string>
+  readonly store: Store
+  readonly meters: Meters
+  /** Applies a change of the registry now instead of at the next poll. */
+  refresh(): void
+  /** Applies what may change while the service runs: the tip accounts. */
+  reconfigure(config: Config): void
+  /** Resolves once the sources of all enabled products deliver; false after `msMax`. */
+  whenReady(msMax: number): Promise<boolean>
+  /** Writes <data>/doors.json: every endpoint is open. */
+  announce(): void
+  stop(): Promise<void>
+}
+
+export async function startTopology(given: Config, deps: TopologyDeps): Promise<Service> {
+  const config = ownConfig(given)
+  const { log } = deps
+  const data = resolve(config.data)
+  const meters = new Meters()
+  const readiness = new Readiness()
+  const context = { ...deps, config, given, data, meters, readiness }
+  const lifecycle = new Lifecycle(topology, context, (component) =>
+    log.warn('component did not stop in time', { component }),
+  )
+  const components = await lifecycle.start()
+  readiness.begin(readyChecks(config, components))
+  declareClusterMeters(meters, components)
+  const { registry, directory, tpu, shredstream } = components
+  const endpoints = addressesOf(components)
+  const sources = sourcesOf(config)
+  const doorsPath = join(data, 'doors.json')
+  const answers = {
+    status: statusOf(components, { deps, endpoints, sources }),
+    shreds: () => shredstream?.report() ?? null,
+    tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
+    meters: async () => (await meters.render('text')).body,
+    'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
+  }
+  const operator = await startOperatorSocket(data, answers, log).catch(async (error: unknown) => {
+    await lifecycle.stop().catch(() => {})
+    throw error
+  })
+  return {
+    endpoints,
+    sources,
+    store: registry,
+    meters,
+    refresh: () => directory.refresh(),
+    reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
+    whenReady: (msMax) => readiness.whenReady(msMax),
+    announce: () => writeWhole(doorsPath, `${JSON.stringify(endpoints)}\n`),
+    async stop() {
+      readiness.end()
+      rmSync(doorsPath, { force: true })
+      await operator.stop()
+      await lifecycle.stop()
+    },
+  }
+}
+
+/** The addresses of the endpoints for customers, in the order of the topology. */
+function addressesOf(components: Components): Record<string, EndpointAddress> {
+  const open = (Object.keys(topology) as (keyof Components)[]).flatMap((name) => {
+    if (topology[name].kind !== 'endpoint') return []
+    const shared = components.gateways?.endpoints[name]
+    if (shared !== undefined) return [[name, shared] as const]
+    // The grpc of a hub is for its gateways alone.
+    if (components.gateways !== null && name === 'grpc') return []
+    // Reason for the cast: every endpoint is started by a product.
+    const endpoint = components[name] as { readonly address: EndpointAddress | null } | null
+    return endpoint?.address == null ? [] : [[name, endpoint.address] as const]
+  })
+  return Object.fromEntries(open)
+}
+
+function statusOf(
+  components: Components,
+  about: {
+    readonly deps: TopologyDeps
+    readonly endpoints: Readonly<Record<string, EndpointAddress>>
+    readonly sources: ReadonlyMap<string, string>
+  },
+) {
+  const { clock, version } = about.deps
+  const { directory, gate, devnode, upstreams, chains } = components
+  const startedMs = clock.monotonicMs()
+  const names = Object.keys(topology) as (keyof Components)[]
+  return async () => ({
+    version,
+    pid: process.pid,
+    uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
+    doors: about.endpoints,
+    sources: Object.fromEntries(about.sources),
+    chain: chainStatus(devnode),
+    upstreams: upstreams.report(),
+    ...geyserStatus(chains),
+    ...(await gatewayStatus(components)),
+    registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
+    held: gate.leaseCount(),
+    components: names.filter((name) => components[name] !== null).join(' '),
+    threads: runningThreads(),
+  })
+}
+
+/** The embedded chain; null when the nodes are configured ones. */
+function chainStatus(devnode: DevnodeProcess | null) {
+  if (devnode === null) return null
+  return { pid: devnode.pid, healthy: devnode.isUp, ...devnode.stats.slots }
+}
+
+/** A reader never sees half a file. */
+function writeWhole(path: string, text: string): void {
+  const fresh = `${path}.${process.pid}`
+  writeFileSync(fresh, text)
+  renameSync(fresh, path)
+}

@@ -1,0 +1,170 @@
+// The chain of each set of nodes: geyser stream in its worker -> slots -> hub.
+// A set's stream carries its whole chain, so it is opened only for sets with readers: the default
+// set and those of subscriptions at the start, others with their first caller.
+
+import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
+import type { Fault } from '../../base/errors.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import { StreamAnswers } from '../../streams/answers/stream-answers.ts'
+import { SolanaUpstream } from '../../streams/flows/solana-upstream.ts'
+import { Heads } from '../../streams/geyser/heads.ts'
+import { openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
+import type { HubBounds } from '../../streams/hub/hub.ts'
+import type { PubsubChain } from '../../streams/pubsub/chain.ts'
+import { MINT_BYTES_READ } from '../../streams/pubsub/mint-cache.ts'
+import { answersFromStream } from '../../upstream/config.ts'
+import { GeyserFeed } from '../../upstream/geyser/geyser-feed.ts'
+import { IngestWorker } from '../../upstream/geyser/ingest-worker.ts'
+import type { FeedReading } from '../../upstream/geyser/meters.ts'
+import type { UpstreamSet } from '../../upstream/node-pool/upstream-set.ts'
+import type { Upstreams } from '../../upstream/node-pool/upstreams.ts'
+import { readAccount, readAccounts, readSignatureStatus } from '../../upstream/set-reads.ts'
+
+/** Slots by which a stream may lag the best node of its set and still answer calls. */
+const behindSlotsMax = 8
+
+/** The chain of a set, computed from its nodes' stream. */
+export interface SetChain {
+  readonly hub: SolanaHub
+  readonly heads: Heads
+  isUp(): boolean
+  watch(listener: () => void): () => void
+  solanaVersion(): string
+  slot(commitment: Commitment): number
+  signatureStatus: PubsubChain['signatureStatus']
+  readAccounts: PubsubChain['readAccounts']
+  /** Null where it is turned off. */
+  readonly answers: StreamAnswers | null
+}
+
+/** For `sluice status`; no address in it. */
+export interface GeyserReport {
+  readonly set: string
+  readonly isUp: boolean
+  /** The node that sends it now. */
+  readonly node: string | null
+  readonly slot: number | null
+  readonly gapSlots: number
+  /** How often the chain began anew. */
+  readonly restarts: number
+}
+
+export interface SetChainsDeps {
+  /** Default: as yellowstone keeps. */
+  readonly bounds?: HubBounds
+  /** Slots that a set replays at the start, where it is not the default. */
+  readonly warmSlots?: Readonly<Record<string, number>>
+  readonly clock: Clock
+  readonly log: Log
+  /** The worker of a set's stream died too often to be started again. */
+  onDown?(fault: Fault): void
+}
+
+export class SetChains {
+  readonly #nodes: Upstreams
+  readonly #deps: SetChainsDeps
+  readonly #chains = new Map<
+    string,
+    SetChain & { ingest: IngestWorker; feed: GeyserFeed; sink: SolanaUpstream }
+  >()
+
+  constructor(nodes: Upstreams, deps: SetChainsDeps) {
+    this.#nodes = nodes
+    this.#deps = { ...deps, log: deps.log.area('upstream') }
+  }
+
+  /** The chain of a set, opened by the first call; null when no node of it has geyser. */
+  of(name: string): SetChain | null {
+    const known = this.#chains.get(name)
+    if (known !== undefined) return known
+    const set = this.#nodes.set(name)
+    if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
+    const { bounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
+    const hub = openSolanaHub(bounds)
+    const sink = new SolanaUpstream(hub, { log, slotLimit: () => set.slotLimit() })
+    const ingest = new IngestWorker({ clock, log, onDown })
+    const feed = new GeyserFeed(set, { ingest, sink, warmSlots: warmSlots?.[name], clock, log })
+    const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
+    const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
+    // The first listener: what it answers is never older than what others were sent.
+    const answers = answersFromStream(set.section) ? openAnswers(hub, set, feed, isLive) : null
+    const heads = new Heads(hub)
+    const chain = {
+      hub,
+      heads,
+      ingest,
+      feed,
+      sink,
+      isUp: () => feed.isUp(),
+      watch: (listener: () => void) => feed.watch(listener),
+      solanaVersion: () => feed.solanaVersion(),
+      slot,
+      signatureStatus: (signature: Uint8Array) =>
+        readSignatureStatus(set, signature, slot(Commitment.processed)),
+      readAccounts: (keys: readonly Uint8Array[]) => readAccounts(set, keys, MINT_BYTES_READ),
+      answers,
+    }
+    this.#chains.set(name, chain)
+    return chain
+  }
+
+  /** What the stream of a set answers; null while it is not open. */
+  answersOf(name: string): StreamAnswers | null {
+    return this.#chains.get(name)?.answers ?? null
+  }
+
+  readings(): FeedReading[] {
+    return [...this.#chains].map(([set, { hub, feed, sink, answers }]) => ({
+      set,
+      isUp: feed.isUp(),
+      slot: sink.newestSlot(),
+      accountBytes: answers?.accounts.bytes ?? 0,
+      historyBytes: answers?.blocks.bytes ?? 0,
+      counts: { ...feed.counts, ...sink.counts(), droppedSlots: hub.droppedSlots },
+    }))
+  }
+
+  report(): GeyserReport[] {
+    return [...this.#chains].map(([set, { feed, sink }]) => {
+      const { gapSlots, restarts } = sink.counts()
+      const slot = sink.newestSlot()
+      return { set, isUp: feed.isUp(), node: feed.node, slot, gapSlots, restarts }
+    })
+  }
+
+  async stop(): Promise<void> {
+    const chains = [...this.#chains.values()]
+    for (const { feed, heads } of chains) {
+      feed.stop()
+      heads.stop()
+    }
+    await Promise.all(chains.map(({ ingest }) => ingest.stop()))
+  }
+}
+
+function openAnswers(
+  hub: SolanaHub,
+  set: UpstreamSet,
+  feed: GeyserFeed,
+  isLive: () => boolean,
+): StreamAnswers {
+  const { streamAnswerBytes: bytesMax, streamHistoryBytes } = set.section
+  return new StreamAnswers(hub, {
+    isLive,
+    nodeVersion: () => feed.solanaVersion(),
+    accounts: { bytesMax, read: (key, minSlot) => readAccount(set, key, minSlot) },
+    blocks: { bytesMax: streamHistoryBytes },
+  })
+}
+
+/** Whether a stream is open and about as far as the best node of its set. */
+function isNearNodes(feed: GeyserFeed, set: UpstreamSet, slot: number): boolean {
+  return feed.node !== null && (set.slot() ?? 0) - slot <= behindSlotsMax
+}
+
+/** For `sluice status`: the streams by their sets, where there are some. */
+export function geyserStatus(chains: SetChains) {
+  const rows = chains.report().map(({ set, ...row }) => [set, row] as const)
+  return rows.length === 0 ? {} : { geyser: Object.fromEntries(rows) }
+}

@@ -1,0 +1,111 @@
+// An executed block in its JSON-RPC form, from its BlockStart, BlockEnd and transaction records.
+// Everything except its number and hashes is built on request.
+import { Fault } from '../../base/errors.ts'
+import { blockEnd, blockStart } from '../../chain/evm/event-payload.ts'
+import { hexOf, quantityOf } from '../../chain/evm/hex.ts'
+import { readU64, readU256 } from '../../chain/evm/words.ts'
+import { BlockText, type TextCache, type TextSource } from './block-text.ts'
+import { TransactionText } from './transaction-text.ts'
+
+/** Bytes of text per byte of records, at most: with full objects, and with hashes. */
+const fullFactor = 2.7
+const hashesFactor = 0.2
+/** Upper bound for the header, in text and in memory. */
+const headerBytes = 4096
+const nothing = new Uint8Array(0)
+
+/** Implements ExecutionBlock of upstream/ports.ts. */
+export class Block {
+  readonly number: number
+  readonly blockHash: string
+  readonly ethHash: string
+  readonly #memory: TextCache
+  #start: Uint8Array
+  #end: Uint8Array
+  #records: Uint8Array
+  #isKept = true
+  #transactions: TransactionText | null = null
+  #full: BlockText | null = null
+  #hashes: BlockText | null = null
+
+  /** Keeps references to all three arrays; they must not be written any more. */
+  constructor(start: Uint8Array, end: Uint8Array, records: Uint8Array, memory: TextCache) {
+    this.number = readU64(start, blockStart.blockNumber)
+    this.blockHash = hexOf(start, blockStart.id, 32)
+    this.ethHash = hexOf(end, blockEnd.ethHash, 32)
+    this.#start = start
+    this.#end = end
+    this.#records = records
+    this.#memory = memory
+  }
+
+  /** Memory cost of the block, without its texts. */
+  get bytes(): number {
+    return this.#records.length + headerBytes
+  }
+
+  /** Its JSON text, with whole transactions or with their hashes. */
+  text(full: boolean): BlockText {
+    if (full) {
+      this.#full ??= this.#made((out, at) => this.#indexed().writeObject(out, at), fullFactor)
+      return this.#full
+    }
+    this.#hashes ??= this.#made((out, at) => this.#indexed().writeHash(out, at), hashesFactor)
+    return this.#hashes
+  }
+
+  /** Releases everything on eviction; reading an unfinished text throws from then on. */
+  drop(): void {
+    this.#isKept = false
+    this.#start = this.#end = this.#records = nothing
+    this.#transactions = null
+    for (const text of [this.#full, this.#hashes]) if (text !== null) this.#memory.remove(text)
+  }
+
+  #made(write: TextSource['write'], factor: number): BlockText {
+    const opening = (): string => {
+      const header = JSON.stringify(headerOf(this.#start, this.#end))
+      return `${header.slice(0, -1)},"transactions":[`
+    }
+    const source = { opening, count: () => this.#indexed().count, write }
+    return new BlockText(source, headerBytes + this.#records.length * factor, this.#memory)
+  }
+
+  #indexed(): TransactionText {
+    if (this.#transactions !== null) return this.#transactions
+    if (!this.#isKept) throw new Fault('block-gone', 'the block is no longer kept')
+    const { ethHash: blockHash, number: blockNumber } = this
+    const baseFee = readU256(this.#start, blockStart.baseFee)
+    this.#transactions = new TransactionText(this.#records, { blockHash, blockNumber, baseFee })
+    return this.#transactions
+  }
+}
+
+function headerOf(start: Uint8Array, end: Uint8Array): Record<string, unknown> {
+  const hash = (bytes: Uint8Array, at: number): string => hexOf(bytes, at, 32)
+  const number = (at: number): string => quantityOf(readU64(start, at))
+  const extraBytes = Math.min(32, readU64(start, blockStart.extraDataLength))
+  const withdrawalsRoot = hash(start, blockStart.withdrawalsRoot)
+  return {
+    number: quantityOf(readU64(start, blockStart.blockNumber)),
+    hash: hash(end, blockEnd.ethHash),
+    parentHash: hash(start, blockStart.parentHash),
+    nonce: hexOf(start, blockStart.nonce, 8),
+    sha3Uncles: hash(start, blockStart.ommersHash),
+    logsBloom: hexOf(end, blockEnd.logsBloom, blockEnd.logsBloomBytes),
+    transactionsRoot: hash(start, blockStart.transactionsRoot),
+    stateRoot: hash(end, blockEnd.stateRoot),
+    receiptsRoot: hash(end, blockEnd.receiptsRoot),
+    miner: hexOf(start, blockStart.beneficiary, 20),
+    difficulty: number(blockStart.difficulty),
+    extraData: hexOf(start, blockStart.extraData, extraBytes),
+    gasLimit: number(blockStart.gasLimit),
+    gasUsed: quantityOf(readU64(end, blockEnd.gasUsed)),
+    timestamp: number(blockStart.timestamp),
+    mixHash: hash(start, blockStart.prevRandao),
+    baseFeePerGas: quantityOf(readU256(start, blockStart.baseFee)),
+    // Blocks from before withdrawals have no root; the source writes zeros.
+    ...(/^0x0*$/.test(withdrawalsRoot) ? {} : { withdrawalsRoot }),
+    uncles: [],
+  }
+}

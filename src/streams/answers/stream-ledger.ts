@@ -1,0 +1,176 @@
+// The chain of a set as its stream shows it, for the shared RPC methods.
+// What the stream does not know exactly is noted as missing: then the answer that was built with
+// it is not given, and a node is asked.
+import { Commitment } from '../../base/commitment.ts'
+import type { RpcError } from '../../base/jsonrpc/build.ts'
+import { encodeBase58 } from '../../chain/solana/base58.ts'
+import type { AccountState } from '../../chain/solana/geyser-content.ts'
+import { decodePlainRewards, decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
+import { decodeTransactionError } from '../../chain/solana/transaction-error.ts'
+import { blockhashBlocks, type Head, type SignatureStatus } from '../../chain/solana/updates.ts'
+import type {
+  AccountReads,
+  FeeReads,
+  HistoryReads,
+  Landed,
+  LandedBlock,
+  LatestBlockhash,
+  SlotReads,
+} from '../../chain/solana-rpc/chain-reads.ts'
+import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
+import { transactionsPerTurn } from '../../chain/solana-rpc/history-methods.ts'
+import type { BlockFee } from '../../chain/solana-rpc/recent-fees.ts'
+import type { AccountCache } from './account-cache.ts'
+import type { ChainHeads } from './chain-heads.ts'
+import type { RecentBlock } from './recent-block.ts'
+import type { RecentBlocks } from './recent-blocks.ts'
+import type { StreamFees } from './stream-fees.ts'
+
+/** Below the 300 slots of a node's status cache, and the slots by which it may be ahead of us. */
+const statusSlots = 256
+
+const unknown: Head = { slot: 0, blockhash: '', blockHeight: 0 }
+
+export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
+  readonly #heads: ChainHeads
+  readonly #accounts: AccountCache
+  readonly #blocks: RecentBlocks
+  readonly #fees: StreamFees
+  /** What the call read so far; null before its first read. */
+  #commitment: Commitment | null = null
+  #isMissing = false
+
+  constructor(known: {
+    readonly heads: ChainHeads
+    readonly accounts: AccountCache
+    readonly blocks: RecentBlocks
+    readonly fees: StreamFees
+  }) {
+    this.#heads = known.heads
+    this.#accounts = known.accounts
+    this.#blocks = known.blocks
+    this.#fees = known.fees
+  }
+
+  /** Before each call. */
+  begin(): void {
+    this.#commitment = null
+    this.#isMissing = false
+  }
+
+  /** Where the call read; null when something was missing. */
+  view(): { readonly commitment: Commitment; readonly slot: number } | null {
+    const commitment = this.#commitment
+    if (this.#isMissing || commitment === null) return null
+    return { commitment, slot: this.#head(commitment).slot }
+  }
+
+  /** Notes that the answer cannot be given. */
+  miss(): void {
+    this.#isMissing = true
+  }
+
+  slot(commitment: Commitment): number {
+    return this.#head(commitment).slot
+  }
+
+  stateSlot(commitment: Commitment): number {
+    return this.#head(commitment).slot
+  }
+
+  blockHeight(commitment: Commitment): number {
+    return this.#head(commitment).blockHeight
+  }
+
+  latestBlockhash(commitment: Commitment): LatestBlockhash {
+    const { blockhash, slot, blockHeight } = this.#head(commitment)
+    return { blockhash, slot, lastValidBlockHeight: blockHeight + blockhashBlocks }
+  }
+
+  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
+    const head = this.#head(commitment)
+    const isValid = this.#heads.isBlockhashValid(encodeBase58(blockhash), head)
+    if (isValid === null) this.miss()
+    return isValid === true
+  }
+
+  account(pubkey: Uint8Array, commitment: Commitment): AccountState | null {
+    const { slot } = this.#head(commitment)
+    const isProcessed = commitment === Commitment.processed
+    const accounts = this.#accounts
+    const account = isProcessed ? accounts.readProcessed(pubkey, slot) : accounts.read(pubkey, slot)
+    if (account === undefined) this.miss()
+    return account ?? null
+  }
+
+  prioritizationFees(accounts: readonly Uint8Array[]): readonly BlockFee[] {
+    this.#head(Commitment.confirmed)
+    const fees = this.#fees.read(accounts)
+    if (fees === null) this.miss()
+    return fees ?? []
+  }
+
+  /** Only finalized ones: how far an earlier one is confirmed depends on the votes a node saw. */
+  signatureStatus(signature: Uint8Array): SignatureStatus | null {
+    const found = this.#blocks.find(signature)
+    const { slot } = found?.block.meta ?? unknown
+    const error = found?.block.error(found.at) ?? null
+    const err = error === null ? null : decodeTransactionError(error)
+    const isKnown = found?.block.isFinalized === true && (error === null) === (err === null)
+    if (!isKnown || slot < this.#head(Commitment.processed).slot - statusSlots) this.miss()
+    return { slot, confirmations: null, err, commitment: Commitment.finalized }
+  }
+
+  landed(signature: Uint8Array, commitment: Commitment): Landed | null {
+    const found = this.#blocks.find(signature)
+    const info = found?.block.info(found.at) ?? null
+    if (found === null || info === null || !hasReached(found.block, commitment)) {
+      this.miss()
+      return null
+    }
+    const { slot, blockTime } = found.block.meta
+    return { slot, index: found.at, blockTime: blockTime!, content: decodeTransactionInfo(info) }
+  }
+
+  landedBlock(slot: number | bigint, commitment: Commitment): LandedBlock | RpcError {
+    const block = typeof slot === 'bigint' ? null : this.#blocks.at(slot)
+    const rewards = block === null ? null : decodePlainRewards(block.meta.rewards)
+    if (block === null || rewards === null || !hasReached(block, commitment)) {
+      this.miss()
+      return rpcFaults.blockNotAvailable(slot)
+    }
+    const { parentSlot, blockhash, parentBlockhash, blockHeight, blockTime } = block.meta
+    return {
+      parentSlot,
+      blockhash,
+      previousBlockhash: parentBlockhash,
+      blockHeight: blockHeight!,
+      blockTime: blockTime!,
+      rewards,
+      transactions: () => this.#transactionsOf(block),
+      signatures: () => Array.from({ length: block.length }, (_, at) => block.signature(at)),
+    }
+  }
+
+  /** Of a short block: the main thread passes on a node's text of a long one faster than it
+   *  encodes that. */
+  #transactionsOf(block: RecentBlock): ReturnType<LandedBlock['transactions']> {
+    const length = Math.min(block.length, transactionsPerTurn + 1)
+    const infos = Array.from({ length }, (_, at) => block.info(at))
+    if (length <= transactionsPerTurn && infos.every((info) => info !== null))
+      return infos.map((info) => ({ content: decodeTransactionInfo(info) }))
+    this.miss()
+    return []
+  }
+
+  #head(commitment: Commitment): Head {
+    this.#commitment = commitment
+    const head = this.#heads.at(commitment)
+    if (head === null) this.miss()
+    return head ?? unknown
+  }
+}
+
+function hasReached(block: RecentBlock, commitment: Commitment): boolean {
+  return block.isFinalized || commitment !== Commitment.finalized
+}

@@ -1,0 +1,228 @@
+// Projects block-level events and analysis results, in order, into frames of the event log, and
+// keeps the blocks and lifecycles that REST and JSON-RPC return.
+// Order per block: at BlockStart TPS then Lifecycle; at BlockEnd TopAccesses then ContentionData.
+
+import {
+  blockEnd,
+  blockFinalized,
+  blockQc,
+  blockStart,
+  blockVerified,
+} from '../../chain/evm/event-payload.ts'
+import { EventType } from '../../chain/evm/event-type.ts'
+import { hexOf } from '../../chain/evm/hex.ts'
+import { readU64, readU256 } from '../../chain/evm/words.ts'
+import { Block } from '../analysis/block.ts'
+import { BlockCache } from '../analysis/block-cache.ts'
+import type { ControlEvent } from '../analysis/control.ts'
+import { Lifecycle } from '../analysis/lifecycle.ts'
+import { type LifecycleMove, type LifecycleRecord, wallMs } from '../analysis/lifecycle-record.ts'
+import { Tps } from '../analysis/tps.ts'
+import type { FrameFacts, FrameKind } from '../log/encoded.ts'
+import type { JobOutcome } from './block-jobs.ts'
+
+/** The subset of log/log.ts that the projector writes to. */
+export interface FrameLog {
+  /** The frame's number; 0 when it was dropped because none could be had. */
+  append(kind: FrameKind, payload: Uint8Array, sinceMs?: number, facts?: FrameFacts | null): number
+}
+
+export type BlockRef = number | 'latest' | 'safe' | 'finalized' | 'earliest'
+
+/** Used before the first block: the embedded generator's. */
+const chainIdDefault = 20_143n
+
+interface OpenBlock {
+  readonly id: string
+  readonly number: number
+  readonly startSeqno: number
+  readonly timeNs: bigint
+  readonly start: Uint8Array
+  /** Events were lost since its start: the next BlockEnd may belong to another block. */
+  isTorn: boolean
+}
+
+/** Source sequence numbers, both included. */
+interface Range {
+  readonly from: number
+  readonly to: number
+}
+
+/** Payload of a Gap frame; field names are wire names. */
+interface GapPayload extends Range {
+  /** Time of the last block-level event before the loss was noticed; absent before the first. */
+  readonly at_ms?: number
+}
+
+export class ExecutionProjector {
+  readonly #log: FrameLog
+  readonly #tps = new Tps()
+  readonly #lifecycle = new Lifecycle()
+  readonly #cache = new BlockCache()
+  /** Source sequence numbers of frames that the log dropped: sent as a Gap when it resumes. */
+  #dropped: GapPayload | null = null
+  #open: OpenBlock | null = null
+  #latestBlock = 0
+  #chainId = chainIdDefault
+  /** Time of the last block-level event by the source's clock; null before the first. */
+  #lastNs: bigint | null = null
+
+  constructor(log: FrameLog) {
+    this.#log = log
+  }
+
+  get latestBlock(): number {
+    return this.#latestBlock
+  }
+
+  get chainId(): bigint {
+    return this.#chainId
+  }
+
+  start(event: ControlEvent): void {
+    this.#lastNs = event.timeNs
+    this.abandon()
+    const start = event.payload
+    const id = hexOf(start, blockStart.id, 32)
+    const number = readU64(start, blockStart.blockNumber)
+    const { seqno: startSeqno, timeNs } = event
+    this.#open = { id, number, startSeqno, timeNs, start, isTorn: false }
+    this.#chainId = readU256(start, blockStart.chainId)
+    const facts = { blockNumber: number, atNs: timeNs, key: id }
+    this.#append('TPS', jsonOf(this.#tps.start(number)), event, facts)
+    const txnCount = readU64(start, blockStart.txnCount)
+    this.#appendMoves(this.#lifecycle.propose({ id, number, startSeqno, timeNs, txnCount }), event)
+  }
+
+  /** `outcome` is null for a block that was not seen whole: its Gap was already appended. */
+  end(event: ControlEvent, outcome: JobOutcome | null): void {
+    this.#lastNs = event.timeNs
+    const open = this.#open
+    if (open === null || (open.isTorn && open.startSeqno !== event.blockSeqno)) {
+      this.abandon()
+      return
+    }
+    this.#open = null
+    this.#latestBlock = open.number
+    this.#tps.complete(outcome === null ? 0 : event.txnCount)
+    const ethHash = hexOf(event.payload, blockEnd.ethHash, 32)
+    const gasUsed = readU64(event.payload, blockEnd.gasUsed)
+    this.#lifecycle.execute(open.id, { ethHash, gasUsed, timeNs: event.timeNs })
+    if (outcome === null) return
+    if (outcome.outcome === 'lost') {
+      this.gap(event.firstSeqno, event.seqno, event.readAtMs)
+      return
+    }
+    const { texts } = this.#cache
+    this.#cache.add(new Block(open.start, event.payload, outcome.transactions, texts))
+    const facts = { blockNumber: open.number, atNs: event.timeNs, key: open.id }
+    const { id: blockHash, timeNs: startedNs } = open
+    const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
+    const { firstSeqno: from, seqno: to, readAtMs } = event
+    this.#put('TopAccesses', outcome.top, readAtMs, { from, to }, facts)
+    const contention = withBlock(outcome.contention, blockHash, event.timeNs)
+    this.#put('ContentionData', contention, readAtMs, { from, to }, { ...facts, block })
+  }
+
+  /** Handles QC, finalized, verified and reject events. */
+  stage(event: ControlEvent): void {
+    const { type, payload, timeNs } = event
+    this.#lastNs = timeNs
+    if (type === EventType.BlockQc)
+      this.#appendMoves(this.#lifecycle.vote(hexOf(payload, blockQc.id, 32), timeNs), event)
+    else if (type === EventType.BlockFinalized)
+      this.#appendMoves(
+        this.#lifecycle.finalize(hexOf(payload, blockFinalized.id, 32), timeNs),
+        event,
+      )
+    else if (type === EventType.BlockVerified)
+      this.#appendMoves(
+        this.#lifecycle.verify(readU64(payload, blockVerified.blockNumber), timeNs),
+        event,
+      )
+    else if (type === EventType.BlockReject) {
+      // A rejected block has no BlockEnd and does not count as completed.
+      this.#open = null
+      this.#appendMoves(this.#lifecycle.reject(event.blockSeqno, timeNs), event)
+    }
+  }
+
+  /** The open block's BlockEnd was lost: the block counts as missing. */
+  abandon(): void {
+    if (this.#open !== null) this.#tps.complete(0)
+    this.#open = null
+  }
+
+  /** Appends a Gap for lost source sequence numbers, both ends included. */
+  gap(from: number, to: number, sinceMs: number): void {
+    if (this.#open !== null) this.#open.isTorn = true
+    this.#put('Gap', jsonOf(this.#gapOf({ from, to })), sinceMs, { from, to })
+  }
+
+  lifecycles(): LifecycleRecord[] {
+    return this.#lifecycle.records()
+  }
+
+  lifecycle(number: number): LifecycleRecord | null {
+    return this.#lifecycle.record(number)
+  }
+
+  block(which: BlockRef): Block | null {
+    if (typeof which === 'number') return this.#numbered(which)
+    if (which === 'latest') return this.#cache.last()
+    if (which === 'earliest') return this.#cache.earliest()
+    const stages = which === 'safe' ? ['Voted', 'Finalized', 'Verified'] : ['Finalized', 'Verified']
+    return this.#cache.newest((block) => {
+      const stage = this.#lifecycle.stageOf(block.blockHash)
+      return stage !== null && stages.includes(stage)
+    })
+  }
+
+  #numbered(number: number): Block | null {
+    const chosen = this.#lifecycle.idOf(number)
+    const known = chosen === null ? null : this.#cache.get(chosen)
+    return known ?? this.#cache.ofNumber(number)[0] ?? null
+  }
+
+  #appendMoves(moves: readonly LifecycleMove[], event: ControlEvent): void {
+    for (const move of moves) {
+      const key = `${move.block_hash}/${move.to_stage}`
+      const facts = { blockNumber: move.block_number, atNs: event.timeNs, key }
+      this.#append('Lifecycle', jsonOf(move), event, facts)
+    }
+  }
+
+  #append(kind: FrameKind, payload: Uint8Array, event: ControlEvent, facts: FrameFacts): void {
+    const { seqno, readAtMs } = event
+    this.#put(kind, payload, readAtMs, { from: seqno, to: seqno }, facts)
+  }
+
+  #put(
+    kind: FrameKind,
+    payload: Uint8Array,
+    sinceMs: number,
+    range: Range,
+    facts: FrameFacts | null = null,
+  ): void {
+    if (this.#dropped !== null && this.#log.append('Gap', jsonOf(this.#dropped), sinceMs) !== 0)
+      this.#dropped = null
+    if (this.#dropped === null && this.#log.append(kind, payload, sinceMs, facts) !== 0) return
+    const { from, to } = this.#dropped ?? range
+    const lost = { from: Math.min(from, range.from), to: Math.max(to, range.to) }
+    this.#dropped = this.#gapOf(lost)
+  }
+
+  #gapOf(range: Range): GapPayload {
+    return this.#lastNs === null ? range : { ...range, at_ms: wallMs(this.#lastNs) }
+  }
+}
+
+/** ContentionData of the analysis with the fields that only the projector knows, in front. */
+function withBlock(contention: Uint8Array, blockHash: string, atNs: bigint): Buffer {
+  const head = Buffer.from(`{"block_hash":"${blockHash}","at_ms":${wallMs(atNs)},`)
+  return Buffer.concat([head, contention.subarray(1)])
+}
+
+function jsonOf(payload: unknown): Buffer {
+  return Buffer.from(JSON.stringify(payload))
+}

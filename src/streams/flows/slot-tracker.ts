@@ -1,0 +1,298 @@
+// Orders and deduplicates the updates of a node and publishes them to the hub, across reconnects.
+// The order is the one that solana/updates.ts states; each update is published once.
+//
+//   items ────────────────────────► hub          after a reconnect the node replays incomplete
+//   meta ──► waits until all items               slots from their start: duplicate items are
+//            of its block are there              dropped, and confirmed and finalized get the
+//            ─► block, meta ──────► hub          slot as the last connection sent it
+//   processed ─► waits for the block ► hub
+//   confirmed, finalized ─► also for every ancestor without that status ► hub
+//
+// Nodes send a status for some slots only (a confirmation skips ancestors, a restart forgets them);
+// the others are derived from the chain of parents. A slot below a finalized one that is not its
+// ancestor was a fork.
+
+import { slotUpdate } from '../../chain/solana/update-build.ts'
+import {
+  type BlockMetaUpdate,
+  type SlotStatus,
+  type SlotUpdate,
+  slotStatus,
+} from '../../chain/solana/updates.ts'
+import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
+import { AssembledBlock } from './assembled-block.ts'
+import type { SlotItem } from './replay-dedup.ts'
+import { isComplete, statusBit, TrackedSlot } from './tracked-slot.ts'
+
+/** Slots remembered below the newest finalized one: a replay may contain them. */
+const keptSlots = 64
+/** Slots remembered when nothing is ever finalized; the oldest entry is evicted. */
+const slotsMax = 2_048
+
+export interface SlotCounts {
+  /** Updates dropped because they were published before. */
+  duplicates: number
+  /** Slots that no node could replay after a reconnect. */
+  gapSlots: number
+  /** Blocks published without some of their items. */
+  incompleteBlocks: number
+  /** Blocks that a node replayed with another blockhash after a reconnect. */
+  rewrittenBlocks: number
+  /** How often the chain began anew. */
+  restarts: number
+}
+
+export class SlotTracker {
+  readonly counts: SlotCounts = {
+    duplicates: 0,
+    gapSlots: 0,
+    incompleteBlocks: 0,
+    rewrittenBlocks: 0,
+    restarts: 0,
+  }
+  /** Updates of slots above the limit, which were dropped. */
+  droppedAbove = 0
+  readonly #hub: SolanaHub
+  readonly #slotLimit: () => number
+  readonly #slots = new Map<number, TrackedSlot>()
+  /** Number of the current connection; each reconnect increments it. */
+  #connection = 0
+  #floor = 0
+  #newest: number | null = null
+  #newestComplete: number | null = null
+  /** The requested resume slot that was not replayed, until the new connection's first slot. */
+  #gapFrom: number | null = null
+
+  /** `slotLimit` is the highest slot that a node can have reached; those above are dropped. */
+  constructor(hub: SolanaHub, slotLimit: () => number = () => Number.POSITIVE_INFINITY) {
+    this.#hub = hub
+    this.#slotLimit = slotLimit
+  }
+
+  get newestSlot(): number | null {
+    return this.#newest
+  }
+
+  /** The first slot that is not complete; the newest complete one when all are. */
+  resumeFrom(): number | null {
+    let lowest: number | null = null
+    for (const tracked of this.#slots.values())
+      if (tracked.isOpen && (lowest === null || tracked.slot < lowest)) lowest = tracked.slot
+    return lowest ?? this.#newestComplete
+  }
+
+  /** A new connection begins, at `fromSlot`; null = live updates only, without a replay. */
+  opened(fromSlot: number | null): void {
+    const expected = this.resumeFrom()
+    this.#connection++
+    this.#gapFrom = fromSlot === null ? expected : null
+    if (expected !== null && fromSlot !== null && fromSlot > expected)
+      this.counts.gapSlots += fromSlot - expected
+    for (const tracked of this.#slots.values()) {
+      if (!tracked.isOpen || (fromSlot !== null && tracked.slot >= fromSlot)) continue
+      // Its missing items will never come; items that still arrive are not duplicates.
+      tracked.connection = this.#connection
+      tracked.isLost = true
+      this.#giveUp(tracked)
+    }
+  }
+
+  /** Nothing that was published says anything about what follows. */
+  beginAnew(): void {
+    this.counts.restarts++
+    this.#slots.clear()
+    this.#floor = 0
+    this.#newest = null
+    this.#newestComplete = null
+    this.#gapFrom = null
+    this.#hub.restart()
+  }
+
+  item(update: SlotItem): void {
+    const tracked = this.#track(update.slot)
+    if (tracked === null) return
+    if (tracked.blockhash !== null) {
+      this.#itemAfter(tracked, update)
+      return
+    }
+    if (tracked.connection !== this.#connection) tracked.restart(this.#connection)
+    tracked.add(update)
+    if (tracked.dedup?.consume(update) === true) this.counts.duplicates++
+    else this.#hub.content(update)
+    if (tracked.meta !== null) this.#tryComplete(tracked)
+  }
+
+  meta(update: BlockMetaUpdate): void {
+    const tracked = this.#track(update.slot)
+    if (tracked === null) return
+    tracked.parent = update.parentSlot
+    if (tracked.blockhash !== null) {
+      this.#metaAfter(tracked, update)
+      return
+    }
+    if (tracked.connection !== this.#connection) tracked.restart(this.#connection)
+    tracked.meta = update
+    this.#tryComplete(tracked)
+    // Too late to wait for missing items.
+    if (tracked.blockhash === null && (tracked.isLost || tracked.hasStatus(slotStatus.confirmed)))
+      this.#giveUp(tracked)
+  }
+
+  status(update: SlotUpdate): void {
+    const tracked = this.#track(update.slot)
+    if (tracked === null) return
+    const { status, parent } = update
+    if (parent !== null) tracked.parent = parent
+    if (tracked.hasStatus(status)) this.counts.duplicates++
+    else if (status === slotStatus.confirmed) this.#confirm(tracked, update)
+    else if (status === slotStatus.finalized) this.#finalize(tracked, update)
+    else if (status === slotStatus.processed && tracked.isOpen) tracked.defer(update)
+    else this.#publish(tracked, update)
+  }
+
+  /** Null for a slot below the floor, of which everything was published, or above the limit. */
+  #track(slot: number): TrackedSlot | null {
+    if (slot < this.#floor) {
+      this.counts.duplicates++
+      return null
+    }
+    const found = this.#slots.get(slot)
+    if (found !== undefined) return found
+    if (slot > this.#slotLimit()) {
+      this.droppedAbove++
+      return null
+    }
+    const tracked = new TrackedSlot(slot, this.#connection)
+    this.#slots.set(slot, tracked)
+    if (this.#newest === null || slot > this.#newest) this.#newest = slot
+    if (this.#gapFrom !== null) {
+      this.counts.gapSlots += Math.max(0, slot - this.#gapFrom)
+      this.#gapFrom = null
+    }
+    if (this.#slots.size > slotsMax) this.#slots.delete(this.#slots.keys().next().value!)
+    return tracked
+  }
+
+  #tryComplete(tracked: TrackedSlot): void {
+    const { meta } = tracked
+    if (meta === null || !isComplete(tracked, meta)) return
+    // Several connections sent it: confirmed and finalized get the last connection's version.
+    const isMixed = tracked.dedup !== null
+    if (isMixed) this.#hub.restate(tracked.slot, tracked.items)
+    this.#hub.content(new AssembledBlock(meta, tracked.items, isMixed))
+    this.#close(tracked, meta)
+    if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
+      this.#newestComplete = tracked.slot
+  }
+
+  /** Missing items will not come any more: publishes the meta without the block. */
+  #giveUp(tracked: TrackedSlot): void {
+    if (tracked.meta !== null) {
+      this.counts.incompleteBlocks++
+      this.#close(tracked, tracked.meta)
+    } else this.#release(tracked)
+  }
+
+  #close(tracked: TrackedSlot, meta: BlockMetaUpdate): void {
+    this.#hub.content(meta)
+    tracked.close(meta)
+    this.#release(tracked)
+  }
+
+  #release(tracked: TrackedSlot): void {
+    for (const update of tracked.takeDeferred()) publishUpdate(this.#hub, update)
+  }
+
+  /** An item of a block that was published: late, or replayed by another connection. */
+  #itemAfter(tracked: TrackedSlot, update: SlotItem): void {
+    if (tracked.connection === this.#connection) {
+      this.#hub.content(update)
+      return
+    }
+    this.counts.duplicates++
+    if (tracked.checkedConnection !== this.#connection) tracked.replayedItems.push(update)
+  }
+
+  #metaAfter(tracked: TrackedSlot, update: BlockMetaUpdate): void {
+    const replayed = tracked.replayedItems
+    tracked.replayedItems = []
+    if (tracked.connection === this.#connection || tracked.blockhash === update.blockhash) {
+      this.counts.duplicates++
+      tracked.checkedConnection = this.#connection
+      return
+    }
+    this.counts.rewrittenBlocks++
+    tracked.checkedConnection = this.#connection
+    // A confirmed block is never replaced.
+    if (tracked.hasStatus(slotStatus.confirmed)) return
+    this.#hub.abandon(tracked.slot)
+    tracked.reopen(this.#connection)
+    for (const item of replayed) this.item(item)
+    this.meta(update)
+  }
+
+  #confirm(tracked: TrackedSlot, update: SlotUpdate): void {
+    for (const one of this.#ancestry(tracked, slotStatus.confirmed))
+      this.#reach(one, one === tracked ? update : derived(one, slotStatus.confirmed, update))
+  }
+
+  #finalize(tracked: TrackedSlot, update: SlotUpdate): void {
+    const line = new Set(this.#ancestry(tracked, slotStatus.finalized))
+    // Older confirmed slots are final too, even if a gap hides the parent links between them.
+    for (const one of this.#slots.values())
+      if (one.slot < tracked.slot && isConfirmedOnly(one)) line.add(one)
+    for (const one of [...line].sort((a, b) => a.slot - b.slot)) {
+      if (!one.hasStatus(slotStatus.confirmed))
+        this.#reach(one, derived(one, slotStatus.confirmed, update))
+      this.#reach(one, one === tracked ? update : derived(one, slotStatus.finalized, update))
+    }
+    this.#forget(tracked.slot)
+  }
+
+  /** The slot and its ancestors that lack this status, oldest first. */
+  #ancestry(tracked: TrackedSlot, status: SlotStatus): TrackedSlot[] {
+    const line = [tracked]
+    let at: TrackedSlot | undefined = tracked
+    while (at !== undefined && at.parent !== null && at.parent < at.slot) {
+      at = this.#slots.get(at.parent)
+      if (at === undefined || at.hasStatus(status) || at.hasStatus(slotStatus.dead)) break
+      line.push(at)
+    }
+    return line.reverse()
+  }
+
+  #reach(tracked: TrackedSlot, update: SlotUpdate): void {
+    if (tracked.isOpen) this.#giveUp(tracked)
+    this.#publish(tracked, update)
+  }
+
+  #publish(tracked: TrackedSlot, update: SlotUpdate): void {
+    tracked.statuses |= statusBit(update.status)
+    if (update.status === slotStatus.dead) tracked.isLost = true
+    publishUpdate(this.#hub, update)
+  }
+
+  /** Abandons forks below a finalized slot and evicts slots below the floor. */
+  #forget(finalized: number): void {
+    this.#floor = Math.max(this.#floor, finalized - keptSlots)
+    for (const tracked of [...this.#slots.values()]) {
+      if (tracked.slot >= finalized) continue
+      const isFork = !tracked.hasStatus(slotStatus.finalized)
+      if (isFork) {
+        this.#hub.abandon(tracked.slot)
+        tracked.isLost = true
+      }
+      if (tracked.slot < this.#floor) this.#slots.delete(tracked.slot)
+    }
+  }
+}
+
+function isConfirmedOnly(tracked: TrackedSlot): boolean {
+  return tracked.hasStatus(slotStatus.confirmed) && !tracked.hasStatus(slotStatus.finalized)
+}
+
+/** A status that no node sent, derived from a descendant's. */
+function derived(tracked: TrackedSlot, status: SlotStatus, from: SlotUpdate): SlotUpdate {
+  const { slot, parent } = tracked
+  return slotUpdate({ slot, createdAtMs: from.createdAtMs }, { parent, status })
+}

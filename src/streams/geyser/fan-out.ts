@@ -1,0 +1,81 @@
+// Fans every update of a hub out to the live streams, grouped by equal filters.
+// Frames are batched until the end of the event-loop turn or 64 KiB per group.
+import type { SolanaUpdate } from '../../chain/solana/updates.ts'
+import type { Hub } from '../hub/hub.ts'
+import type { FilterSet } from './filter-set.ts'
+import { Group, type RunSink } from './group.ts'
+import { Matcher } from './matcher.ts'
+import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
+import { SlabPool } from './slab.ts'
+
+type Counts = Record<UpdateKind, number>
+
+export class FanOut {
+  readonly pool = new SlabPool()
+  readonly #matchers = [new Matcher(), new Matcher(), new Matcher()] as const
+  readonly #groups = new Map<string, Group>()
+  readonly #meters: GrpcMeters
+  readonly #dirty: Group[] = []
+  readonly #stopListening: () => void
+  /** Updates since the last flush: a meter costs more than a match. */
+  readonly #reached = Object.fromEntries(updateKinds.map((kind) => [kind, 0])) as Counts
+  #isScheduled = false
+
+  constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
+    this.#meters = meters
+    this.#stopListening = hub.listen(
+      (commitment, update) => {
+        this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
+      },
+      (commitment) => !this.#matchers[commitment].isEmpty,
+    )
+  }
+
+  /** Distinct sets of filters. */
+  get groups(): number {
+    return this.#groups.size
+  }
+
+  /** Delivers from the next update on; frames batched so far go to the other streams only. */
+  join(sink: RunSink, filters: FilterSet): Group {
+    let group = this.#groups.get(filters.key)
+    if (group === undefined) {
+      group = new Group(filters, this.pool, this.#wantsFlush)
+      this.#groups.set(filters.key, group)
+      this.#matchers[filters.commitment].add(group)
+    }
+    group.flush()
+    group.sinks.add(sink)
+    return group
+  }
+
+  /** The stream still gets the frames batched before. */
+  leave(sink: RunSink, group: Group): void {
+    group.flush()
+    group.sinks.delete(sink)
+    if (group.sinks.size > 0) return
+    this.#groups.delete(group.filters.key)
+    this.#matchers[group.filters.commitment].remove(group)
+  }
+
+  stop(): void {
+    this.#stopListening()
+  }
+
+  readonly #wantsFlush = (group: Group): void => {
+    this.#dirty.push(group)
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(this.#flush)
+  }
+
+  readonly #flush = (): void => {
+    this.#isScheduled = false
+    for (const group of this.#dirty) group.flush()
+    this.#dirty.length = 0
+    for (const kind of updateKinds) {
+      if (this.#reached[kind] > 0) this.#meters.updates[kind].inc(this.#reached[kind])
+      this.#reached[kind] = 0
+    }
+  }
+}

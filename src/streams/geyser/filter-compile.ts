@@ -1,0 +1,268 @@
+// Compiles a SubscribeRequest into a FilterSet, or reports the invalid field.
+// Pure; refuses, never throws. Limits are yellowstone's.
+import { createHash } from 'node:crypto'
+import { Commitment, isCommitment } from '../../base/commitment.ts'
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import {
+  type AccountsRequest,
+  type BlocksRequest,
+  type CuckooRequest,
+  given,
+  numberOf,
+  type SubscribeRequest,
+  type TransactionsRequest,
+} from './codec.ts'
+import { Cuckoo, fingerprintBits, fingerprintsPerBucket } from './cuckoo.ts'
+import { Problem, readKeys, readSignature, readState } from './filter-fields.ts'
+import type {
+  AccountFilter,
+  BlockFilter,
+  DataSlice,
+  FilterSet,
+  NamedFilter,
+  SlotFilter,
+  TransactionFilter,
+} from './filter-set.ts'
+import { namePrefix } from './frame.ts'
+
+export interface FilterLimits {
+  /** Named filters of one kind. */
+  readonly filtersMax: number
+  /** Keys in one list of one filter. */
+  readonly accountsMax: number
+  readonly ownersMax: number
+  readonly dataSlicesMax: number
+  readonly cuckooBytesMax: number
+  /** Whether a filter without conditions is allowed. */
+  readonly any: boolean
+  readonly accountReject: ReadonlySet<string>
+  readonly ownerReject: ReadonlySet<string>
+}
+
+const nameBytesMax = 128
+
+export function compileFilters(
+  request: SubscribeRequest,
+  limits: FilterLimits,
+): Outcome<FilterSet> {
+  try {
+    return accept(compile(request, limits))
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error
+    return refuse('invalid', 'bad-filter', `failed to create filter: ${error.message}`)
+  }
+}
+
+/** Number of keys in all lists of the request: the cost of compiling it. */
+export function countKeys(request: SubscribeRequest): number {
+  let keys = 0
+  for (const { account, owner } of Object.values(request.accounts))
+    keys += account.length + owner.length
+  for (const { accountInclude } of Object.values(request.blocks)) keys += accountInclude.length
+  for (const filters of [request.transactions, request.transactionsStatus])
+    for (const { accountInclude, accountExclude, accountRequired } of Object.values(filters))
+      keys += accountInclude.length + accountExclude.length + accountRequired.length
+  return keys
+}
+
+function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
+  const each = <R, F>(
+    field: string,
+    named: Readonly<Record<string, R>>,
+    build: (at: string, filter: R, base: NamedFilter) => F,
+  ): F[] => {
+    const names = Object.keys(named).sort()
+    if (names.length > limits.filtersMax)
+      throw new Problem(`${field}: at most ${limits.filtersMax} filters are allowed`)
+    return names.map((name, ordinal) => {
+      const at = `${field}[${JSON.stringify(name)}]`
+      if (Buffer.byteLength(name) > nameBytesMax)
+        throw new Problem(`${field}: a filter's name is at most ${nameBytesMax} bytes long`)
+      return build(at, named[name]!, { ordinal, prefix: namePrefix(name) })
+    })
+  }
+  const transactions = (at: string, filter: TransactionsRequest, base: NamedFilter) =>
+    transactionFilter(at, filter, base, limits)
+  const slices = dataSlices(request, limits)
+  return {
+    key: keyOf(request),
+    commitment: commitmentOf(request),
+    accounts: each('accounts', request.accounts, (at, filter, base) =>
+      accountFilter(at, filter, base, limits),
+    ),
+    slots: each(
+      'slots',
+      request.slots,
+      (_at, filter, base): SlotFilter => ({
+        ...base,
+        byCommitment: given(filter, 'filterByCommitment') ?? false,
+        interslot: given(filter, 'interslotUpdates') ?? false,
+      }),
+    ),
+    transactions: each('transactions', request.transactions, transactions),
+    statuses: each('transactions_status', request.transactionsStatus, transactions),
+    blocks: each('blocks', request.blocks, (at, filter, base) =>
+      blockFilter(at, filter, base, limits),
+    ),
+    blocksMeta: each('blocks_meta', request.blocksMeta, (_at, _filter, base) => base),
+    entries: each('entry', request.entry, (_at, _filter, base) => base),
+    slices,
+    sliceKey: slices.map(({ offset, length }) => `${offset}+${length}`).join(),
+  }
+}
+
+function accountFilter(
+  at: string,
+  filter: AccountsRequest,
+  base: NamedFilter,
+  limits: FilterLimits,
+): AccountFilter {
+  const { accountsMax, ownersMax, accountReject, ownerReject } = limits
+  const hasKeys = filter.account.length + filter.owner.length > 0
+  requireSome(at, limits, hasKeys || Boolean(filter.cuckooAccountsFilter))
+  return {
+    ...base,
+    accounts: readKeys(`${at}.account`, filter.account, accountsMax, accountReject),
+    cuckoo: cuckooOf(`${at}.cuckoo_accounts_filter`, filter.cuckooAccountsFilter, limits),
+    owners: readKeys(`${at}.owner`, filter.owner, ownersMax, ownerReject),
+    states: readState(`${at}.filters`, filter.filters),
+    hasSignature: given(filter, 'nonemptyTxnSignature'),
+  }
+}
+
+function transactionFilter(
+  at: string,
+  filter: TransactionsRequest,
+  base: NamedFilter,
+  limits: FilterLimits,
+): TransactionFilter {
+  const max = limits.accountsMax
+  const isVote = given(filter, 'vote')
+  const isFailed = given(filter, 'failed')
+  const mode = given(filter, 'tokenAccounts')
+  const listed = filter.accountInclude.length + filter.accountExclude.length
+  // A signature alone does not count as a condition, as in yellowstone.
+  const isSome =
+    isVote !== undefined ||
+    isFailed !== undefined ||
+    mode !== undefined ||
+    listed + filter.accountRequired.length > 0
+  requireSome(at, limits, isSome || Boolean(filter.cuckooAccountInclude))
+  if (mode !== undefined && mode !== 0 && mode !== 1)
+    throw new Problem(`${at}.token_accounts: ${mode} is neither ALL (0) nor BALANCE_CHANGED (1)`)
+  const signature = given(filter, 'signature')
+  const none = new Set<string>()
+  return {
+    ...base,
+    isVote,
+    isFailed,
+    signature: signature === undefined ? null : readSignature(`${at}.signature`, signature),
+    include: readKeys(`${at}.account_include`, filter.accountInclude, max, limits.accountReject),
+    cuckoo: cuckooOf(`${at}.cuckoo_account_include`, filter.cuckooAccountInclude, limits),
+    exclude: readKeys(`${at}.account_exclude`, filter.accountExclude, max, none),
+    required: [...readKeys(`${at}.account_required`, filter.accountRequired, max, none)],
+    tokenOwners: mode === undefined ? 'none' : mode === 0 ? 'all' : 'changed',
+  }
+}
+
+function blockFilter(
+  at: string,
+  filter: BlocksRequest,
+  base: NamedFilter,
+  limits: FilterLimits,
+): BlockFilter {
+  const include = filter.accountInclude
+  requireSome(at, limits, include.length > 0 || Boolean(filter.cuckooAccountInclude))
+  const withTransactions = given(filter, 'includeTransactions') ?? true
+  const withAccounts = given(filter, 'includeAccounts') ?? false
+  const withEntries = given(filter, 'includeEntries') ?? false
+  const selection = [[...include].sort(), cuckooText(filter.cuckooAccountInclude)]
+  return {
+    ...base,
+    include: readKeys(`${at}.account_include`, include, limits.accountsMax, limits.accountReject),
+    cuckoo: cuckooOf(`${at}.cuckoo_account_include`, filter.cuckooAccountInclude, limits),
+    withTransactions,
+    withAccounts,
+    withEntries,
+    shape: digest([withTransactions, withAccounts, withEntries, ...selection]),
+  }
+}
+
+function requireSome(at: string, limits: FilterLimits, isSome: boolean): void {
+  if (!isSome && !limits.any)
+    throw new Problem(`${at}: a filter without conditions is not allowed, name at least one`)
+}
+
+function commitmentOf(request: SubscribeRequest): Commitment {
+  const commitment = given(request, 'commitment') ?? Commitment.processed
+  if (!isCommitment(commitment))
+    throw new Problem(`commitment: ${commitment} is no commitment level`)
+  return commitment
+}
+
+function dataSlices(request: SubscribeRequest, limits: FilterLimits): DataSlice[] {
+  const field = 'accounts_data_slice'
+  if (request.accountsDataSlice.length > limits.dataSlicesMax)
+    throw new Problem(`${field}: at most ${limits.dataSlicesMax} slices are allowed`)
+  let end = -1
+  let start = -1
+  return request.accountsDataSlice.map((slice) => {
+    // No account has data beyond the safe integers.
+    const offset = numberOf(slice.offset) ?? Number.MAX_SAFE_INTEGER
+    const length = numberOf(slice.length) ?? Number.MAX_SAFE_INTEGER
+    if (offset < start) throw new Problem(`${field}: slices must be in ascending order`)
+    if (offset < end) throw new Problem(`${field}: slices must not overlap`)
+    start = offset
+    end = offset + length
+    return { offset, length }
+  })
+}
+
+function cuckooOf(
+  at: string,
+  filter: CuckooRequest | null | undefined,
+  limits: FilterLimits,
+): Cuckoo | null {
+  if (!filter) return null
+  const { data, hashSeed } = filter
+  if (data.length > limits.cuckooBytesMax)
+    throw new Problem(`${at}.data: at most ${limits.cuckooBytesMax} bytes are allowed`)
+  if (filter.hashAlgorithm !== 0) throw new Problem(`${at}.hash_algorithm: only SIP_HASH is known`)
+  const perBucket = filter.entriesPerBucket || fingerprintsPerBucket
+  const bits = filter.fingerprintBits || fingerprintBits
+  if (perBucket !== fingerprintsPerBucket || bits !== fingerprintBits)
+    throw new Problem(`${at}: only buckets of 4 fingerprints of 16 bits are known`)
+  const buckets = data.length / (fingerprintsPerBucket * 2)
+  if (data.length > 0 && (!Number.isInteger(buckets) || (buckets & (buckets - 1)) !== 0))
+    throw new Problem(`${at}.data: the number of buckets must be a power of two`)
+  return new Cuckoo(data.length > 0 ? data : Buffer.alloc(8), hashSeed)
+}
+
+/** Digest of the request, independent of the order of names and lists. */
+function keyOf(request: SubscribeRequest): string {
+  const ordered = (value: unknown): unknown => {
+    if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
+    if (Array.isArray(value)) return value.map(ordered)
+    if (typeof value !== 'object' || value === null) return value
+    const entries = Object.entries(value).map(([name, inner]) => [name, sorted(ordered(inner))])
+    return Object.fromEntries(entries.sort(([a], [b]) => (a! < b! ? -1 : 1)))
+  }
+  const { ping: _ping, fromSlot: _fromSlot, ...rest } = request
+  return digest([ordered(rest)])
+}
+
+/** Lists of keys are sets; other lists keep their order. */
+function sorted(value: unknown): unknown {
+  const isKeys = Array.isArray(value) && value.every((item) => typeof item === 'string')
+  return isKeys ? [...value].sort() : value
+}
+
+function cuckooText(filter: CuckooRequest | null | undefined): string {
+  if (!filter) return ''
+  const { low, high } = filter.hashSeed
+  return `${low}:${high}:${Buffer.from(filter.data).toString('base64')}`
+}
+
+function digest(parts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64')
+}

@@ -1,0 +1,151 @@
+// Decides whether one filter matches one update.
+import { keyOf } from '../../chain/solana/keys.ts'
+import type { AccountUpdate, SlotUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
+import { slotStatus } from '../../chain/solana/updates.ts'
+import type {
+  AccountFilter,
+  BlockFilter,
+  DataSlice,
+  KeyText,
+  SlotFilter,
+  StateFilter,
+  TransactionFilter,
+} from './filter-set.ts'
+
+/** The keys of a transaction as map keys, computed at most once for all filters. */
+export class TransactionKeys {
+  readonly update: TransactionUpdate
+  #texts: KeyText[] | null = null
+  #set: Set<KeyText> | null = null
+  #signature: KeyText | null = null
+  #tokenOwners: KeyText[] | null = null
+  #changedTokenOwners: KeyText[] | null = null
+
+  constructor(update: TransactionUpdate) {
+    this.update = update
+  }
+
+  get texts(): readonly KeyText[] {
+    this.#texts ??= this.update.keys.map(keyOf)
+    return this.#texts
+  }
+
+  get signature(): KeyText {
+    this.#signature ??= keyOf(this.update.signature)
+    return this.#signature
+  }
+
+  /** Token owners that count as mentioned in the filter's mode. */
+  owners(mode: TransactionFilter['tokenOwners']): readonly KeyText[] {
+    if (mode === 'none') return []
+    if (mode === 'all') {
+      this.#tokenOwners ??= this.update.tokenOwners.map(keyOf)
+      return this.#tokenOwners
+    }
+    this.#changedTokenOwners ??= this.update.changedTokenOwners.map(keyOf)
+    return this.#changedTokenOwners
+  }
+
+  mentions(key: KeyText, mode: TransactionFilter['tokenOwners']): boolean {
+    this.#set ??= new Set(this.texts)
+    return this.#set.has(key) || this.owners(mode).includes(key)
+  }
+
+  mentionsAny(keys: ReadonlySet<KeyText>, mode: TransactionFilter['tokenOwners']): boolean {
+    return this.texts.some((key) => keys.has(key)) || this.owners(mode).some((key) => keys.has(key))
+  }
+}
+
+export function matchesTransaction(filter: TransactionFilter, keys: TransactionKeys): boolean {
+  const { update } = keys
+  const mode = filter.tokenOwners
+  if (filter.isVote !== undefined && filter.isVote !== update.isVote) return false
+  if (filter.isFailed !== undefined && filter.isFailed !== (update.err !== null)) return false
+  if (filter.signature !== null && filter.signature !== keys.signature) return false
+  if (!filter.required.every((key) => keys.mentions(key, mode))) return false
+  if (filter.exclude.size > 0 && keys.mentionsAny(filter.exclude, mode)) return false
+  if (filter.include.size === 0 && filter.cuckoo === null) return true
+  if (filter.include.size > 0 && keys.mentionsAny(filter.include, mode)) return true
+  return filter.cuckoo !== null && cuckooMatches(filter, update)
+}
+
+export function matchesAccount(filter: AccountFilter, update: AccountUpdate): boolean {
+  const { hasSignature, accounts, cuckoo, owners } = filter
+  if (hasSignature !== undefined && hasSignature !== (update.txnSignature !== null)) return false
+  // Before the keys, whose texts cost more: many filters of one owner differ by their states only.
+  for (const state of filter.states) if (!matchesState(state, update)) return false
+  if (owners.size > 0 && !owners.has(keyOf(update.owner))) return false
+  if (accounts.size > 0 || cuckoo !== null) {
+    const isListed = accounts.size > 0 && accounts.has(keyOf(update.pubkey))
+    if (!isListed && cuckoo?.has(update.pubkey) !== true) return false
+  }
+  return true
+}
+
+export function matchesSlot(filter: SlotFilter, update: SlotUpdate, commitment: number): boolean {
+  if (filter.byCommitment && update.status !== commitment) return false
+  return filter.interslot || update.status <= slotStatus.finalized
+}
+
+/** Whether a block filter includes a transaction of the block. */
+export function includesTransaction(filter: BlockFilter, update: TransactionUpdate): boolean {
+  if (filter.include.size === 0 && filter.cuckoo === null) return true
+  return update.keys.some((key) => includesKey(filter, key))
+}
+
+/** Whether a block filter includes an account of the block. */
+export function includesKey(filter: BlockFilter, key: Uint8Array): boolean {
+  if (filter.include.size === 0 && filter.cuckoo === null) return true
+  if (filter.include.size > 0 && filter.include.has(keyOf(key))) return true
+  return filter.cuckoo?.has(key) === true
+}
+
+/** The slices of the data, concatenated; one that exceeds the data is omitted. */
+export function sliceData(data: Uint8Array, slices: readonly DataSlice[]): Uint8Array {
+  const sliced = slices
+    .filter(({ offset, length }) => offset + length <= data.length)
+    .map(({ offset, length }) => data.subarray(offset, offset + length))
+  return sliced.length === 1 ? sliced[0]! : Buffer.concat(sliced)
+}
+
+function cuckooMatches(filter: TransactionFilter, update: TransactionUpdate): boolean {
+  const has = (key: Uint8Array) => filter.cuckoo?.has(key) === true
+  if (update.keys.some(has)) return true
+  if (filter.tokenOwners === 'all') return update.tokenOwners.some(has)
+  return filter.tokenOwners === 'changed' && update.changedTokenOwners.some(has)
+}
+
+function matchesState(state: StateFilter, update: AccountUpdate): boolean {
+  const { data, lamports } = update
+  switch (state.kind) {
+    case 'datasize':
+      return BigInt(data.length) === state.bytes
+    case 'tokenAccount':
+      return isTokenAccount(data)
+    case 'memcmp':
+      return hasBytesAt(data, state.offset, state.bytes)
+    case 'lamports':
+      if (state.cmp === 'eq') return lamports === state.value
+      if (state.cmp === 'ne') return lamports !== state.value
+      return state.cmp === 'lt' ? lamports < state.value : lamports > state.value
+  }
+}
+
+function hasBytesAt(data: Uint8Array, offset: number, bytes: Uint8Array): boolean {
+  if (data.length < offset + bytes.length) return false
+  for (let index = 0; index < bytes.length; index++)
+    if (data[offset + index] !== bytes[index]) return false
+  return true
+}
+
+const tokenAccountBytes = 165
+const tokenStateAt = 108
+const multisigBytes = 355
+const accountTypeAccount = 2
+
+/** An initialised token account, with or without extensions. */
+function isTokenAccount(data: Uint8Array): boolean {
+  if (data.length < tokenAccountBytes || data[tokenStateAt] === 0) return false
+  if (data.length === tokenAccountBytes) return true
+  return data.length !== multisigBytes && data[tokenAccountBytes] === accountTypeAccount
+}

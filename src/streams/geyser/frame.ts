@@ -1,0 +1,154 @@
+// Builds gRPC frames of updates from bytes that are encoded already.
+//
+//   0 | length u32 | 0a len name … | tag len body | 5a len created_at
+//   gRPC prefix      filters matched  encoded once   encoded once per update
+//
+// Frames of one group follow each other in a slab; a run of them goes to every stream of the group
+// as one buffer. A slab is append-only, so published runs never change.
+import { BackWriter } from '../../base/back-writer.ts'
+import { framePrefixBytes } from '../../base/transport/grpc-stream.ts'
+import { varintBytes, writeVarint } from '../../base/varint.ts'
+import { type Run, type Slab, SlabPool } from './slab.ts'
+
+/** Tags of SubscribeUpdate's update_oneof; all fit in one byte. */
+export const updateTag = {
+  account: 0x12,
+  slot: 0x1a,
+  transaction: 0x22,
+  block: 0x2a,
+  ping: 0x32,
+  blockMeta: 0x3a,
+  entry: 0x42,
+  pong: 0x4a,
+  transactionStatus: 0x52,
+} as const
+
+const createdAtField = 11
+/** A larger body is not copied: it is sent as a buffer of its own, shared by all groups. */
+const copyBytesMax = 32 * 1024
+const loopBytesMax = 24
+const none = Buffer.alloc(0)
+
+export class FrameBatch {
+  readonly #pool: SlabPool
+  #slab: Slab | null = null
+  /** Start of the unpublished run, and offset of the next frame. */
+  #start = 0
+  #at = 0
+  #runs: Run[] = []
+  /** Bytes and frames since the last `take`. */
+  bytes = 0
+  frames = 0
+
+  constructor(pool: SlabPool) {
+    this.#pool = pool
+  }
+
+  append(tag: number, prefix: Buffer, body: Uint8Array, suffix: Buffer): void {
+    const isShared = body.length > copyBytesMax
+    const lengthBytes = varintBytes(body.length)
+    const headBytes = framePrefixBytes + prefix.length + 1 + lengthBytes
+    const payloadBytes = headBytes - framePrefixBytes + body.length + suffix.length
+    const slab = this.#reserve(headBytes + suffix.length + (isShared ? 0 : body.length))
+    let at = this.#at
+    slab[at] = 0
+    slab[at + 1] = payloadBytes >>> 24
+    slab[at + 2] = payloadBytes >>> 16
+    slab[at + 3] = payloadBytes >>> 8
+    slab[at + 4] = payloadBytes
+    at = copyInto(slab, prefix, at + framePrefixBytes)
+    slab[at++] = tag
+    at = writeVarint(slab, at, body.length)
+    if (isShared) {
+      this.#at = at
+      this.#close()
+      this.#runs.push({ bytes: asBuffer(body), slab: null })
+      at = this.#at
+    } else at = copyInto(slab, body, at)
+    this.#at = copyInto(slab, suffix, at)
+    this.bytes += framePrefixBytes + payloadBytes
+    this.frames++
+  }
+
+  /** Returns the runs since the last call; the caller must release each slab once. */
+  take(): readonly Run[] {
+    this.#close()
+    const runs = this.#runs
+    this.#runs = []
+    this.bytes = 0
+    this.frames = 0
+    return runs
+  }
+
+  #close(): void {
+    const slab = this.#slab
+    if (slab !== null && this.#at > this.#start) {
+      slab.retain(1)
+      this.#runs.push({ bytes: slab.bytes.subarray(this.#start, this.#at), slab })
+    }
+    this.#start = this.#at
+  }
+
+  /** Memory with at least `bytes` free at `#at`. */
+  #reserve(bytes: number): Buffer {
+    const slab = this.#slab
+    if (slab !== null && slab.bytes.length - this.#at >= bytes) return slab.bytes
+    this.#close()
+    const fresh = this.#pool.take(bytes, slab?.bytes.length ?? 0)
+    // The old slab lives until its runs are sent.
+    slab?.release()
+    this.#slab = fresh
+    this.#start = 0
+    this.#at = 0
+    return fresh.bytes
+  }
+}
+
+const writer = new BackWriter()
+
+/** A filter's name as field 1 of SubscribeUpdate. */
+export function namePrefix(name: string): Buffer {
+  writer.stringAlways(1, name)
+  return writer.take()
+}
+
+// Consecutive updates often have the same time.
+let lastCreatedAtMs = Number.NaN
+let lastSuffix: Buffer = none
+
+/** created_at, field 11 of SubscribeUpdate. */
+export function createdAtSuffix(createdAtMs: number): Buffer {
+  if (createdAtMs !== lastCreatedAtMs) {
+    lastSuffix = encodeCreatedAt(createdAtMs)
+    lastCreatedAtMs = createdAtMs
+  }
+  return lastSuffix
+}
+
+function encodeCreatedAt(createdAtMs: number): Buffer {
+  const seconds = Math.floor(createdAtMs / 1000)
+  const nanos = Math.min(999_999_999, Math.round((createdAtMs - seconds * 1000) * 1e6))
+  writer.number(2, nanos)
+  writer.numberAlways(1, seconds)
+  writer.wrap(createdAtField, 0)
+  return writer.take()
+}
+
+/** One whole frame, for a single stream. */
+export function frameOf(tag: number, body: Uint8Array, createdAtMs: number): Buffer {
+  const batch = new FrameBatch(new SlabPool())
+  batch.append(tag, none, body, createdAtSuffix(createdAtMs))
+  return Buffer.concat(batch.take().map((run) => run.bytes))
+}
+
+function copyInto(target: Buffer, source: Uint8Array, at: number): number {
+  const { length } = source
+  // Below this a loop is quicker than the call.
+  if (length > loopBytesMax) target.set(source, at)
+  else for (let index = 0; index < length; index++) target[at + index] = source[index]!
+  return at + length
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

@@ -1,0 +1,42 @@
+// Publishes Solana updates to a hub.
+import { isCommitment } from '../../base/commitment.ts'
+import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
+import { Hub, type HubBounds } from '../hub/hub.ts'
+
+export type SolanaHub = Hub<SolanaUpdate>
+
+/** As yellowstone keeps by default. */
+export const yellowstoneBounds: HubBounds = {
+  replaySlots: 150,
+  replayBytesMax: 256 * 1024 * 1024,
+}
+
+export function openSolanaHub(bounds = yellowstoneBounds): SolanaHub {
+  return new Hub<SolanaUpdate>(bounds, bytesOf)
+}
+
+export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {
+  if (update.kind !== 'slot') {
+    hub.content(update)
+    return
+  }
+  hub.status(update, isCommitment(update.status) ? update.status : null)
+  if (update.status === slotStatus.dead) hub.abandon(update.slot)
+}
+
+/** Estimate for a transaction's status and an update's plain fields. */
+const besideBodyBytes = 128
+
+/** Memory of a kept update; a block only refers to updates that are counted already. */
+function bytesOf(update: SolanaUpdate): number {
+  switch (update.kind) {
+    case 'account':
+    case 'transaction':
+      // Nothing else is read: an update from a node makes views and decodes fields on access.
+      return (update.bodyBytes ?? update.body.length) + besideBodyBytes
+    case 'block':
+      return 0
+    default:
+      return update.body.length
+  }
+}

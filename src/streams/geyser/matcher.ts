@@ -1,0 +1,244 @@
+// Matches each update against the filters of all groups.
+// One matcher per commitment for live streams, and one for each replaying stream.
+//
+//   update -> index: candidate filters -> filter-match.ts: matching ones -> group.append
+//
+// The index finds candidates by account, owner, mentioned key or signature, so that an update
+// costs by the streams it reaches, not by all streams. Filters without a key (all accounts, cuckoo
+// sets) are in lists that every update scans.
+import type {
+  AccountUpdate,
+  BlockUpdate,
+  SlotUpdate,
+  SolanaUpdate,
+  TransactionUpdate,
+} from '../../chain/solana/updates.ts'
+import { slotStatus } from '../../chain/solana/updates.ts'
+import { AccountBodies, BlockBodies } from './bodies.ts'
+import { matchesAccount, matchesSlot, matchesTransaction, TransactionKeys } from './filter-match.ts'
+import type { AccountFilter, NamedFilter, SlotFilter, TransactionFilter } from './filter-set.ts'
+import { createdAtSuffix, updateTag } from './frame.ts'
+import type { Entry, Group } from './group.ts'
+import { KeyIndex } from './key-index.ts'
+import { TransactionIndex } from './transaction-index.ts'
+
+export class Matcher {
+  readonly #groups = new Map<Group, Entry<NamedFilter>[]>()
+  readonly #byAccount = new KeyIndex<Entry<AccountFilter>>()
+  readonly #byOwner = new KeyIndex<Entry<AccountFilter>>()
+  readonly #anyAccount = new Set<Entry<AccountFilter>>()
+  readonly #transactions = new TransactionIndex()
+  readonly #statuses = new TransactionIndex()
+  readonly #slots = new Set<Entry<SlotFilter>>()
+  readonly #interslot = new Set<Entry<SlotFilter>>()
+  readonly #withEntries = new Set<Group>()
+  readonly #withBlocks = new Set<Group>()
+  readonly #withMeta = new Set<Group>()
+  /** Groups that matched the current update: the first `#touchedCount`. */
+  readonly #touched: Group[] = []
+  #touchedCount = 0
+  #stamp = 0
+
+  get isEmpty(): boolean {
+    return this.#groups.size === 0
+  }
+
+  add(group: Group): void {
+    const { filters } = group
+    const made: Entry<NamedFilter>[] = []
+    const entry = <F extends NamedFilter>(filter: F): Entry<F> => {
+      const fresh = { filter, group, stamp: 0 }
+      made.push(fresh)
+      return fresh
+    }
+    for (const filter of filters.accounts) this.#addAccount(entry(filter))
+    for (const filter of filters.transactions) this.#transactions.add(entry(filter))
+    for (const filter of filters.statuses) this.#statuses.add(entry(filter))
+    for (const filter of filters.slots) {
+      const fresh = entry(filter)
+      this.#slots.add(fresh)
+      if (filter.interslot) this.#interslot.add(fresh)
+    }
+    if (filters.entries.length > 0) this.#withEntries.add(group)
+    if (filters.blocks.length > 0) this.#withBlocks.add(group)
+    if (filters.blocksMeta.length > 0) this.#withMeta.add(group)
+    this.#groups.set(group, made)
+  }
+
+  remove(group: Group): void {
+    for (const entry of this.#groups.get(group) ?? []) {
+      // Reason for the casts: the type of an entry is unknown here, and removing it from the lists
+      // of another kind does nothing.
+      const asAccount = entry as Entry<AccountFilter>
+      const asTransaction = entry as Entry<TransactionFilter>
+      const asSlot = entry as Entry<SlotFilter>
+      if (group.filters.accounts.includes(asAccount.filter)) this.#removeAccount(asAccount)
+      this.#transactions.remove(asTransaction)
+      this.#statuses.remove(asTransaction)
+      this.#slots.delete(asSlot)
+      this.#interslot.delete(asSlot)
+    }
+    this.#withEntries.delete(group)
+    this.#withBlocks.delete(group)
+    this.#withMeta.delete(group)
+    this.#groups.delete(group)
+  }
+
+  /** Appends the framed update to every matching group; returns the number of deliveries. */
+  deliver(update: SolanaUpdate): number {
+    if (this.#groups.size === 0) return 0
+    switch (update.kind) {
+      case 'account':
+        return this.#deliverAccount(update)
+      case 'transaction':
+        return this.#deliverTransaction(update)
+      case 'slot':
+        return this.#deliverSlot(update)
+      case 'entry':
+        return this.#deliverAll(this.#withEntries, 'entries', updateTag.entry, update)
+      case 'blockMeta':
+        return this.#deliverAll(this.#withMeta, 'blocksMeta', updateTag.blockMeta, update)
+      case 'block':
+        return this.#deliverBlock(update)
+    }
+  }
+
+  #deliverAccount(update: AccountUpdate): number {
+    const stamp = ++this.#stamp
+    // Read only when needed: keys of an update from a node are decoded on first access.
+    const listed = this.#byAccount.isEmpty ? undefined : this.#byAccount.find(update.pubkey)
+    if (listed !== undefined) for (const entry of listed) this.#tryAccount(entry, update, stamp)
+    const owned = this.#byOwner.isEmpty ? undefined : this.#byOwner.find(update.owner)
+    if (owned !== undefined) for (const entry of owned) this.#tryAccount(entry, update, stamp)
+    for (const entry of this.#anyAccount) this.#tryAccount(entry, update, stamp)
+    if (this.#touchedCount === 0) return 0
+    return this.#send(updateTag.account, update.body, update.createdAtMs, update)
+  }
+
+  #tryAccount(entry: Entry<AccountFilter>, update: AccountUpdate, stamp: number): void {
+    if (entry.stamp === stamp) return
+    entry.stamp = stamp
+    if (matchesAccount(entry.filter, update)) this.#hit(entry, stamp)
+  }
+
+  #deliverTransaction(update: TransactionUpdate): number {
+    if (this.#transactions.isEmpty && this.#statuses.isEmpty) return 0
+    const keys = new TransactionKeys(update)
+    const { transaction, transactionStatus } = updateTag
+    return (
+      this.#deliverMention(this.#transactions, keys, transaction, update.body) +
+      this.#deliverMention(this.#statuses, keys, transactionStatus, update.statusBody)
+    )
+  }
+
+  #deliverMention(
+    index: TransactionIndex,
+    keys: TransactionKeys,
+    tag: number,
+    body: Uint8Array,
+  ): number {
+    const stamp = ++this.#stamp
+    index.candidates(keys.update, (entry) => {
+      if (entry.stamp === stamp) return
+      entry.stamp = stamp
+      if (matchesTransaction(entry.filter, keys)) this.#hit(entry, stamp)
+    })
+    return this.#send(tag, body, keys.update.createdAtMs)
+  }
+
+  #deliverSlot(update: SlotUpdate): number {
+    const stamp = ++this.#stamp
+    const entries = update.status > slotStatus.finalized ? this.#interslot : this.#slots
+    for (const entry of entries)
+      if (matchesSlot(entry.filter, update, entry.group.filters.commitment)) this.#hit(entry, stamp)
+    return this.#send(updateTag.slot, update.body, update.createdAtMs)
+  }
+
+  /** Kinds without conditions: every filter of the kind takes every update. */
+  #deliverAll(
+    groups: ReadonlySet<Group>,
+    kind: 'entries' | 'blocksMeta',
+    tag: number,
+    update: { readonly body: Uint8Array; readonly createdAtMs: number },
+  ): number {
+    let reached = 0
+    for (const group of groups) {
+      const filters = group.filters[kind]
+      const prefix =
+        filters.length === 1 ? filters[0]!.prefix : Buffer.concat(filters.map((one) => one.prefix))
+      group.append(tag, prefix, update.body, createdAtSuffix(update.createdAtMs))
+      reached += group.sinks.size
+    }
+    return reached
+  }
+
+  /** A block is sent once per filter, since each selects different content. */
+  #deliverBlock(update: BlockUpdate): number {
+    if (this.#withBlocks.size === 0) return 0
+    const bodies = new BlockBodies(update)
+    const suffix = createdAtSuffix(update.createdAtMs)
+    let reached = 0
+    for (const group of this.#withBlocks)
+      for (const filter of group.filters.blocks) {
+        const body = bodies.for(filter, group.filters)
+        group.append(updateTag.block, filter.prefix, body, suffix)
+        reached += group.sinks.size
+      }
+    return reached
+  }
+
+  #hit(entry: Entry<NamedFilter>, stamp: number): void {
+    const { group, filter } = entry
+    if (group.stamp === stamp) {
+      group.moreHits ??= [group.hit!]
+      group.moreHits.push(filter)
+      return
+    }
+    group.stamp = stamp
+    group.hit = filter
+    group.moreHits = null
+    this.#touched[this.#touchedCount++] = group
+  }
+
+  /** Sends to every group that matched; `account` is given where groups may select slices. */
+  #send(tag: number, body: Uint8Array, createdAtMs: number, account?: AccountUpdate): number {
+    const count = this.#touchedCount
+    if (count === 0) return 0
+    this.#touchedCount = 0
+    const suffix = createdAtSuffix(createdAtMs)
+    let bodies: AccountBodies | null = null
+    let reached = 0
+    for (let index = 0; index < count; index++) {
+      const group = this.#touched[index]!
+      let own = body
+      if (account !== undefined && group.filters.slices.length > 0) {
+        bodies ??= new AccountBodies(account)
+        own = bodies.for(group.filters)
+      }
+      group.append(tag, prefixOf(group), own, suffix)
+      reached += group.sinks.size
+    }
+    return reached
+  }
+
+  #addAccount(entry: Entry<AccountFilter>): void {
+    const { accounts, cuckoo, owners } = entry.filter
+    // Not by account when a cuckoo set may match others.
+    if (accounts.size > 0 && cuckoo === null)
+      for (const key of accounts) this.#byAccount.add(key, entry)
+    else if (owners.size > 0) for (const key of owners) this.#byOwner.add(key, entry)
+    else this.#anyAccount.add(entry)
+  }
+
+  #removeAccount(entry: Entry<AccountFilter>): void {
+    for (const key of entry.filter.accounts) this.#byAccount.remove(key, entry)
+    for (const key of entry.filter.owners) this.#byOwner.remove(key, entry)
+    this.#anyAccount.delete(entry)
+  }
+}
+
+function prefixOf({ hit, moreHits }: Group): Buffer {
+  if (moreHits === null) return hit!.prefix
+  moreHits.sort((a, b) => a.ordinal - b.ordinal)
+  return Buffer.concat(moreHits.map(({ prefix }) => prefix))
+}

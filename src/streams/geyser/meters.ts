@@ -1,0 +1,95 @@
+// The meters of the gRPC endpoint.
+import type { CounterChild, GaugeChild, Meters } from '../../base/telemetry/meters.ts'
+
+export const grpcMethods = [
+  'Subscribe',
+  'SubscribeDeshred',
+  'SubscribeReplayInfo',
+  'Ping',
+  'GetLatestBlockhash',
+  'GetBlockHeight',
+  'GetSlot',
+  'IsBlockhashValid',
+  'GetVersion',
+  'other',
+] as const
+export type GrpcMethodName = (typeof grpcMethods)[number]
+
+export const updateKinds = [
+  'account',
+  'transaction',
+  'slot',
+  'entry',
+  'block',
+  'blockMeta',
+] as const
+export type UpdateKind = (typeof updateKinds)[number]
+
+/** Why a stream ended. */
+export const endReasons = [
+  'client',
+  'token',
+  'lagged',
+  'invalid',
+  'out-of-range',
+  'quota',
+  'unavailable',
+  'shutdown',
+] as const
+export type EndReason = (typeof endReasons)[number]
+
+export interface GrpcMeters {
+  readonly requests: Readonly<Record<GrpcMethodName, Record<'admitted' | 'refused', CounterChild>>>
+  /** Updates handed to streams, one for each stream that gets it. */
+  readonly updates: Readonly<Record<UpdateKind, CounterChild>>
+  readonly sentBytes: CounterChild
+  readonly ended: Readonly<Record<EndReason, CounterChild>>
+  readonly streams: GaugeChild
+  /** Read at scrape; set by the service. */
+  readonly groups: { count(): number }
+  readonly backlog: { bytes(): number }
+}
+
+export function declareGrpcMeters(meters: Meters): GrpcMeters {
+  const requests = meters.counter(
+    'sluice_grpc_requests_total',
+    'Calls by method, and whether token and quota let them in',
+    { method: grpcMethods, outcome: ['admitted', 'refused'] },
+  )
+  const groups = { count: () => 0 }
+  meters.gaugeRead('sluice_grpc_groups', 'Distinct sets of filters among the open streams', () =>
+    groups.count(),
+  )
+  const backlog = { bytes: () => 0 }
+  meters.gaugeRead('sluice_grpc_backlog_bytes', 'Unsent bytes of all Subscribe streams', () =>
+    backlog.bytes(),
+  )
+  return {
+    // Reason for the cast: fromEntries loses that every method is a key.
+    requests: Object.fromEntries(
+      grpcMethods.map((method) => [
+        method,
+        {
+          admitted: requests.with({ method, outcome: 'admitted' }),
+          refused: requests.with({ method, outcome: 'refused' }),
+        },
+      ]),
+    ) as GrpcMeters['requests'],
+    updates: meters.counters(
+      'sluice_grpc_updates_total',
+      'Updates handed to streams, by kind; one for each stream that gets it',
+      'kind',
+      updateKinds,
+    ),
+    sentBytes: meters.counter('sluice_grpc_sent_bytes_total', 'Bytes of frames handed to streams'),
+    ended: meters.counters(
+      'sluice_grpc_streams_ended_total',
+      'Streams ended, by reason',
+      'reason',
+      endReasons,
+    ),
+    streams: meters.gauge('sluice_grpc_streams', 'Subscribe streams open now'),
+    groups,
+    backlog,
+  }
+}

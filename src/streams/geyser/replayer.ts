@@ -1,0 +1,126 @@
+// Replays the hub's log to one stream from a past slot, then switches it to live.
+// Reads no faster than the stream drains (backpressure). At the end of the log the stream joins
+// the live fan-out in the same turn, so that no update is lost or duplicated.
+//
+// Of each slot a replay has the content, the block meta, then processed, confirmed and finalized,
+// as yellowstone replays it: the life cycle of a slot (first shred, bank, completed, dead) is only
+// live, and a status below the stream's commitment waits for the content, which comes later.
+import { isCommitment } from '../../base/commitment.ts'
+import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
+import type { Replay } from '../hub/hub.ts'
+import type { FilterSet } from './filter-set.ts'
+import { Group, type RunSink } from './group.ts'
+import { Matcher } from './matcher.ts'
+import type { SlabPool } from './slab.ts'
+
+/** Unsent bytes at which the replay pauses. */
+const aheadBytes = 1024 * 1024
+/** Updates per event-loop turn, so that other streams are served in between. */
+const updatesPerTurn = 256
+/** How often a paused replay looks whether its slots were evicted: its reader may never drain. */
+const lostCheckMs = 1_000
+
+export interface ReplayingStream extends RunSink {
+  readonly backlogBytes: number
+  /** The end of the log is reached: the stream is live from here. */
+  caughtUp(): void
+  /** The hub evicted the next update. */
+  lostReplay(): void
+}
+
+export class Replayer {
+  readonly #replay: Replay<SolanaUpdate>
+  readonly #stream: ReplayingStream
+  readonly #matcher = new Matcher()
+  readonly #group: Group
+  /** Statuses of slots whose content was not replayed yet. */
+  readonly #early = new Map<number, SlotUpdate[]>()
+  #isStopped = false
+  #isScheduled = false
+  #isPaused = false
+
+  constructor(
+    replay: Replay<SolanaUpdate>,
+    filters: FilterSet,
+    pool: SlabPool,
+    stream: ReplayingStream,
+  ) {
+    this.#replay = replay
+    this.#stream = stream
+    this.#group = new Group(filters, pool, () => {})
+    this.#group.sinks.add(stream)
+    this.#matcher.add(this.#group)
+    this.#schedule()
+  }
+
+  /** The stream drained: resumes. */
+  drained(): void {
+    this.#schedule()
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  #schedule(): void {
+    if (this.#isStopped || this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(this.#step)
+  }
+
+  #pause(): void {
+    if (this.#isPaused) return
+    this.#isPaused = true
+    setTimeout(() => {
+      this.#isPaused = false
+      this.#schedule()
+    }, lostCheckMs).unref()
+  }
+
+  readonly #step = (): void => {
+    this.#isScheduled = false
+    for (let seen = 0; seen < updatesPerTurn; seen++) {
+      if (this.#isStopped) return
+      if (this.#replay.isLost) {
+        this.#isStopped = true
+        this.#stream.lostReplay()
+        return
+      }
+      if (this.#stream.backlogBytes >= aheadBytes) break
+      const update = this.#replay.next()
+      if (update === null) {
+        this.#isStopped = true
+        for (const slot of this.#early.keys()) this.#deliverEarly(slot)
+        this.#group.flush()
+        this.#stream.caughtUp()
+        return
+      }
+      this.#deliver(update)
+    }
+    this.#group.flush()
+    if (this.#stream.backlogBytes < aheadBytes) this.#schedule()
+    else this.#pause()
+  }
+
+  #deliver(update: SolanaUpdate): void {
+    if (update.kind !== 'slot') {
+      this.#matcher.deliver(update)
+      return
+    }
+    const { slot, status } = update
+    if (!isCommitment(status)) return
+    if (status < this.#group.filters.commitment) {
+      const early = this.#early.get(slot)
+      if (early === undefined) this.#early.set(slot, [update])
+      else early.push(update)
+      return
+    }
+    this.#deliverEarly(slot)
+    this.#matcher.deliver(update)
+  }
+
+  #deliverEarly(slot: number): void {
+    for (const update of this.#early.get(slot) ?? []) this.#matcher.deliver(update)
+    this.#early.delete(slot)
+  }
+}

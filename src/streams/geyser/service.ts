@@ -1,0 +1,131 @@
+// geyser.Geyser for callers of type C: unary methods and Subscribe streams.
+//
+//   unary call -> unary.ts -> answer
+//   Subscribe  -> Subscriber <- fan-out of the caller's chain (match, frame once)
+import type { Clock } from '../../base/clock.ts'
+import type { GrpcMethod } from '../../base/transport/grpc.ts'
+import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
+import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
+import { chainDown, FanOuts, type GrpcChain, noChain } from './chain.ts'
+import type { Codec } from './codec.ts'
+import type { FilterLimits } from './filter-compile.ts'
+import type { GrpcMeters } from './meters.ts'
+import { Subscriber } from './subscriber.ts'
+import { unaryMethods } from './unary.ts'
+
+export interface GeyserDeps<C> {
+  readonly codec: Codec
+  readonly limits: FilterLimits
+  readonly backlogBytesMax: number
+  /** A ping goes to every stream this often. */
+  readonly pingMs: number
+  /** The version of the package. */
+  readonly version: string
+  readonly meters: GrpcMeters
+  readonly clock: Clock
+  /** The chain that a caller reads; null (no chain) is answered with UNAVAILABLE. */
+  chainOf(caller: C): GrpcChain | null
+  /** Counts bytes and updates sent to a caller. */
+  meter(caller: C, bytes: number, updates: number): void
+  /** Charges credits to a caller; a status when it has too few left. */
+  charge(caller: C, credits: number): GrpcStatus | null
+  /** Ends the stream when the caller loses access; the returned function releases the lease. */
+  lease(caller: C, end: (status: GrpcStatus) => void): () => void
+}
+
+export class GeyserService<C> {
+  readonly methods: readonly GrpcMethod<C>[]
+  readonly #deps: GeyserDeps<C>
+  readonly #streams = new Map<Subscriber, GrpcChain>()
+  readonly #fanOuts: FanOuts
+  readonly #pings: NodeJS.Timeout
+
+  constructor(deps: GeyserDeps<C>) {
+    this.#deps = deps
+    this.#fanOuts = new FanOuts(deps.meters, (chain) => this.#changed(chain))
+    deps.meters.backlog.bytes = () => this.#backlogBytes()
+    this.methods = [
+      ...this.#unary(),
+      stream('Subscribe', (call, caller) => this.#subscribe(call, caller)),
+      stream('SubscribeDeshred', (call) => this.#refuse(call, comingSoon)),
+    ]
+    this.#pings = setInterval(() => {
+      for (const subscriber of this.#streams.keys()) subscriber.ping()
+    }, deps.pingMs).unref()
+  }
+
+  stop(status: GrpcStatus): void {
+    clearInterval(this.#pings)
+    for (const subscriber of this.#streams.keys()) subscriber.end('shutdown', status)
+    this.#fanOuts.stop()
+  }
+
+  #unary(): GrpcMethod<C>[] {
+    const { codec, version, chainOf, meter } = this.#deps
+    return Object.entries(unaryMethods({ codec, version })).map(([name, answer]) => ({
+      kind: 'unary',
+      path: `/geyser.Geyser/${name}`,
+      answer(request, caller) {
+        const answered = answer(request, chainOf(caller))
+        if (answered.ok) meter(caller, answered.bytes.length, 0)
+        return answered
+      },
+    }))
+  }
+
+  #subscribe(call: GrpcStream, caller: C): StreamEvents {
+    const { codec, limits, backlogBytesMax, clock, meters, meter, charge } = this.#deps
+    const chain = this.#deps.chainOf(caller)
+    if (chain === null) return this.#refuse(call, noChain)
+    if (!chain.isUp()) return this.#refuse(call, chainDown)
+    const streams = this.#streams
+    const subscriber = new Subscriber(call, {
+      hub: chain.hub,
+      fanOut: this.#fanOuts.of(chain),
+      codec,
+      limits,
+      backlogBytesMax,
+      clock,
+      meters,
+      meter: (bytes, updates) => meter(caller, bytes, updates),
+      charge: (credits) => charge(caller, credits),
+      ended() {
+        release()
+        streams.delete(subscriber)
+        meters.streams.set(streams.size)
+      },
+    })
+    const release = this.#deps.lease(caller, (status) => subscriber.end('token', status))
+    streams.set(subscriber, chain)
+    meters.streams.set(streams.size)
+    return subscriber
+  }
+
+  /** Ends the stream with a status, before any message. */
+  #refuse(call: GrpcStream, status: GrpcStatus): StreamEvents {
+    this.#deps.meters.ended.unavailable.inc()
+    call.end(status)
+    return { message() {}, halfClosed() {}, drained() {}, closed() {} }
+  }
+
+  #changed(chain: GrpcChain): void {
+    if (chain.isUp()) return
+    for (const [subscriber, own] of this.#streams)
+      if (own === chain) subscriber.end('unavailable', chainDown)
+  }
+
+  #backlogBytes(): number {
+    let bytes = 0
+    for (const subscriber of this.#streams.keys()) bytes += subscriber.backlogBytes
+    return bytes
+  }
+}
+
+function stream<C>(
+  name: string,
+  open: (stream: GrpcStream, caller: C) => StreamEvents,
+): GrpcMethod<C> {
+  return { kind: 'stream', path: `/geyser.Geyser/${name}`, open }
+}
+
+const comingSoon: GrpcStatus = { code: grpcCode.unimplemented, details: 'coming soon' }

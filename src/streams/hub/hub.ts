@@ -1,0 +1,303 @@
+// Publishes each Solana update to every listener in order, at three commitments, and keeps the
+// last slots for replay. It numbers no update, drops none for a listener, and waits for none.
+//
+//   content(slot 9) ---> processed now       status(slot 9, confirmed) --+
+//                   \--> kept for slot 9 ----> confirmed: all of slot 9, then the status
+//                                        ----> finalized: the same when it is finalized
+//
+//   era 7 -> era 8 -> era 9      an era keeps, per commitment, what was published while that slot
+//   [p c f] [p c f] [p c f]      was the newest; whole eras are evicted from the front, so all
+//                                updates of slot n are there as long as era n is; an evicted era
+//                                is emptied and cut off, so that a replay left in it holds nothing
+import { assert } from '../../base/assert.ts'
+import { allCommitments, Commitment } from '../../base/commitment.ts'
+import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'
+
+export type HubListener<U> = (commitment: Commitment, update: U) => void
+
+/** Whether a listener looks at updates that a source makes when a slot reaches a commitment. */
+export type HubInterest = (commitment: Commitment) => boolean
+
+export interface HubBounds {
+  /** Slots kept for replay; 0 keeps none. */
+  readonly replaySlots: number
+  readonly replayBytesMax: number
+  /** Content that waits to be finalized; of more, the oldest slots are dropped. */
+  readonly unfinalizedBytesMax?: number
+}
+
+/** Slots whose content waits to be confirmed or finalized; a healthy chain has about 33. */
+const unfinalizedSlotsMax = 1_024
+/** A busy mainnet has up to 3 GiB in 33 slots. */
+export const unfinalizedBytesInitial = 4 * 1024 * 1024 * 1024
+
+interface HubUpdate extends Listed {
+  readonly slot: number
+}
+
+interface Era<U extends HubUpdate> {
+  readonly slot: number
+  readonly updates: readonly [
+    processed: UpdateList<U>,
+    confirmed: UpdateList<U>,
+    finalized: UpdateList<U>,
+  ]
+  bytes: number
+  next: Era<U> | null
+  isDropped: boolean
+}
+
+interface SlotContent<U extends HubUpdate> {
+  /** Null once they were dropped: half a slot must not look like a whole one. */
+  updates: UpdateList<U> | null
+  bytes: number
+  reached: Commitment
+}
+
+export class Hub<U extends HubUpdate> {
+  readonly #bounds: HubBounds
+  readonly #bytesOf: (update: U) => number
+  #listeners: readonly HubListener<U>[] = []
+  #interests: readonly HubInterest[] = []
+  #restartListeners: readonly (() => void)[] = []
+  readonly #contents = new Map<number, SlotContent<U>>()
+  #first: Era<U> | null = null
+  #last: Era<U> | null = null
+  #eras = 0
+  #bytes = 0
+  #unfinalizedBytes = 0
+  /** Slots that were dropped before they were finalized. */
+  droppedSlots = 0
+
+  constructor(bounds: HubBounds, bytesOf: (update: U) => number) {
+    this.#bounds = bounds
+    this.#bytesOf = bytesOf
+  }
+
+  /** Publishes an update of a slot: as processed now, then at each commitment that it reaches. */
+  content(update: U): void {
+    const content = this.#contentOf(update.slot)
+    const bytes = this.#bytesOf(update)
+    this.#keep(content, update, bytes)
+    const era = this.#eraOf(update)
+    era.bytes += bytes
+    this.#bytes += bytes
+    this.#emit(era, Commitment.processed, update)
+    if (content.reached >= Commitment.confirmed) this.#emit(era, Commitment.confirmed, update)
+    if (content.reached === Commitment.finalized) this.#emit(era, Commitment.finalized, update)
+    this.#trim()
+  }
+
+  /**
+   * Publishes a slot's change of status at all commitments. `reached` is the commitment that the
+   * slot reached with it, if any: the slot's content is then published at that commitment first.
+   */
+  status(update: U, reached: Commitment | null): void {
+    const era = this.#eraOf(update)
+    const content = this.#contents.get(update.slot)
+    if (content !== undefined && reached !== null) {
+      while (content.reached < reached) {
+        content.reached = (content.reached + 1) as Commitment
+        if (content.updates !== null) this.#emitAll(era, content.reached, content.updates)
+      }
+      if (reached === Commitment.finalized) this.abandon(update.slot)
+    }
+    for (const commitment of allCommitments) this.#emit(era, commitment, update)
+    this.#trim()
+  }
+
+  /** Replaces the content of a slot that is only processed; confirmed and finalized get this. */
+  restate(slot: number, updates: Iterable<U>): void {
+    const content = this.#contents.get(slot)
+    if (content?.reached !== Commitment.processed || content.updates === null) return
+    this.#release(content)
+    content.updates = new UpdateList()
+    for (const update of updates) this.#keep(content, update, this.#bytesOf(update))
+  }
+
+  /** The slot will never be confirmed: its content is dropped. */
+  abandon(slot: number): void {
+    const content = this.#contents.get(slot)
+    if (content === undefined) return
+    this.#release(content)
+    this.#contents.delete(slot)
+  }
+
+  /** The chain begins anew: everything kept is dropped, and replays are lost. */
+  restart(): void {
+    for (let era = this.#first; era !== null; ) {
+      const { next } = era
+      era.isDropped = true
+      era.next = null
+      era = next
+    }
+    this.#first = null
+    this.#last = null
+    this.#eras = 0
+    this.#bytes = 0
+    this.#contents.clear()
+    this.#unfinalizedBytes = 0
+    for (const listener of this.#restartListeners) listener()
+  }
+
+  /** Calls the listener when the chain begins anew: whatever it knows is of another chain. */
+  onRestart(listener: () => void): () => void {
+    this.#restartListeners = [...this.#restartListeners, listener]
+    return () => {
+      this.#restartListeners = this.#restartListeners.filter((one) => one !== listener)
+    }
+  }
+
+  /**
+   * `wants` is asked when a slot reaches a commitment: while it is false for all listeners, the
+   * updates of the slot that a source makes are kept for a replay, but not made for them.
+   */
+  listen(listener: HubListener<U>, wants: HubInterest = () => true): () => void {
+    this.#listeners = [...this.#listeners, listener]
+    this.#interests = [...this.#interests, wants]
+    return () => {
+      this.#listeners = this.#listeners.filter((one) => one !== listener)
+      this.#interests = this.#interests.filter((one) => one !== wants)
+    }
+  }
+
+  /** The oldest slot that a replay can start from; null while nothing is kept. */
+  get oldestSlot(): number | null {
+    return this.#first?.slot ?? null
+  }
+
+  get newestSlot(): number | null {
+    return this.#last?.slot ?? null
+  }
+
+  get keptBytes(): number {
+    return this.#bytes
+  }
+
+  /** Replays `fromSlot` and later slots at a commitment; null when some were evicted. */
+  replay(commitment: Commitment, fromSlot: number): Replay<U> | null {
+    let era = this.#first
+    if (era === null || fromSlot < era.slot) return null
+    while (era.next !== null && era.slot < fromSlot) era = era.next
+    return new Replay(era, commitment, fromSlot)
+  }
+
+  #contentOf(slot: number): SlotContent<U> {
+    const known = this.#contents.get(slot)
+    if (known !== undefined) return known
+    const { processed: reached } = Commitment
+    const content: SlotContent<U> = { updates: new UpdateList(), bytes: 0, reached }
+    this.#contents.set(slot, content)
+    if (this.#contents.size > unfinalizedSlotsMax) {
+      const [oldest, { updates }] = this.#contents.entries().next().value!
+      if (updates !== null) this.droppedSlots++
+      this.abandon(oldest)
+    }
+    return content
+  }
+
+  #keep(content: SlotContent<U>, update: U, bytes: number): void {
+    if (content.updates === null) return
+    content.updates.push(update)
+    content.bytes += bytes
+    this.#unfinalizedBytes += bytes
+    const { unfinalizedBytesMax = unfinalizedBytesInitial } = this.#bounds
+    if (this.#unfinalizedBytes <= unfinalizedBytesMax) return
+    for (const oldest of this.#contents.values()) {
+      if (this.#unfinalizedBytes <= unfinalizedBytesMax) return
+      if (oldest.updates === null) continue
+      this.droppedSlots++
+      this.#release(oldest)
+    }
+  }
+
+  #release(content: SlotContent<U>): void {
+    this.#unfinalizedBytes -= content.bytes
+    assert(this.#unfinalizedBytes >= 0, 'bytes that wait to be finalized are counted')
+    content.bytes = 0
+    content.updates = null
+  }
+
+  #eraOf(update: U): Era<U> {
+    const last = this.#last
+    if (last !== null && update.slot <= last.slot) return last
+    const { slot } = update
+    const updates = [new UpdateList<U>(), new UpdateList<U>(), new UpdateList<U>()] as const
+    const era: Era<U> = { slot, updates, bytes: 0, next: null, isDropped: false }
+    if (last === null) this.#first = era
+    else last.next = era
+    this.#last = era
+    this.#eras++
+    return era
+  }
+
+  #emitAll(era: Era<U>, commitment: Commitment, updates: UpdateList<U>): void {
+    if (this.#interests.some((wants) => wants(commitment))) {
+      const reader = updates.reader()
+      for (let one = reader.next(); one !== null; one = reader.next())
+        this.#emit(era, commitment, one)
+      return
+    }
+    era.updates[commitment].append(updates, (update) => {
+      for (const listener of this.#listeners) listener(commitment, update)
+    })
+  }
+
+  #emit(era: Era<U>, commitment: Commitment, update: U): void {
+    // Into the era first: a replay that reaches its end inside a listener has then read this one.
+    era.updates[commitment].push(update)
+    for (const listener of this.#listeners) listener(commitment, update)
+  }
+
+  #trim(): void {
+    const { replaySlots, replayBytesMax } = this.#bounds
+    while (this.#eras > Math.max(1, replaySlots) || this.#bytes > replayBytesMax) {
+      const first = this.#first
+      assert(first !== null, 'an era is counted')
+      // The newest era stays, whatever its size: new streams start from it.
+      if (first.next === null) return
+      this.#first = first.next
+      this.#eras--
+      this.#bytes -= first.bytes
+      first.isDropped = true
+      first.next = null
+      for (const updates of first.updates) updates.clear()
+      assert(this.#bytes >= 0 && this.#eras > 0, 'eras and their bytes are counted')
+    }
+  }
+}
+
+/** Reads kept updates. At its end (`next` returns null) a listener takes over in the same turn. */
+export class Replay<U extends HubUpdate> {
+  readonly #commitment: Commitment
+  readonly #fromSlot: number
+  #era: Era<U>
+  #reader: UpdateReader<U>
+
+  constructor(era: Era<U>, commitment: Commitment, fromSlot: number) {
+    this.#era = era
+    this.#commitment = commitment
+    this.#fromSlot = fromSlot
+    this.#reader = era.updates[commitment].reader()
+  }
+
+  /** True when the hub evicted the next update: the reader was too slow and must stop. */
+  get isLost(): boolean {
+    return this.#era.isDropped
+  }
+
+  /** Null at the end, until more is published. Not for a replay that is lost. */
+  next(): U | null {
+    assert(!this.isLost, 'the slots of the replay were not evicted')
+    for (;;) {
+      const update = this.#reader.next()
+      if (update !== null) {
+        if (update.slot >= this.#fromSlot) return update
+        continue
+      }
+      if (this.#era.next === null) return null
+      this.#era = this.#era.next
+      this.#reader = this.#era.updates[this.#commitment].reader()
+    }
+  }
+}

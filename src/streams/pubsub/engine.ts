@@ -1,0 +1,122 @@
+// Serves the subscriptions to one chain from its stream of updates.
+//
+//   subscribe -> registry -> feed of those params -> index by account, owner, mention, ...
+//   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> notifier
+import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import type { SolanaUpdate } from '../../chain/solana/updates.ts'
+import { AccountNotifications } from './account-notifications.ts'
+import { BlockNotifications } from './block-notifications.ts'
+import type { PubsubChain } from './chain.ts'
+import type { Feed } from './feed.ts'
+import { FeedIndex } from './feed-index.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Notifier } from './notifier.ts'
+import { type Ids, type Refused, Registry } from './registry.ts'
+import type { Session } from './session.ts'
+import { SignatureNotifications } from './signature-notifications.ts'
+import { SlotNotifications } from './slot-notifications.ts'
+import type { SignatureParams, SubscriptionParams } from './subscription-params.ts'
+import { TransactionNotifications } from './transaction-notifications.ts'
+
+export interface PubsubEngineDeps {
+  readonly chain: PubsubChain
+  readonly ids: Ids
+  readonly notifier: Notifier
+  readonly meters: SubscriptionMeters
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export class PubsubEngine {
+  readonly registry: Registry
+  readonly #chain: PubsubChain
+  readonly #accounts: AccountNotifications
+  readonly #signatures: SignatureNotifications
+  readonly #transactions: TransactionNotifications
+  readonly #blocks: BlockNotifications
+  readonly #slots: SlotNotifications
+  readonly #unlisten: () => void
+
+  constructor(deps: PubsubEngineDeps) {
+    const { chain, ids, notifier, meters, clock, log } = deps
+    const index = new FeedIndex()
+    const registry = new Registry(index, ids)
+    const shared = { index, notifier, meters }
+    this.registry = registry
+    this.#chain = chain
+    const readAccounts: PubsubChain['readAccounts'] = (keys) => chain.readAccounts(keys)
+    this.#accounts = new AccountNotifications({ ...shared, clock, readAccounts })
+    this.#signatures = new SignatureNotifications({ ...shared, registry, chain, clock })
+    this.#transactions = new TransactionNotifications(shared)
+    this.#blocks = new BlockNotifications(shared)
+    const rootAtStart = () => chain.slot(Commitment.finalized)
+    this.#slots = new SlotNotifications({ ...shared, rootAtStart })
+    const throttle = new LogThrottle()
+    const unwatch = chain.hub.onRestart(() => this.#restart())
+    const unlisten = chain.hub.listen(
+      (commitment, update) => {
+        try {
+          this.#take(commitment, update)
+        } catch (error) {
+          // A bug of ours must not reach the stream or its other listeners.
+          if (throttle.allows(update.kind, clock.monotonicMs()))
+            log.error('notification failed', { kind: update.kind, reason: String(error) })
+        }
+      },
+      (commitment) => index.at(commitment).wantsItems,
+    )
+    this.#unlisten = () => {
+      unlisten()
+      unwatch()
+    }
+  }
+
+  /** No notification reaches the connection before the answer made from this has been sent. */
+  subscribe(session: Session, params: SubscriptionParams): Feed | Refused {
+    if (!this.#chain.isUp()) return 'chain-down'
+    const feed = this.registry.subscribe(session, params)
+    if (typeof feed !== 'string' && feed.params.kind === 'signature')
+      // Reason for the cast: the kind is checked above.
+      this.#signatures.joined(feed as Feed<SignatureParams>, session)
+    return feed
+  }
+
+  /** False when the connection has no such subscription. */
+  unsubscribe(session: Session, id: number): boolean {
+    return this.registry.unsubscribe(session, id)
+  }
+
+  stop(): void {
+    this.#unlisten()
+  }
+
+  /** The subscriptions stay: their next notifications are of the chain that begins. */
+  #restart(): void {
+    this.#accounts.restart()
+    this.#signatures.restart()
+    this.#slots.restart()
+  }
+
+  #take(commitment: Commitment, update: SolanaUpdate): void {
+    switch (update.kind) {
+      case 'account':
+        if (!update.isStartup) this.#accounts.take(commitment, update)
+        break
+      case 'transaction':
+        this.#signatures.take(commitment, update)
+        this.#transactions.take(commitment, update)
+        break
+      case 'block':
+        this.#blocks.take(commitment, update)
+        if (commitment === Commitment.processed) this.#slots.takeBlock(update)
+        break
+      case 'slot':
+        this.#accounts.takeSlot(commitment, update)
+        if (commitment !== Commitment.processed) break
+        this.#signatures.takeSlot(update)
+        this.#slots.take(update)
+    }
+  }
+}

@@ -1,0 +1,108 @@
+// Sends notifications: each is encoded once and published to all subscribers of its feed.
+// Owns the timers of the subscriptions.
+//
+//   send(feed, result) -> bytes -> publish(topic) -> charged to one customer of the feed
+//     over its rate     -> the customer is removed from the feed with -32429
+//     end of the turn   -> connections that read too slowly are closed with 1013
+//     once a second     -> messages and bytes are metered for each connection
+
+import type { Clock } from '../../base/clock.ts'
+import { codesOf } from '../../base/codes.ts'
+import { errorMessage } from '../../base/jsonrpc/build.ts'
+import type { Feed, Publish } from './feed.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Customer, Session } from './session.ts'
+
+const SETTLE_MS = 1_000
+/** What a notification costs besides its own bytes: the time that so many bytes would take. */
+const NOTIFICATION_BYTES = 4_096
+/** What a comparison with an update that the feed does not take costs, in the same unit; charged
+ *  many at a time. */
+const COMPARISON_BYTES = 32
+const COMPARISONS_PER_CHARGE = 256
+
+export class Notifier {
+  readonly #meters: SubscriptionMeters
+  readonly #clock: Clock
+  readonly #settler: NodeJS.Timeout
+  readonly #unsettled = new Set<Feed>()
+  readonly #unchecked = new Set<Feed>()
+  #publish: Publish = () => {}
+
+  constructor(meters: SubscriptionMeters, clock: Clock) {
+    this.#meters = meters
+    this.#clock = clock
+    this.#settler = setInterval(() => this.settle(), SETTLE_MS).unref()
+  }
+
+  /** Set once the endpoint is open. */
+  usePublisher(publish: Publish): void {
+    this.#publish = publish
+  }
+
+  /** To all subscribers. `createdAtMs` is the time of the update. */
+  send(feed: Feed, result: string, createdAtMs: number | null = null): void {
+    const message = feed.message(result)
+    feed.count(message)
+    this.#publish(feed.topic, message)
+    this.#meters.notified(feed.params.kind, feed.shares.size)
+    if (createdAtMs !== null) this.#meters.delivery.observeMs(this.#clock.nowMs() - createdAtMs)
+    this.#unsettled.add(feed)
+    if (this.#unchecked.size === 0) setImmediate(() => this.#check())
+    this.#unchecked.add(feed)
+    this.#charge(feed, message.length + NOTIFICATION_BYTES)
+  }
+
+  /** The feed was compared with an update that its filters exclude. */
+  pass(feed: Feed): void {
+    if (++feed.passed % COMPARISONS_PER_CHARGE === 0)
+      this.#charge(feed, COMPARISONS_PER_CHARGE * COMPARISON_BYTES)
+  }
+
+  /** To one subscriber alone. */
+  sendTo(session: Session, feed: Feed, result: string): void {
+    session.notify(feed.message(result))
+    this.#meters.notified(feed.params.kind, 1)
+  }
+
+  settle(): void {
+    for (const feed of this.#unsettled)
+      for (const [session, share] of feed.shares) feed.settle(session, share)
+    this.#unsettled.clear()
+  }
+
+  stop(): void {
+    clearInterval(this.#settler)
+    this.settle()
+  }
+
+  #charge(feed: Feed, bytes: number): void {
+    const payer = feed.nextPayer()
+    if (payer === null || payer.chargeNotification(bytes)) return
+    this.#meters.ended++
+    feed.evict(payer, endedMessage(feed, payer))
+  }
+
+  #check(): void {
+    const sessions = new Set<Session>()
+    for (const feed of this.#unchecked)
+      for (const session of feed.shares.keys()) sessions.add(session)
+    this.#unchecked.clear()
+    for (const session of sessions) session.checkUnsent()
+  }
+}
+
+function endedMessage({ id }: Feed, budget: Customer): string {
+  const message = `Too many requests: subscription ${id} has ended, its notifications cost too much`
+  return errorMessage('null', {
+    code: codesOf.exhausted.jsonrpc,
+    message,
+    data: { ...overRate(budget), subscription: id },
+  })
+}
+
+/** The error data of a customer that is over its rate of notifications. */
+export function overRate(budget: Customer) {
+  const retryAfterMs = Math.ceil(budget.notificationWaitMs())
+  return { reason: 'notification-bytes', retryAfterMs }
+}

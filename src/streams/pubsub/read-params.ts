@@ -1,0 +1,302 @@
+// Reads the params of the subscribe methods, with the errors a validator gives.
+// Unknown members are ignored, as a validator does. What has no effect on a notification
+// is brought to one form, so that subscriptions to the same notifications share a feed.
+import { Commitment, commitmentNamed } from '../../base/commitment.ts'
+import { type RpcError, rpcErrors } from '../../base/jsonrpc/build.ts'
+import {
+  invalidType,
+  readVariant,
+  unknownVariant,
+  type Variants,
+  wholeNumberProblem,
+} from '../../base/serde-text.ts'
+import { type AccountFilter, readAccountFilters } from '../../chain/solana/account-filter.ts'
+import { decodeBase58, decodeKey } from '../../chain/solana/base58.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
+import {
+  type AccountView,
+  accountEncodings,
+  type DataSlice,
+} from '../../chain/solana/ui-account.ts'
+import {
+  type TransactionView,
+  transactionDetails,
+  transactionEncodings,
+} from '../../chain/solana/ui-transaction.ts'
+import type { SubscriptionParams, Topic, TransactionFilter } from './subscription-params.ts'
+
+export type ReadParams = (params: unknown) => SubscriptionParams | RpcError
+
+/** Keys in one list of a transaction filter. */
+const FILTER_KEYS_MAX = 64
+const SIGNATURE_BYTES = 64
+/** The newest transaction version there is; what an absent bound means on our own method. */
+const VERSION_NEWEST = 1
+const ENCODING_INITIAL = 'base64'
+/** No account has more data. */
+const ACCOUNT_BYTES_MAX = 10_485_760
+
+/** By the name of what is subscribed to: `account` for accountSubscribe. */
+export const readers: Readonly<Record<Topic, ReadParams>> = {
+  account: (params) =>
+    read(params, ([key, config]) => {
+      const { commitment, ...rest } = configOf(config, 'RpcAccountInfoConfig')
+      return {
+        kind: 'account',
+        commitment: commitmentOf(commitment),
+        key: keyFrom(key, 'pubkey'),
+        view: accountView(rest),
+      }
+    }),
+  program: (params) =>
+    read(params, ([key, config]) => {
+      const { commitment, filters, ...rest } = configOf(config, 'RpcProgramAccountsConfig')
+      const program = keyFrom(key, 'pubkey')
+      const taken = readAccountFilters(filters)
+      if (!taken.ok) {
+        const { code, message } = taken.refusal
+        throw new Invalid(code === 'malformed' ? message : `Invalid params: ${message}`)
+      }
+      const view = accountView(rest)
+      return {
+        kind: 'program',
+        commitment: commitmentOf(commitment),
+        key: program,
+        view,
+        filters: distinct(taken.value),
+      }
+    }),
+  logs: (params) =>
+    read(params, ([filter, config]) => {
+      const commitment = commitmentOf(configOf(config, 'RpcTransactionLogsConfig').commitment)
+      const { name, content } = variantOf(filter, logsFilters)
+      if (name !== 'mentions')
+        return { kind: 'logs', commitment, mention: null, withVotes: name === 'allWithVotes' }
+      const mentions = listOf(content)
+      if (mentions.length !== 1) throw new Invalid('Invalid Request: Only 1 address supported')
+      const mention = keyFrom(mentions[0], 'mentions')
+      return { kind: 'logs', commitment, mention, withVotes: true }
+    }),
+  signature: (params) =>
+    read(params, ([signature, config]) => {
+      const { commitment, enableReceivedNotification } = configOf(
+        config,
+        'RpcSignatureSubscribeConfig',
+      )
+      return {
+        kind: 'signature',
+        commitment: commitmentOf(commitment),
+        key: signatureFrom(signature),
+        withReceived: flagOf(enableReceivedNotification) ?? false,
+      }
+    }),
+  block: (params) =>
+    read(params, ([filter, config]) => {
+      const { commitment: level, ...rest } = configOf(config, 'RpcBlockSubscribeConfig')
+      const commitment = commitmentOf(level)
+      if (commitment === Commitment.processed)
+        throw new Invalid('Method does not support commitment below `confirmed`')
+      const view = transactionView(rest)
+      const { name, content } = variantOf(filter, blockFilters)
+      if (name === 'all') return { kind: 'block', commitment, mention: null, view }
+      const mention = keyFrom(content, 'mentions_account_or_program')
+      return { kind: 'block', commitment, mention, view }
+    }),
+  transaction: (params) =>
+    read(params, ([filter, config]) => {
+      const { commitment, ...rest } = configOf(config, 'RpcTransactionSubscribeConfig')
+      const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...rest })
+      const showRewards = view.showRewards && showsContent(view)
+      return {
+        kind: 'transaction',
+        commitment: commitmentOf(commitment),
+        filter: transactionFilter(configOf(filter, 'RpcTransactionSubscribeFilter')),
+        view: { ...view, showRewards },
+      }
+    }),
+  slot: (params) => readNone(params, 'slot'),
+  slotsUpdates: (params) => readNone(params, 'slotsUpdates'),
+  root: (params) => readNone(params, 'root'),
+}
+
+/** The id of an unsubscribe; null when absent or invalid. */
+export function readId(params: unknown): number | null {
+  const id: unknown = Array.isArray(params) && params.length === 1 ? params[0] : null
+  return typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 ? id : null
+}
+
+/** Thrown and caught inside this file: the readers are deep and a refusal ends them all. */
+class Invalid extends Error {}
+
+function read(
+  params: unknown,
+  take: (list: readonly unknown[]) => SubscriptionParams,
+): SubscriptionParams | RpcError {
+  const list = params ?? []
+  if (!Array.isArray(list)) return refusal('`params` should be an array')
+  if (list.length === 0) return refusal('`params` should have at least 1 argument(s)')
+  if (list.length > 2)
+    return {
+      ...refusal('Invalid parameters: Expected from 1 to 2 parameters.'),
+      data: JSON.stringify(`Got: ${list.length}`),
+    }
+  try {
+    return take(list)
+  } catch (error) {
+    if (error instanceof Invalid) return refusal(error.message)
+    throw error
+  }
+}
+
+function readNone(
+  params: unknown,
+  kind: 'slot' | 'slotsUpdates' | 'root',
+): SubscriptionParams | RpcError {
+  const isNone = params === undefined || (Array.isArray(params) && params.length === 0)
+  if (isNone) return { kind }
+  return refusal('Invalid parameters: No parameters were expected')
+}
+
+function refusal(message: string): RpcError {
+  return { code: rpcErrors.invalidParams.code, message }
+}
+
+/** A problem in the words of a validator's deserializer. */
+function malformed(problem: string): Invalid {
+  return new Invalid(`Invalid params: ${problem}.`)
+}
+
+type Config = Readonly<Record<string, unknown>>
+
+function configOf(value: unknown, struct: string): Config {
+  if (value === undefined || value === null) return {}
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw malformed(invalidType(value, `struct ${struct}`))
+  return value as Config
+}
+
+const logsFilters = { all: false, allWithVotes: false, mentions: true }
+const blockFilters = { all: false, mentionsAccountOrProgram: true }
+
+function variantOf<T extends Variants>(
+  value: unknown,
+  known: T,
+): { readonly name: keyof T; readonly content: unknown } {
+  const variant = readVariant(value, known)
+  if (typeof variant === 'string') throw malformed(variant)
+  return variant
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) throw malformed(invalidType(value, 'a sequence'))
+  return value
+}
+
+/** Finalized when it is absent or unknown, as on a validator. */
+function commitmentOf(name: unknown): Commitment {
+  return commitmentNamed(name) ?? Commitment.finalized
+}
+
+function keyFrom(value: unknown, thing: string): string {
+  const key = decodeKey(textOf(value))
+  if (key === null) throw new Invalid(`Invalid Request: Invalid ${thing} provided`)
+  return keyOf(key)
+}
+
+function textOf(value: unknown): string {
+  if (typeof value !== 'string') throw malformed(invalidType(value ?? null, 'a string'))
+  return value
+}
+
+function signatureFrom(value: unknown): string {
+  const bytes = decodeBase58(textOf(value))
+  if (bytes?.length !== SIGNATURE_BYTES)
+    throw new Invalid('Invalid Request: Invalid signature provided')
+  return keyOf(bytes)
+}
+
+function accountView({ encoding, dataSlice }: Config): AccountView {
+  return {
+    encoding: oneOf(encoding, accountEncodings, 'binary'),
+    dataSlice: dataSlice === undefined || dataSlice === null ? null : sliceFrom(dataSlice),
+  }
+}
+
+/** Cut to the data that an account can have; null for all of it. */
+function sliceFrom(value: unknown): DataSlice | null {
+  const slice = configOf(value, 'UiDataSliceConfig')
+  const offset = Math.min(countOf(slice, 'offset', 'usize'), ACCOUNT_BYTES_MAX)
+  const length = Math.min(countOf(slice, 'length', 'usize'), ACCOUNT_BYTES_MAX - offset)
+  if (length === ACCOUNT_BYTES_MAX) return null
+  return length === 0 ? { offset: 0, length } : { offset, length }
+}
+
+/** Each filter once, in a fixed order: all of them must take an account. */
+function distinct(filters: readonly AccountFilter[]): AccountFilter[] {
+  const byText = new Map(filters.map((filter) => [JSON.stringify(filter), filter]))
+  return [...byText.keys()].sort().map((text) => byText.get(text)!)
+}
+
+function transactionView(config: Config): TransactionView {
+  const bound = 'maxSupportedTransactionVersion'
+  const isBounded = (config[bound] ?? null) !== null
+  const view: TransactionView = {
+    encoding: oneOf(config.encoding, transactionEncodings, ENCODING_INITIAL),
+    details: oneOf(config.transactionDetails, transactionDetails, 'full'),
+    showRewards: flagOf(config.showRewards) ?? false,
+    // Bounds beyond the newest version mean the same.
+    versionMax: isBounded ? Math.min(VERSION_NEWEST, countOf(config, bound, 'u8')) : null,
+    isSorted: false,
+  }
+  if (view.details === 'full') return view
+  const shown: TransactionView = { ...view, encoding: ENCODING_INITIAL }
+  return showsContent(view) ? shown : { ...shown, versionMax: VERSION_NEWEST }
+}
+
+/** False where a transaction is at most a signature. */
+function showsContent({ details }: TransactionView): boolean {
+  return details === 'full' || details === 'accounts'
+}
+
+/** Takes `accountInclude` and `accounts.include` alike: public providers write it both ways. */
+function transactionFilter(filter: Config): TransactionFilter {
+  const nested = configOf(filter.accounts, 'RpcTransactionSubscribeAccounts')
+  return {
+    isVote: flagOf(filter.vote),
+    isFailed: flagOf(filter.failed),
+    signature: filter.signature == null ? null : signatureFrom(filter.signature),
+    include: keysFrom(filter.accountInclude ?? nested.include),
+    exclude: keysFrom(filter.accountExclude ?? nested.exclude),
+    required: keysFrom(filter.accountRequired ?? nested.required),
+  }
+}
+
+function keysFrom(value: unknown): string[] {
+  if (value === undefined || value === null) return []
+  const keys = listOf(value)
+  if (keys.length > FILTER_KEYS_MAX)
+    throw new Invalid(`Invalid params: a list has at most ${FILTER_KEYS_MAX} keys`)
+  return [...new Set(keys.map((key) => keyFrom(key, 'pubkey')))].sort()
+}
+
+function flagOf(value: unknown): boolean | null {
+  if (value === undefined || value === null) return null
+  if (typeof value !== 'boolean') throw malformed(invalidType(value, 'a boolean'))
+  return value
+}
+
+function countOf(config: Config, name: string, type: string): number {
+  const value = config[name]
+  const problem =
+    value === undefined ? `missing field \`${name}\`` : wholeNumberProblem(value, type)
+  if (problem !== null) throw malformed(problem)
+  return Number(value)
+}
+
+function oneOf<const T extends string>(value: unknown, known: readonly T[], initial: T): T {
+  if (value === undefined || value === null) return initial
+  if (typeof value !== 'string') throw malformed(invalidType(value, 'string or map'))
+  const found = known.find((one) => one === value)
+  if (found === undefined) throw malformed(unknownVariant(value, known))
+  return found
+}

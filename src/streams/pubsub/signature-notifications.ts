@@ -1,0 +1,230 @@
+// Sends the notifications of signatures, each once, whether the stream or a node reports it first.
+//
+//   stream: transaction at a commitment ─┐
+//   stream: seen in the last slots ──────┤
+//   node: getSignatureStatuses, if not ──┴─► 20 ms after the answer ─► received, landed ─► end
+
+import { assert } from '../../base/assert.ts'
+import type { Clock } from '../../base/clock.ts'
+import { Commitment, isCommitment } from '../../base/commitment.ts'
+import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
+import { errText } from '../../chain/solana/ui-meta.ts'
+import { type SlotUpdate, slotStatus, type TransactionUpdate } from '../../chain/solana/updates.ts'
+import type { PubsubChain } from './chain.ts'
+import type { Feed } from './feed.ts'
+import type { FeedIndex } from './feed-index.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Notifier } from './notifier.ts'
+import type { Registry } from './registry.ts'
+import type { Session } from './session.ts'
+import type { SignatureParams } from './subscription-params.ts'
+
+/**
+ * Between the answer to a subscribe and the first notification. A client that gets both in one read
+ * may not listen yet and lose the second (kit does), and a signature is notified only once.
+ */
+const AFTER_ANSWER_MS = 20
+/** Longest wait of a notification, however many subscribe meanwhile. */
+const WAIT_MS_MAX = 100
+/** Lookups while nodes do not answer, or they and the stream have not reached the same. */
+const LOOKUPS_MAX = 5
+const LOOKUP_MS = 400
+/**
+ * Slots whose transactions are known here. A node has a status when its slot is complete, the
+ * stream has the transaction before; the hub keeps the same updates in memory for longer.
+ */
+const SEEN_SLOTS_MAX = 32
+
+type SignatureFeed = Feed<SignatureParams>
+
+interface SignatureState {
+  /** When it was last subscribed to. */
+  joinedMs: number
+  /** Result of the `receivedSignature` notification once it was sent. */
+  received: string | null
+  /** Sends that wait until AFTER_ANSWER_MS, in order; null when none waits. */
+  waiting: (() => void)[] | null
+}
+
+interface SeenSlot {
+  /** Processed transactions by signature. */
+  readonly transactions: Map<string, TransactionUpdate>
+  reached: Commitment
+}
+
+export interface SignatureNotificationsDeps {
+  readonly chain: PubsubChain
+  readonly index: FeedIndex
+  readonly registry: Registry
+  readonly notifier: Notifier
+  readonly meters: SubscriptionMeters
+  readonly clock: Clock
+}
+
+export class SignatureNotifications {
+  readonly #deps: SignatureNotificationsDeps
+  readonly #states = new WeakMap<SignatureFeed, SignatureState>()
+  readonly #seen = new Map<number, SeenSlot>()
+
+  constructor(deps: SignatureNotificationsDeps) {
+    this.#deps = deps
+    // The engine starts with the first connection, which may be opened after a transaction ran.
+    const { hub } = deps.chain
+    const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
+    for (let update = open?.next() ?? null; update !== null; update = open!.next())
+      if (update.kind === 'transaction') this.#remember(keyOf(update.signature), update)
+      else if (update.kind === 'slot') this.takeSlot(update)
+  }
+
+  /** A connection has subscribed; its answer is sent after this returns. */
+  joined(feed: SignatureFeed, session: Session): void {
+    const { notifier, clock } = this.#deps
+    const known = this.#states.get(feed)
+    const state = known ?? { joinedMs: 0, received: null, waiting: null }
+    state.joinedMs = clock.monotonicMs()
+    this.#states.set(feed, state)
+    const { received } = state
+    if (received !== null)
+      this.#send(feed, () => {
+        if (feed.shares.has(session)) notifier.sendTo(session, feed, received)
+      })
+    // The stream notifies of all that follows, so one look at what was before is enough.
+    if (known === undefined) void this.#lookUp(feed)
+  }
+
+  take(commitment: Commitment, update: TransactionUpdate): void {
+    const { index, meters } = this.#deps
+    const { signatures } = index.at(commitment)
+    const key = keyOf(update.signature)
+    if (commitment === Commitment.processed) this.#remember(key, update)
+    const isFirstSight = commitment === Commitment.processed && !index.received.isEmpty
+    if (!isFirstSight && signatures.isEmpty) return
+    const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
+    const { slot, err } = update
+    if (isFirstSight)
+      for (const feed of index.received.find(key)) {
+        meters.examined++
+        this.#received(feed, slot, createdAtMs)
+      }
+    for (const feed of signatures.find(key)) {
+      meters.examined++
+      this.#landed(feed, { slot, err: errText(err) }, createdAtMs)
+    }
+  }
+
+  restart(): void {
+    this.#seen.clear()
+  }
+
+  /** The transactions of a slot that was abandoned never landed. */
+  takeSlot({ slot, status }: SlotUpdate): void {
+    const seen = this.#seen.get(slot)
+    if (seen === undefined) return
+    if (status === slotStatus.dead) this.#seen.delete(slot)
+    else if (isCommitment(status) && status > seen.reached) seen.reached = status
+  }
+
+  #remember(key: string, update: TransactionUpdate): void {
+    const known = this.#seen.get(update.slot)
+    if (known !== undefined) {
+      known.transactions.set(key, update)
+      return
+    }
+    const transactions = new Map([[key, update]])
+    this.#seen.set(update.slot, { transactions, reached: Commitment.processed })
+    if (this.#seen.size > SEEN_SLOTS_MAX) this.#seen.delete(this.#seen.keys().next().value!)
+    assert(this.#seen.size <= SEEN_SLOTS_MAX, 'seen slots are bounded')
+  }
+
+  async #lookUp(feed: SignatureFeed): Promise<void> {
+    const { chain } = this.#deps
+    const { key, commitment, withReceived } = feed.params
+    let isSeen = false
+    for (const { reached, transactions } of this.#seen.values()) {
+      const update = transactions.get(key)
+      if (update === undefined) continue
+      isSeen = true
+      if (withReceived) this.#received(feed, update.slot, null)
+      if (commitment > reached) continue
+      this.#landed(feed, { slot: update.slot, err: errText(update.err) }, null)
+      return
+    }
+    // The stream notifies of it when its slot reaches the commitment.
+    if (isSeen) return
+    for (let lookups = 1; feed.shares.size > 0; lookups++) {
+      const status = await chain.signatureStatus(bytesOf(key))
+      if (status === null) return
+      if (status !== 'unavailable') {
+        const { slot } = status
+        if (withReceived) this.#received(feed, slot, null)
+        const [hasNode, hasStream] = [
+          status.commitment >= commitment,
+          chain.slot(commitment) >= slot,
+        ]
+        if (hasNode && hasStream) {
+          this.#landed(feed, { slot, err: JSON.stringify(status.err) }, null)
+          return
+        }
+        // The stream notifies of it when it reaches that slot: not before, since calls are answered
+        // from the stream, and would show the customer an older state than it was notified of.
+        if (!hasNode && !hasStream) return
+      }
+      if (lookups === LOOKUPS_MAX) return
+      await new Promise((resolve) => setTimeout(resolve, LOOKUP_MS))
+    }
+  }
+
+  #received(feed: SignatureFeed, slot: number, createdAtMs: number | null): void {
+    this.#send(feed, (state) => {
+      if (state.received !== null) return
+      state.received = `{"context":{"slot":${slot}},"value":"receivedSignature"}`
+      this.#deps.notifier.send(feed, state.received, createdAtMs)
+    })
+  }
+
+  #landed(
+    feed: SignatureFeed,
+    at: { slot: number; err: string },
+    createdAtMs: number | null,
+  ): void {
+    this.#send(feed, () => {
+      const result = `{"context":{"slot":${at.slot}},"value":{"err":${at.err}}}`
+      this.#deps.notifier.send(feed, result, createdAtMs)
+      this.#deps.registry.finish(feed)
+    })
+  }
+
+  /** Sends now, or AFTER_ANSWER_MS after the newest answer; a feed that has ended gets nothing. */
+  #send(feed: SignatureFeed, send: (state: SignatureState) => void): void {
+    const state = this.#states.get(feed)
+    if (state === undefined) return
+    const run = () => {
+      if (feed.shares.size > 0) send(state)
+    }
+    if (state.waiting !== null) {
+      state.waiting.push(run)
+      return
+    }
+    const nowMs = this.#deps.clock.monotonicMs()
+    if (nowMs >= state.joinedMs + AFTER_ANSWER_MS) {
+      run()
+      return
+    }
+    state.waiting = [run]
+    this.#flushLater(state, nowMs + WAIT_MS_MAX)
+  }
+
+  /** A subscribe meanwhile extends the wait, up to the deadline. */
+  #flushLater(state: SignatureState, deadlineMs: number): void {
+    const dueMs = Math.min(state.joinedMs + AFTER_ANSWER_MS, deadlineMs)
+    const waitMs = dueMs - this.#deps.clock.monotonicMs()
+    if (waitMs > 0) {
+      setTimeout(() => this.#flushLater(state, deadlineMs), Math.ceil(waitMs))
+      return
+    }
+    const { waiting } = state
+    assert(waiting !== null, 'one timer at a time flushes what waits')
+    state.waiting = null
+    for (const one of waiting) one()
+  }
+}

@@ -1,0 +1,99 @@
+// Sends notifications of slots: begun, rooted, and every stage between.
+// Reads processed updates only: each status of a slot is published there exactly once.
+
+import { decodeDeadError, decodeEntryTransactions } from '../../chain/solana/geyser-decode.ts'
+import { type BlockUpdate, type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
+import type { FeedIndex } from './feed-index.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Notifier } from './notifier.ts'
+
+export class SlotNotifications {
+  readonly #index: FeedIndex
+  readonly #notifier: Notifier
+  readonly #meters: SubscriptionMeters
+  readonly #rootAtStart: () => number
+  #slot = -1
+  #root: number | null = null
+
+  /** `rootAtStart` returns the root until the stream has reported one. */
+  constructor(deps: {
+    readonly index: FeedIndex
+    readonly notifier: Notifier
+    readonly meters: SubscriptionMeters
+    readonly rootAtStart: () => number
+  }) {
+    this.#index = deps.index
+    this.#notifier = deps.notifier
+    this.#meters = deps.meters
+    this.#rootAtStart = deps.rootAtStart
+  }
+
+  take(update: SlotUpdate): void {
+    const { slot, status, parent } = update
+    const hasBegun = status === slotStatus.createdBank || status === slotStatus.processed
+    // Not every source reports new banks; all report processed slots.
+    if (hasBegun && slot > this.#slot) {
+      this.#slot = slot
+      const root = this.#root ?? this.#rootAtStart()
+      this.#send('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
+    }
+    if (status === slotStatus.finalized && slot > (this.#root ?? -1)) {
+      this.#root = slot
+      this.#send('root', String(slot), update)
+    }
+    const type = stageOf(update)
+    if (type !== null) this.#send('slotsUpdates', stageText(update, type), update)
+  }
+
+  restart(): void {
+    this.#slot = -1
+    this.#root = null
+  }
+
+  /** The block of a slot is complete: `frozen`. */
+  takeBlock(update: BlockUpdate): void {
+    if (this.#index.slotsUpdates.size === 0) return
+    const failed = update.transactions.filter(({ err }) => err !== null).length
+    const entries = update.entries.map(({ body }) => decodeEntryTransactions(body))
+    const stats =
+      `{"numTransactionEntries":${entries.filter((count) => count > 0).length},` +
+      `"numSuccessfulTransactions":${update.transactions.length - failed},` +
+      `"numFailedTransactions":${failed},"maxTransactionsPerEntry":${Math.max(0, ...entries)}}`
+    this.#send('slotsUpdates', stageText(update, `"frozen","stats":${stats}`), update)
+  }
+
+  #send(
+    topic: 'slot' | 'slotsUpdates' | 'root',
+    result: string,
+    { createdAtMs }: { readonly createdAtMs: number },
+  ): void {
+    for (const feed of this.#index[topic]) {
+      this.#meters.examined++
+      this.#notifier.send(feed, result, createdAtMs)
+    }
+  }
+}
+
+function stageText(at: { slot: number; createdAtMs: number }, type: string): string {
+  return `{"slot":${at.slot},"timestamp":${Math.floor(at.createdAtMs)},"type":${type}}`
+}
+
+/** The `type` and the members after it; null for a status that is not notified. */
+function stageOf({ status, parent, body }: SlotUpdate): string | null {
+  switch (status) {
+    case slotStatus.firstShredReceived:
+      return '"firstShredReceived"'
+    case slotStatus.completed:
+      return '"completed"'
+    case slotStatus.createdBank:
+      return `"createdBank","parent":${parent ?? 0}`
+    case slotStatus.confirmed:
+      return '"optimisticConfirmation"'
+    case slotStatus.finalized:
+      return '"root"'
+    case slotStatus.dead:
+      return `"dead","err":${JSON.stringify(decodeDeadError(body))}`
+    default:
+      return null
+  }
+}

@@ -1,0 +1,81 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { TransactionContent } from '../../../../src/chain/solana/geyser-content.ts'
+import {
+  decodeDeadError,
+  decodeEntryTransactions,
+  decodePlainRewards,
+  decodeRewards,
+  decodeTransactionInfo,
+} from '../../../../src/chain/solana/geyser-decode.ts'
+import {
+  encodeEntry,
+  encodeRewards,
+  encodeSlot,
+} from '../../../../src/chain/solana/geyser-encode.ts'
+import { encodeTransaction } from '../../../../src/chain/solana/geyser-transaction.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+
+/** Buffers and arrays of bytes compare as plain lists. */
+const plain = (value: unknown): unknown =>
+  value instanceof Uint8Array
+    ? [...value]
+    : Array.isArray(value)
+      ? value.map(plain)
+      : typeof value === 'object' && value !== null
+        ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]))
+        : value
+
+const again = (content: TransactionContent) =>
+  plain(decodeTransactionInfo(encodeTransaction(7, content).info))
+
+describe('geyser messages read back', () => {
+  it('give the transaction that was encoded', () => {
+    const chain = new SyntheticSolana({ seed: 5 })
+    for (let index = 0; index < 200; index++) {
+      const content = chain.transaction(index)
+      expect(again(content)).toEqual(plain(content))
+    }
+    const content = chain.transaction(0)
+    const silent = { innerInstructions: null, logMessages: null, computeUnitsConsumed: null }
+    const bare = { ...content, meta: { ...content.meta, ...silent, fee: 2n ** 64n - 1n } }
+    expect(again(bare)).toEqual(plain(bare))
+  })
+
+  it('give rewards, entries and the reason of a dead slot', () => {
+    const reward = {
+      pubkey: 'x',
+      lamports: -5n,
+      postBalance: 2n ** 63n,
+      rewardType: 3,
+      commission: '7',
+    }
+    const encoded = encodeRewards([reward, reward])
+    expect(decodeRewards(encoded)).toEqual([reward, reward])
+    expect(decodePlainRewards(encoded)).toEqual([reward, reward])
+    // With partitions, and with a commission in basis points.
+    expect(decodePlainRewards(Buffer.concat([encoded, Buffer.from([0x12, 0])]))).toBeNull()
+    expect(decodePlainRewards(Uint8Array.of(0x0a, 3, 0x32, 1, 0x31))).toBeNull()
+    const entry = {
+      index: 3,
+      numHashes: 9,
+      hash: new Uint8Array(32),
+      executedTransactionCount: 64,
+      startingTransactionIndex: 1,
+    }
+    expect(decodeEntryTransactions(encodeEntry(1, entry))).toBe(64)
+    const slot = { slot: 2 ** 40, parent: 1, status: 6, deadError: 'late' }
+    expect(decodeDeadError(encodeSlot(slot))).toBe('late')
+  })
+
+  it('never throw, whatever the bytes', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
+        decodeTransactionInfo(bytes)
+        decodePlainRewards(bytes)
+        decodeEntryTransactions(bytes)
+      }),
+      { numRuns: 300 },
+    )
+  })
+})

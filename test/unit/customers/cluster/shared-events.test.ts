@@ -1,0 +1,177 @@
+// A gateway on a shared event log in memory: invalid rows, kinds of a later version, new runs.
+import { afterEach, describe, expect, test } from 'vitest'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import { type LogFrame, runJump } from '../../../../src/customers/cluster/postgres/event-log.ts'
+import { SharedEvents } from '../../../../src/customers/cluster/shared-events.ts'
+import { EventSource } from '../../../../src/indexer/feed/source.ts'
+import { BlockHistory } from '../../../../src/products/metrics/block-history.ts'
+import { Count } from '../../../../src/products/tpu/meters.ts'
+import { EventLog } from '../../../../src/streams/log/log.ts'
+import { contentionOf, HandClock } from '../../../testkit/fake-execution.ts'
+import { StreamStage, turn } from '../../../testkit/stream-stage.ts'
+
+/** The log of PostgreSQL, as rows in memory. */
+class MemoryLog {
+  run = 'one'
+  next = 1
+  rows: LogFrame[] = []
+  reads = 0
+
+  put(...texts: readonly string[]): void {
+    for (const text of texts) this.rows.push({ seq: this.next++, frame: Buffer.from(text) })
+  }
+
+  head = async () => ({ run: this.run, next: this.next })
+  start = async (frames: number) => {
+    const numbers = [...this.rows.map(({ seq }) => seq), this.next]
+    const near = numbers.filter((seq) => seq >= this.next - frames)
+    const first = near.findLast((seq, at) => near[at - 1] !== seq - 1)!
+    return { run: this.run, next: this.next, first }
+  }
+  after = async (seq: number, max: number) => {
+    this.reads++
+    return this.rows.filter((row) => row.seq > seq).slice(0, max)
+  }
+  append = async () => false
+  renumber = async (_run: string, floor: number) => {
+    this.run = 'two'
+    this.next = floor + runJump
+  }
+  onNews = () => () => {}
+}
+
+const followers: SharedEvents[] = []
+afterEach(async () => {
+  for (const follower of followers.splice(0)) await follower.stop()
+})
+
+const leases = { hold: async () => [], giveBack: async () => {} }
+
+async function follow(shared: MemoryLog, events: EventLog, clock = new HandClock()) {
+  const lines: string[] = []
+  const log = { ...silentLog, error: (text: string) => void lines.push(text) }
+  const follower = new SharedEvents(events, { shared, leases, clock, log })
+  followers.push(follower)
+  await follower.ready(1_000)
+  return { follower, lines }
+}
+
+const newLog = () => new EventLog({ reserve: () => null, clock: new HandClock(), isShared: true })
+const tps = (value: number) => `{"kind":"TPS","facts":{"block":${value},"at":"1"}}\n${value}`
+const shown = (events: EventLog) =>
+  [...events.after(0)].map(({ seq, kind, payload }) => `${seq} ${kind} ${payload}`)
+
+describe('a row that is no frame', () => {
+  test.each([
+    ['facts', '{"kind":"TPS","facts":{"block":1}}\n400'],
+    ['json', '{"kind":"TPS"\n400'],
+    ['payload', '{"kind":"TPS"}\nfour hundred'],
+    ['nothing', ''],
+  ])('has its number, is a Gap, and the frames behind it come (%s)', async (_, bad) => {
+    const shared = new MemoryLog()
+    shared.put(tps(1), bad, tps(3))
+    const events = newLog()
+    const { follower, lines } = await follow(shared, events)
+    expect(shown(events)).toEqual(['1 TPS 1', '2 Gap {"from":0,"to":0}', '3 TPS 3'])
+    shared.put(bad, tps(5))
+    await events.pull()
+    expect(shown(events).at(-1)).toBe('5 TPS 5')
+    expect(follower.invalidRows).toBe(2)
+    // At most one line a second.
+    expect(lines).toEqual(['a row of the shared event log is no frame; a Gap is sent'])
+    expect(follower.ageMs()).toBe(0)
+  })
+})
+
+describe("a frame of a later version's kind", () => {
+  test('is sent to nobody, and cursors on both sides of it are exact', async () => {
+    const shared = new MemoryLog()
+    shared.put(tps(1), '{"kind":"Reorg"}\n{"depth":2}', tps(3))
+    const stage = new StreamStage({ isShared: true })
+    const { follower } = await follow(shared, stage.log)
+    const early = stage.connect({ resumeFrom: 1 })
+    const late = stage.connect({ resumeFrom: 2, encoding: 'msgpack' })
+    shared.put('{"kind":"Reorg"}\n{"depth":2}', tps(5))
+    await stage.log.pull()
+    await turn()
+    expect(early.seqs).toEqual([1, 3, 5])
+    expect(late.seqs).toEqual([2, 3, 5])
+    expect(follower.invalidRows).toBe(0)
+    stage.stop()
+  })
+})
+
+describe('a new run', () => {
+  const block = (number: number) => [
+    tps(number),
+    `{"kind":"ContentionData","facts":{"block":${number},"at":"1","key":"b${number}"}}\n` +
+      JSON.stringify(contentionOf(number)),
+  ]
+  const numbers = (history: BlockHistory) =>
+    [...history.newest(100)].map((row) => JSON.parse(String(row)).block_number)
+
+  async function openStage() {
+    const shared = new MemoryLog()
+    for (const number of [1, 2, 3]) shared.put(...block(number))
+    const stage = new StreamStage({ isShared: true })
+    const measured: number[] = []
+    const history = new BlockHistory({
+      tps: () => {},
+      block: (scalars) =>
+        measured.push((scalars as unknown as { block_number: number }).block_number),
+    })
+    stage.log.listen((frame) => history.update(frame))
+    stage.log.onRestart(() => history.restarted())
+    const lost = new Count()
+    const source = new EventSource(stage.log, lost)
+    source.watchRestarts()
+    await follow(shared, stage.log)
+    const readAll = () => {
+      while (source.next() !== null);
+    }
+    readAll()
+    // As a standby that was promoted without block 3.
+    shared.rows.splice(4)
+    shared.next = 5
+    return { shared, stage, history, measured, lost, readAll }
+  }
+
+  test('shows no block twice, cuts clients once and loses nothing of the index', async () => {
+    const { shared, stage, history, measured, lost, readAll } = await openStage()
+    let restarts = 0
+    stage.log.onRestart(() => restarts++)
+    const before = stage.connect()
+    await stage.log.pull()
+    expect(stage.log.run).toBe('two')
+    expect(before.closed).toBe(1001)
+    const between = stage.connect()
+    // The lost block is numbered again, and the next one follows.
+    shared.put(...block(3), ...block(4))
+    await stage.log.pull()
+    await turn()
+    expect(restarts).toBe(1)
+    expect(between.closed).toBeNull()
+    expect(stage.log.oldestSeq).toBe(7 + runJump)
+    expect(numbers(history)).toEqual([1, 2, 3, 4])
+    expect(measured).toEqual([1, 2, 3, 4])
+    readAll()
+    expect(lost.value).toBe(0)
+    stage.stop()
+  })
+
+  test('that has frames already begins with them, also at a gateway that starts', async () => {
+    const { shared, stage, history } = await openStage()
+    await shared.renumber('one', 7)
+    shared.put(...block(3), ...block(4))
+    await stage.log.pull()
+    expect(stage.log.oldestSeq).toBe(7 + runJump)
+    expect(numbers(history)).toEqual([1, 2, 3, 4])
+    const fresh = newLog()
+    let restarts = 0
+    fresh.onRestart(() => restarts++)
+    await follow(shared, fresh)
+    expect(restarts).toBe(1)
+    expect(shown(fresh)).toHaveLength(4)
+    stage.stop()
+  })
+})

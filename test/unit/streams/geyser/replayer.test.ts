@@ -1,0 +1,85 @@
+// A replay of the hub's log: of each slot its content, its block meta, then its statuses.
+import { describe, expect, it } from 'vitest'
+import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
+import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
+import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/replayer.ts'
+import { SlabPool } from '../../../../src/streams/geyser/slab.ts'
+import { readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
+import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+
+const codec = loadCodec()
+const everything: Omit<Asked, 'commitment'> = {
+  accounts: { a: {} },
+  slots: { s: { interslotUpdates: true } },
+  transactions: {},
+  transactionsStatus: {},
+  blocks: {},
+  blocksMeta: { m: {} },
+  entry: {},
+  accountsDataSlice: [],
+}
+const limits = {
+  filtersMax: 10,
+  accountsMax: 100,
+  ownersMax: 100,
+  dataSlicesMax: 10,
+  cuckooBytesMax: 10_000,
+  any: true,
+  accountReject: new Set<string>(),
+  ownerReject: new Set<string>(),
+}
+
+function compiled(asked: Asked) {
+  const type = 'geyser.SubscribeRequest'
+  const message = codec.root.lookupType(type)
+  const bytes = message.encode(message.fromObject(requestOf(asked))).finish()
+  const outcome = compileFilters(codec.decode<SubscribeRequest>(type, bytes)!, limits)
+  if (!outcome.ok) throw new Error(outcome.refusal.message)
+  return outcome.value
+}
+
+describe('a replay', () => {
+  it.each([0, 1, 2] as const)('has the statuses of a slot after its block, at %i', async (at) => {
+    const hub = openSolanaHub()
+    const asked: Asked = { ...everything, commitment: at }
+    const published: Expected[] = []
+    hub.listen((commitment, update) => {
+      if (commitment === at) published.push(...expectedOf(asked, update))
+    })
+    const chain = new SyntheticSolana({ confirmedAfter: 2, finalizedAfter: 5 })
+    for (let slot = 0; slot < 12; slot++)
+      for (const update of chain.next()) publishUpdate(hub, update)
+    const runs: Buffer[] = []
+    await new Promise<void>((resolve, reject) => {
+      const stream: ReplayingStream = {
+        encoding: null,
+        backlogBytes: 0,
+        take: (taken) => void runs.push(...taken.map(({ bytes }) => Buffer.from(bytes))),
+        caughtUp: resolve,
+        lostReplay: () => reject(new Error('lost')),
+      }
+      new Replayer(hub.replay(at, 1000)!, compiled(asked), new SlabPool(), stream)
+    })
+    const replayed = readFrames(codec, Buffer.concat(runs))
+    const isStatus = ({ field }: Expected) => field === 'slot'
+    const content = (all: Expected[]) => all.filter((one) => !isStatus(one))
+    expect(content(replayed)).toEqual(content(published))
+    const marks = (all: Expected[]) => all.filter(isStatus).map(({ mark }) => mark)
+    expect(marks(replayed).toSorted()).toEqual(
+      marks(published)
+        .filter((mark) => /\/[012]$/.test(mark))
+        .toSorted(),
+    )
+    // Each block meta is followed by all statuses of its slot up to that commitment, in order.
+    const metas = replayed.flatMap(({ field }, index) => (field === 'blockMeta' ? [index] : []))
+    for (const [nth, index] of metas.entries()) {
+      const statuses = replayed.slice(index + 1, index + 2 + at).map(({ mark }) => mark)
+      expect(statuses).toEqual([0, 1, 2].slice(0, at + 1).map((one) => `${1000 + nth}/${one}`))
+      const before = marks(replayed.slice(0, index))
+      expect(before.filter((mark) => mark.startsWith(`${1000 + nth}/`))).toEqual([])
+    }
+    expect(metas.length).toBe([12, 10, 7][at])
+  })
+})

@@ -1,0 +1,259 @@
+// Notifications of signatures: each once, after the answer, by the stream or by a node.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Commitment } from '../../../../src/base/commitment.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import { Meters } from '../../../../src/base/telemetry/meters.ts'
+import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
+import { slotUpdate, transactionUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { slotStatus } from '../../../../src/chain/solana/updates.ts'
+import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
+import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import type { LandedSignature, PubsubChain } from '../../../../src/streams/pubsub/chain.ts'
+import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'
+import { idleChain } from '../../../testkit/pubsub-chain.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+
+const at = { slot: 9, createdAtMs: 0 }
+const content = new SyntheticSolana().transaction(0)
+const transaction = { ...transactionUpdate(at, content), err: null }
+const landed = { context: { slot: 9 }, value: { err: null } }
+const received = { context: { slot: 9 }, value: 'receivedSignature' }
+
+class Stage {
+  /** Answers of the node, oldest first; the last one is repeated. */
+  readonly statuses: (LandedSignature | 'unavailable' | null)[] = [null]
+  streamSlot = 0
+  lookups = 0
+  readonly published: unknown[] = []
+  readonly chain: PubsubChain
+  readonly #subscriptions = new Subscriptions({
+    meters: declareSubscriptionMeters(new Meters()),
+    clock: { nowMs: Date.now, monotonicMs: () => performance.now() },
+    log: silentLog,
+  })
+
+  constructor(hub?: SolanaHub) {
+    this.chain = idleChain({
+      ...(hub && { hub }),
+      slot: () => this.streamSlot,
+      signatureStatus: async () => {
+        this.lookups++
+        return this.statuses.length > 1 ? this.statuses.shift()! : this.statuses[0]!
+      },
+    })
+    this.#subscriptions.usePublisher((_, message) =>
+      this.published.push(JSON.parse(Buffer.from(message).toString()).params.result),
+    )
+  }
+
+  connect(): LooseSession {
+    return looseSession(budgetOn(), this.#subscriptions.engineOf(this.chain))
+  }
+
+  subscribe(session: LooseSession, commitment: keyof typeof Commitment): void {
+    const config = { commitment, enableReceivedNotification: true }
+    const params = [encodeBase58(transaction.signature), config]
+    const call = { method: '', params, paramsText: '', id: '1' }
+    const answer = this.#subscriptions.methods.signatureSubscribe!(call, session)
+    expect(answer).toMatchObject({ kind: 'text' })
+  }
+
+  /** The stream's transaction, then its slot at a commitment. */
+  stream(commitment: Commitment | null = null): void {
+    if (commitment === null) publishUpdate(this.chain.hub, transaction)
+    else publishUpdate(this.chain.hub, slotUpdate(at, { parent: 8, status: commitment }))
+  }
+
+  stop(): void {
+    this.#subscriptions.stop()
+  }
+}
+
+let stage: Stage
+beforeEach(() => {
+  vi.useFakeTimers()
+  stage = new Stage()
+})
+afterEach(() => {
+  stage.stop()
+  vi.useRealTimers()
+})
+
+const status = (commitment: Commitment): LandedSignature => ({ slot: 9, err: null, commitment })
+
+describe('a signature', () => {
+  it('is not notified together with the answer, which some clients would lose', async () => {
+    stage.subscribe(stage.connect(), 'processed')
+    stage.stream()
+    await vi.advanceTimersByTimeAsync(19)
+    expect(stage.published).toEqual([])
+    await vi.advanceTimersByTimeAsync(2)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified at once when the answer was sent before', async () => {
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    expect(stage.published).toEqual([received])
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified when the stream had it before the subscription and no node has it yet', async () => {
+    stage.connect()
+    stage.stream()
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified when the stream had it before the first connection', async () => {
+    stage.stop()
+    stage = new Stage(openSolanaHub())
+    stage.stream()
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is not notified from a slot that was abandoned', async () => {
+    stage.connect()
+    stage.stream()
+    publishUpdate(stage.chain.hub, slotUpdate(at, { parent: 8, status: slotStatus.dead }))
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([])
+  })
+
+  it('is notified once when the stream and the node both report it', async () => {
+    stage.statuses[0] = status(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    stage.stream()
+    await vi.advanceTimersByTimeAsync(1)
+    stage.stream(Commitment.confirmed)
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified as received once when the node reports it before the stream', async () => {
+    stage.statuses[0] = status(Commitment.processed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([received])
+    stage.stream()
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+    expect(stage.lookups).toBe(1)
+  })
+
+  it('is looked up again when the node lags the stream', async () => {
+    stage.streamSlot = 20
+    stage.statuses.splice(0, 1, ...[0, 0, 1].map((one) => status(one as Commitment)))
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(700)
+    expect([stage.published, stage.lookups]).toEqual([[received], 2])
+    await vi.advanceTimersByTimeAsync(200)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 3])
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(stage.lookups).toBe(3)
+  })
+
+  it('is notified when the stream had it at the commitment before, whatever the node answers', async () => {
+    stage.connect()
+    stage.stream()
+    stage.stream(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 0])
+  })
+
+  it('is not notified at a commitment that the slot it was seen in has not reached', async () => {
+    stage.connect()
+    stage.stream()
+    stage.streamSlot = 20
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(stage.published).toEqual([received])
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is not notified before the stream, which answers calls, has what the node reports', async () => {
+    stage.streamSlot = 8
+    stage.statuses[0] = status(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(500)
+    expect(stage.published).toEqual([received])
+    stage.stream()
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified when the stream has passed its slot without it', async () => {
+    stage.streamSlot = 8
+    stage.statuses[0] = status(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(500)
+    expect(stage.published).toEqual([received])
+    stage.streamSlot = 10
+    await vi.advanceTimersByTimeAsync(400)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is looked up again when no node answered', async () => {
+    stage.streamSlot = 9
+    stage.statuses.splice(0, 1, 'unavailable', status(Commitment.confirmed))
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(450)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 2])
+  })
+
+  it('is not notified together with the answer to a second subscriber either', async () => {
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(10)
+    stage.stream()
+    await vi.advanceTimersByTimeAsync(9)
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(19)
+    expect(stage.published).toEqual([])
+    await vi.advanceTimersByTimeAsync(2)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is not delayed without end by those who subscribe meanwhile', async () => {
+    stage.subscribe(stage.connect(), 'processed')
+    stage.stream()
+    for (let passedMs = 0; passedMs < 99; passedMs += 11) {
+      await vi.advanceTimersByTimeAsync(11)
+      stage.subscribe(stage.connect(), 'processed')
+    }
+    expect(stage.published).toEqual([])
+    await vi.advanceTimersByTimeAsync(2)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is not looked up without end', async () => {
+    stage.streamSlot = 20
+    stage.statuses[0] = status(Commitment.processed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(stage.lookups).toBe(5)
+  })
+
+  it('is looked up once for all subscribers, and a later one alone gets what it missed', async () => {
+    const [first, second] = [stage.connect(), stage.connect()]
+    stage.subscribe(first, 'confirmed')
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    stage.subscribe(second, 'confirmed')
+    await vi.advanceTimersByTimeAsync(50)
+    const told = (session: LooseSession) =>
+      session.told.map((text) => JSON.parse(text).params.result)
+    expect([stage.published, told(first), told(second)]).toEqual([[received], [], [received]])
+    stage.stream(Commitment.confirmed)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 1])
+    expect([...first.topics, ...second.topics]).toEqual([])
+  })
+})
