@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock as clock } from '../../src/base/clock.ts'
 import { silentLog as log } from '../../src/base/telemetry/log.ts'
-import { Connection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { eventsLease, PostgresEventLog } from '../../src/customers/cluster/postgres/event-log.ts'
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { PostgresLedger } from '../../src/customers/cluster/postgres/ledger.ts'
@@ -22,9 +22,9 @@ const leaseMs = 600_000
 /** 20 kB: a block of an execution chain. */
 const frames = Array.from({ length: 4 }, () => Buffer.alloc(5_000, '{"kind":"TPS"}\n'))
 
-export async function connectTo(url: string, name: string): Promise<Connection> {
+export async function connectTo(url: string, name: string): Promise<PostgresConnection> {
   const options = { url, name, clock, log, onConnect: prepareSchema }
-  const connection = new Connection(options).start()
+  const connection = new PostgresConnection(options).start()
   if (!(await connection.ready(readyMs))) throw new Error(connection.problem())
   return connection
 }
@@ -55,14 +55,14 @@ export class ClusterSteps {
   readonly #folder: string
   readonly #changing: Gateway
   readonly #following: Gateway
-  readonly #connections: readonly Connection[]
+  readonly #connections: readonly PostgresConnection[]
   #exchanges = 0
   #changes = 0
 
   private constructor(
     folder: string,
     gateways: readonly [Gateway, Gateway],
-    connections: readonly Connection[],
+    connections: readonly PostgresConnection[],
   ) {
     this.#folder = folder
     this.#changing = gateways[0]
@@ -126,7 +126,7 @@ export class ClusterSteps {
 
   /** Until it is committed; `isFollowed`: until another connection has read it. */
   async append(seconds: number, isFollowed: boolean): Promise<Measurement> {
-    const [work, reads] = this.#connections as [Connection, Connection]
+    const [work, reads] = this.#connections as [PostgresConnection, PostgresConnection]
     const events = new PostgresEventLog(work, 'bench')
     const leases = new PostgresLeases(work, { holder: 'bench', info: 'bench', clock })
     const [lease] = await leases.hold([eventsLease], leaseMs, 1)

@@ -11,7 +11,7 @@ import {
   type GeneratorOptions,
 } from '../../src/upstream/execution/generator/generator.ts'
 import { VirtualPacer } from '../../src/upstream/execution/pacer.ts'
-import { RingReader } from '../../src/upstream/execution/ring-reader.ts'
+import { RingFileReader } from '../../src/upstream/execution/ring-file-reader.ts'
 import { Snapshot } from '../../src/upstream/execution/snapshot.ts'
 import type { ExecutionSink, ExecutionSource } from '../../src/upstream/ports.ts'
 import { EventRingWriter } from '../../test/testkit/event-ring-writer.ts'
@@ -135,7 +135,7 @@ const liveContender: Contender = {
       isOver = true
     }
     while (!isOver) {
-      const reader = new RingReader(fd, parsed.value, 0)
+      const reader = new RingFileReader(fd, parsed.value, 0)
       while (!isOver && reader.readBatch(sink) === 'read');
     }
     closeSync(fd)

@@ -6,9 +6,9 @@ import { keyOf } from '../../src/chain/solana/keys.ts'
 import { accountUpdate } from '../../src/chain/solana/update-build.ts'
 import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
-import { Group } from '../../src/streams/geyser/group.ts'
 import { Matcher } from '../../src/streams/geyser/matcher.ts'
 import { SlabPool } from '../../src/streams/geyser/slab.ts'
+import { SubscriberGroup } from '../../src/streams/geyser/subscriber-group.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'
@@ -49,12 +49,12 @@ const sink = {
 const pool = new SlabPool()
 const matcher = new Matcher()
 const groups = sets.map((set) => {
-  const group = new Group(set, pool, (dirty) => dirtyGroups.push(dirty))
+  const group = new SubscriberGroup(set, pool, (dirty) => dirtyGroups.push(dirty))
   group.sinks.add(sink)
   matcher.add(group)
   return group
 })
-const dirtyGroups: Group[] = []
+const dirtyGroups: SubscriberGroup[] = []
 
 const loop = 'a loop over all filters'
 const index = 'the index, matched and framed'

@@ -5,9 +5,9 @@ import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { accountUpdate } from '../../src/chain/solana/update-build.ts'
 import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
-import { Group } from '../../src/streams/geyser/group.ts'
 import { Matcher } from '../../src/streams/geyser/matcher.ts'
 import { SlabPool } from '../../src/streams/geyser/slab.ts'
+import { SubscriberGroup } from '../../src/streams/geyser/subscriber-group.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 
 const codec = loadCodec()
@@ -74,7 +74,7 @@ export const open: OpenWorks = async (size) => {
 interface Opened {
   readonly matcher: Matcher
   readonly pool: SlabPool
-  readonly dirty: Group[]
+  readonly dirty: SubscriberGroup[]
   delivered: number
   work(update: () => ReturnType<typeof updateOf>, each: number): Work
 }
@@ -105,12 +105,12 @@ function openMatcher(size: number, accountsOf: (index: number) => object): Opene
   return opened
 }
 
-function groupOf(accounts: object, opened: Opened): Group {
+function groupOf(accounts: object, opened: Opened): SubscriberGroup {
   const type = 'geyser.SubscribeRequest'
   const bytes = codec.encode(type, { accounts: { mine: accounts } })
   const compiled = compileFilters(codec.decode<SubscribeRequest>(type, bytes)!, limits)
   if (!compiled.ok) throw new Error(compiled.refusal.message)
-  const group = new Group(compiled.value, opened.pool, (one) => opened.dirty.push(one))
+  const group = new SubscriberGroup(compiled.value, opened.pool, (one) => opened.dirty.push(one))
   group.sinks.add({
     encoding: null,
     take(runs, _, frames) {

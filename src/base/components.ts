@@ -38,7 +38,7 @@ export type ComponentTable<P, C> = {
 /** Stop timeout of one component; after it the next one is stopped. */
 const stopMsMax = 8_000
 
-export class Lifecycle<P extends object, C> {
+export class ComponentLifecycle<P extends object, C> {
   readonly #table: ComponentTable<P, C>
   readonly #context: C
   readonly #onSlow: (name: string) => void

@@ -10,7 +10,7 @@ import { crc32 } from 'node:zlib'
 const headBytes = 8
 
 /** Writes records one after the other, in the order of the calls. */
-export class RecordWriter {
+export class RecordFileWriter {
   readonly #file: FileHandle
   #tail: Promise<void> = Promise.resolve()
   #fault: unknown = null
@@ -21,8 +21,8 @@ export class RecordWriter {
   }
 
   /** Creates the file, or truncates it. */
-  static async create(path: string): Promise<RecordWriter> {
-    return new RecordWriter(await open(path, 'w', 0o600))
+  static async create(path: string): Promise<RecordFileWriter> {
+    return new RecordFileWriter(await open(path, 'w', 0o600))
   }
 
   /** The error of the first write that failed; nothing is written after it. */

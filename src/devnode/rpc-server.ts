@@ -13,7 +13,7 @@ import type { HttpRoute } from '../base/transport/http.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../base/transport/http-endpoint.ts'
 import { mediaTypeOf } from '../base/transport/media-type.ts'
 import type { ListenAddress } from '../base/transport/ports.ts'
-import { Head, Reply } from '../base/transport/reply.ts'
+import { Reply, ResponseHead } from '../base/transport/reply.ts'
 import { isLocalCaller, secretCheck } from './callers.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import { nonCirculating } from './rpc/supply.ts'
@@ -36,7 +36,7 @@ const lamportsPerSol = 1e9
 const anyOrigin = { 'access-control-allow-origin': '*' }
 const jsonType = { 'content-type': 'application/json; charset=utf-8' }
 const textType = { 'content-type': 'text/plain' }
-const preflight = Head.of({
+const preflight = ResponseHead.of({
   ...anyOrigin,
   'access-control-allow-methods': 'POST, GET, OPTIONS',
   'access-control-allow-headers': 'content-type, solana-client',
@@ -52,8 +52,8 @@ export function startRpcServer(
   const foreign = new UnlimitedMethods<null>({ ...deps, methods: deps.foreignMethods }, '\n')
   const isAdmitted = secretCheck(secret)
   const origins = secret === null ? anyOrigin : {}
-  const jsonHead = Head.of({ ...jsonType, ...origins })
-  const textHead = Head.of({ ...textType, ...origins })
+  const jsonHead = ResponseHead.of({ ...jsonType, ...origins })
+  const textHead = ResponseHead.of({ ...textType, ...origins })
   const refusal = (status: number, message: string) =>
     new Reply(status, jsonHead, `${errorMessage('null', { code: -32600, message })}\n`)
   const totalSupply = () => ledger.supply(Commitment.finalized)
@@ -106,7 +106,7 @@ export function startRpcServer(
 }
 
 /** SOL as a validator prints it: nine digits at most, no zeros at the end. */
-function supplyRoute(path: string, head: Head, lamports: () => bigint): HttpRoute<null> {
+function supplyRoute(path: string, head: ResponseHead, lamports: () => bigint): HttpRoute<null> {
   const sol = () => (Number(lamports()) / lamportsPerSol).toFixed(9).replace(/\.?0+$/, '')
   return { verb: 'GET', path, handle: () => new Reply(200, head, sol()) }
 }

@@ -22,7 +22,7 @@ import { ByteReader, ByteWriter } from './ledger/bytes.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { readAccounts, writeAccount } from './ledger/stored-account.ts'
-import { RecordWriter, readRecords } from './record-file.ts'
+import { RecordFileWriter, readRecords } from './record-file.ts'
 import { SlotMark } from './slot-mark.ts'
 
 const chunkBytes = 256 * 1024
@@ -61,7 +61,7 @@ export class ChainStore {
   readonly #throttle = new LogThrottle()
   readonly #writer = new ByteWriter()
   /** Null from a refused write to the next snapshot. */
-  #journal: RecordWriter | null = null
+  #journal: RecordFileWriter | null = null
   #retryAtMs = 0
   #snapshotSlot = 0
   #newestSlot = 0
@@ -136,7 +136,7 @@ export class ChainStore {
       throw broken('its journal ends before its snapshot')
     this.#snapshotSlot = snapshot
     this.#newestSlot = slot
-    this.#journal = await RecordWriter.create(this.#file('journal', slot))
+    this.#journal = await RecordFileWriter.create(this.#file('journal', slot))
     return restored
   }
 
@@ -163,7 +163,7 @@ export class ChainStore {
   }
 
   /** A journal with a gap is useless: the next snapshot begins another one. */
-  #giveUp(journal: RecordWriter): void {
+  #giveUp(journal: RecordFileWriter): void {
     if (this.#journal === journal) this.#journal = null
     this.#retryAtMs = this.#deps.clock.monotonicMs() + retryMs
     // Its fault is reported already; only the descriptor must not be left open.
@@ -214,7 +214,7 @@ export class ChainStore {
     this.#snapshotSlot = slot
     this.#retryAtMs = beganMs + retryMs
     const file = this.#file('journal', slot)
-    const journal = await RecordWriter.create(file)
+    const journal = await RecordFileWriter.create(file)
     const before = this.#journal
     this.#journal = journal
     // The first journal, or the first after a gap, begins with the block of the snapshot; others
@@ -248,7 +248,7 @@ export class ChainStore {
   }
 
   async #writeAccounts(path: string, accounts: Iterable<LedgerAccount>): Promise<void> {
-    const file = await RecordWriter.create(path)
+    const file = await RecordFileWriter.create(path)
     const writer = new ByteWriter()
     let bytes = 0
     for (const account of accounts) {

@@ -1,8 +1,8 @@
 // The bar: state, block, age, seq, run, gaps and clients; and the banner below it. Thread: browser.
 import { byId, setAttribute, setText } from './dom.ts'
 import { count } from './format.ts'
+import type { PageStore } from './page-store.ts'
 import type { State, StateName } from './state.ts'
-import type { Store } from './store.ts'
 
 /** Each state has a shape of its own: colour alone would not tell them apart. */
 const shapes: Readonly<Record<StateName, string>> = {
@@ -32,7 +32,7 @@ export class Bar {
   readonly #banner = byId('banner')
   readonly #form = byId('token-form')
 
-  draw(state: State, store: Store, ageMs: number): void {
+  draw(state: State, store: PageStore, ageMs: number): void {
     setAttribute(document.body, 'data-state', state.name)
     setText(this.#shape, shapes[state.name])
     setText(this.#text, state.text)

@@ -3,8 +3,8 @@
 import { type ContentionData, efficiencyBand } from '../client/frames.ts'
 import { byId, FixedTable, make, Surface, setText } from './dom.ts'
 import { clockTime, count, millis, percent, shortHex, shortSlot } from './format.ts'
+import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import type { Store } from './store.ts'
 import { colours, font, shapes } from './theme.ts'
 
 const rowsMax = 5
@@ -13,7 +13,7 @@ const cellsMax = 160
 
 export class BlockView {
   readonly everyMs = 200
-  readonly #store: Store
+  readonly #store: PageStore
   readonly #selection: Selection
   readonly #number = byId('block-number')
   readonly #facts = make('p', 'notes')
@@ -21,7 +21,7 @@ export class BlockView {
   readonly #slots = new FixedTable(['contract', 'storage slot', 'txns'], rowsMax)
   readonly #contracts = new FixedTable(['contract', 'contended slots', 'score'], rowsMax)
 
-  constructor(store: Store, selection: Selection, resized: () => void) {
+  constructor(store: PageStore, selection: Selection, resized: () => void) {
     this.#store = store
     this.#selection = selection
     const canvas = make('canvas')

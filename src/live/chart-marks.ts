@@ -4,8 +4,8 @@ import type uPlot from 'uplot'
 import { efficiencyBand } from '../client/frames.ts'
 import { bend, bendHigh, bendLow } from './bend.ts'
 import { edgesOf, hatch } from './hatch.ts'
+import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import type { Store } from './store.ts'
 import { colours } from './theme.ts'
 
 /** A hole of one block must be seen among 3,000. */
@@ -13,7 +13,7 @@ const hatchWidthLeast = 8
 
 /** What the charts draw besides their lines. */
 export interface Scene {
-  readonly store: Store
+  readonly store: PageStore
   readonly selection: Selection
   left: number
   right: number

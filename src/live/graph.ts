@@ -5,8 +5,8 @@ import { forceLink, forceSimulation, forceX, forceY, type SimulationNodeDatum } 
 import { type Contract, ContractWeb, contractsShown, type Edge } from './contract-web.ts'
 import { byId, Surface, setAttribute } from './dom.ts'
 import { percent, shortHex } from './format.ts'
+import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import type { Store } from './store.ts'
 import { colours, font } from './theme.ts'
 
 const ticks = 24
@@ -42,7 +42,7 @@ let repelled: readonly Node[] = []
 
 export class Graph {
   readonly everyMs = 1000
-  readonly #store: Store
+  readonly #store: PageStore
   readonly #selection: Selection
   readonly #surface: Surface
   readonly #web = new ContractWeb()
@@ -54,7 +54,7 @@ export class Graph {
   #isMatrix = false
   #hovered: Node | null = null
 
-  constructor(store: Store, selection: Selection, redraw: () => void) {
+  constructor(store: PageStore, selection: Selection, redraw: () => void) {
     this.#store = store
     this.#selection = selection
     const canvas = byId<HTMLCanvasElement>('graph-map')

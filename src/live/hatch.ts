@@ -1,5 +1,5 @@
 // Hatched columns: what the page could not see is drawn, never joined over. Thread: browser.
-import type { Mark, Store } from './store.ts'
+import type { Mark, PageStore } from './page-store.ts'
 
 /** Diagonal lines over a rectangle, in the context's own pixels. */
 export function hatch(
@@ -25,7 +25,7 @@ export function hatch(
 }
 
 /** The blocks at both sides of a mark: the one before it and the first that is shown after it. */
-export function edgesOf(mark: Mark, { history }: Store): { left: number; right: number } {
+export function edgesOf(mark: Mark, { history }: PageStore): { left: number; right: number } {
   const row = history.rowOf(mark.after)
   const next = row === -1 ? -1 : row + 1
   const right = next > 0 && next < history.length ? history.value('number', next) : mark.after + 1

@@ -3,8 +3,8 @@
 import { byId, Surface } from './dom.ts'
 import { count, shortHex, shortSlot } from './format.ts'
 import { hatch } from './hatch.ts'
+import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import type { Store } from './store.ts'
 import { colours, font, heatSteps } from './theme.ts'
 
 const rows = 16
@@ -21,12 +21,12 @@ interface Slot {
 
 export class Heat {
   readonly everyMs = 1000
-  readonly #store: Store
+  readonly #store: PageStore
   readonly #selection: Selection
   readonly #surface: Surface
   #shown: (Slot | null)[] = new Array(rows).fill(null)
 
-  constructor(store: Store, selection: Selection, resized: () => void) {
+  constructor(store: PageStore, selection: Selection, resized: () => void) {
     this.#store = store
     this.#selection = selection
     const canvas = byId<HTMLCanvasElement>('heat-map')

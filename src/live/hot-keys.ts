@@ -2,8 +2,8 @@
 // paler end, and the change of rank. Thread: browser.
 import { byId, FixedTable, setText } from './dom.ts'
 import { count, seconds, shortHex, shortSlot } from './format.ts'
+import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import type { Store } from './store.ts'
 
 const rows = 10
 /** The counters start anew when block times cross a mark of five minutes. */
@@ -22,7 +22,7 @@ interface Entry {
 
 export class HotKeys {
   readonly everyMs = 1000
-  readonly #store: Store
+  readonly #store: PageStore
   readonly #selection: Selection
   readonly #reset = byId('keys-reset')
   readonly #lists = ['account', 'storage slot'].map((name) => ({
@@ -31,7 +31,7 @@ export class HotKeys {
     shown: [] as Entry[],
   }))
 
-  constructor(store: Store, selection: Selection) {
+  constructor(store: PageStore, selection: Selection) {
     this.#store = store
     this.#selection = selection
     for (const list of this.#lists) {

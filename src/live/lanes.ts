@@ -3,8 +3,8 @@
 import type { Stage } from '../client/frames.ts'
 import { byId, Surface, setText } from './dom.ts'
 import { count, millis, quantile } from './format.ts'
+import type { PageStore, Proposal } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import type { Proposal, Store } from './store.ts'
 import { type Colours, colours, font } from './theme.ts'
 
 const rowsMost = 14
@@ -25,13 +25,13 @@ const looks: Readonly<Record<(typeof order)[number], [keyof Colours, number]>> =
 
 export class Lanes {
   readonly everyMs = 200
-  readonly #store: Store
+  readonly #store: PageStore
   readonly #selection: Selection
   readonly #surface: Surface
   readonly #notes = byId('lanes-notes')
   #shown: readonly Proposal[] = []
 
-  constructor(store: Store, selection: Selection, resized: () => void) {
+  constructor(store: PageStore, selection: Selection, resized: () => void) {
     this.#store = store
     this.#selection = selection
     const canvas = byId<HTMLCanvasElement>('lanes-map')

@@ -5,7 +5,6 @@ import { Bar } from './bar.ts'
 import { BlockView } from './block-view.ts'
 import { byId, setAttribute } from './dom.ts'
 import { Endpoints } from './endpoints.ts'
-import { Feed } from './feed.ts'
 import { Graph } from './graph.ts'
 import { Heat } from './heat.ts'
 import { HotKeys } from './hot-keys.ts'
@@ -13,12 +12,13 @@ import { listenToKeys, showHelp } from './keyboard.ts'
 import { Lanes } from './lanes.ts'
 import { LogView } from './log-view.ts'
 import { Now } from './now.ts'
+import { PageFeed } from './page-feed.ts'
+import { type Change, PageStore } from './page-store.ts'
 import { Scheduler } from './scheduler.ts'
 import { Selection } from './selection.ts'
 import { SourcePanel } from './source-panel.ts'
 import { addSourceButtons } from './sources.ts'
 import { type Facts, stateOf } from './state.ts'
-import { type Change, Store } from './store.ts'
 import { onThemeChange, startTheme, switchTheme } from './theme.ts'
 import { TimeLine } from './time-line.ts'
 
@@ -43,10 +43,10 @@ const selection = new Selection(() => {
   drawControls()
   scheduler.markAll()
 })
-const store = new Store((change) => {
+const store = new PageStore((change) => {
   if (selection.pausedAt === null) scheduler.mark(...viewsOf[change])
 })
-const feed = new Feed({
+const feed = new PageFeed({
   origin: location.origin,
   store,
   changed: () => scheduler.now('bar'),

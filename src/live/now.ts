@@ -2,10 +2,10 @@
 import { efficiencyBand } from '../client/frames.ts'
 import { bend } from './bend.ts'
 import { make, Surface, setAttribute, setText } from './dom.ts'
+import type { Column, FigureHistory } from './figure-history.ts'
 import { count, millis, percent, quantile } from './format.ts'
-import type { Column, History } from './history.ts'
+import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import type { Store } from './store.ts'
 import { colours, shapes } from './theme.ts'
 
 const sparkBlocks = 60
@@ -21,7 +21,7 @@ interface TileText {
 interface Tile {
   readonly label: string
   readonly column: Column | null
-  text(store: Store, row: number): TileText
+  text(store: PageStore, row: number): TileText
   /** Maps a figure to its height in the sparkline. */
   readonly scale?: (value: number) => number
 }
@@ -84,11 +84,11 @@ const tiles: Readonly<Record<string, Tile>> = {
 
 export class Now {
   readonly everyMs = 200
-  readonly #store: Store
+  readonly #store: PageStore
   readonly #selection: Selection
   readonly #tiles: { draw(row: number): void }[] = []
 
-  constructor(store: Store, selection: Selection, resized: () => void) {
+  constructor(store: PageStore, selection: Selection, resized: () => void) {
     this.#store = store
     this.#selection = selection
     for (const element of document.querySelectorAll<HTMLElement>('.tile')) {
@@ -135,7 +135,7 @@ function plain(value: string, unit: string, note: string): TileText {
 }
 
 function lastOf(
-  history: History,
+  history: FigureHistory,
   column: Column,
   to: number,
   scale: (value: number) => number = (value) => value,

@@ -1,7 +1,7 @@
 // The panel behind each `{}`: the frame or body that a card shows, the names of its fields, the
 // calls that get the same, and the card as a table. Thread: browser.
 import { byId, make } from './dom.ts'
-import type { Store } from './store.ts'
+import type { PageStore } from './page-store.ts'
 
 export interface Source {
   readonly title: string
@@ -17,11 +17,11 @@ export interface Source {
 const textMax = 20_000
 
 export class SourcePanel {
-  readonly #store: Store
+  readonly #store: PageStore
   readonly #dialog = byId<HTMLDialogElement>('panel')
   readonly #body = byId('panel-body')
 
-  constructor(store: Store) {
+  constructor(store: PageStore) {
     this.#store = store
     byId('panel-close').addEventListener('click', () => this.#dialog.close())
     this.#dialog.addEventListener('close', () => this.#body.replaceChildren())

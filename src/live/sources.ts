@@ -4,8 +4,8 @@ import type { Endpoints } from './endpoints.ts'
 import type { Graph } from './graph.ts'
 import type { Heat } from './heat.ts'
 import type { Lanes } from './lanes.ts'
+import type { PageStore } from './page-store.ts'
 import type { Source, SourcePanel } from './source-panel.ts'
-import type { Store } from './store.ts'
 
 export interface TableViews {
   readonly block: BlockView
@@ -24,7 +24,7 @@ const getBlock = {
 const contention = { kind: 'ContentionData', path: '/v1/contention' }
 
 /** By section or tile. */
-function sourcesOf(store: Store, views: TableViews): Readonly<Record<string, Source>> {
+function sourcesOf(store: PageStore, views: TableViews): Readonly<Record<string, Source>> {
   const frame = (fields: string, title: string): Source => ({
     ...contention,
     title,
@@ -94,7 +94,7 @@ function sourcesOf(store: Store, views: TableViews): Readonly<Record<string, Sou
 }
 
 /** Gives every card and tile its button. */
-export function addSourceButtons(store: Store, panel: SourcePanel, views: TableViews): void {
+export function addSourceButtons(store: PageStore, panel: SourcePanel, views: TableViews): void {
   for (const [name, source] of Object.entries(sourcesOf(store, views))) {
     const card = document.querySelector(`#${name}, [data-tile=${name}]`)
     card?.querySelector('h2')?.after(panel.button(source))

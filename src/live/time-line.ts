@@ -8,9 +8,9 @@ import type { Scene } from './chart-marks.ts'
 import { byId, make, setText } from './dom.ts'
 import { count, percent } from './format.ts'
 import { edgesOf } from './hatch.ts'
+import type { Mark, PageStore } from './page-store.ts'
 import { chartOf, type Panel, panels } from './panels.ts'
 import type { Selection } from './selection.ts'
-import type { Mark, Store } from './store.ts'
 
 const blocksLeast = 30
 const notesMax = 3
@@ -33,7 +33,7 @@ export class TimeLine {
   }
   #hovered: number | null = null
 
-  constructor(store: Store, selection: Selection, resized: () => void) {
+  constructor(store: PageStore, selection: Selection, resized: () => void) {
     this.#scene = { store, selection, left: 0, right: 1, from: 0, to: 0 }
     const holder = byId('line-charts')
     holder.append(this.#readout)
@@ -151,7 +151,7 @@ export class TimeLine {
   }
 }
 
-function noteOf(mark: Mark, store: Store): string {
+function noteOf(mark: Mark, store: PageStore): string {
   const { left, right } = edgesOf(mark, store)
   return `▨ ${count(left)} to ${count(right)}: ${mark.text}`
 }

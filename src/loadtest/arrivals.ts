@@ -1,6 +1,6 @@
 // The intended starts of a load: constant, Poisson or as recorded.
 // Every thread computes the same list from the same seed and takes its share of it.
-import { Random } from './statistics.ts'
+import { SeededRandom } from './statistics.ts'
 
 export interface ArrivalPlan {
   readonly kind: 'constant' | 'poisson' | 'recorded'
@@ -26,14 +26,14 @@ export class Arrivals {
   /** The call of that arrival. */
   call = 0
   readonly #plan: ArrivalPlan
-  readonly #random: Random
+  readonly #random: SeededRandom
   readonly #share: { readonly thread: number; readonly of: number }
   #index = -1
   #timeMs = 0
 
   constructor(plan: ArrivalPlan, share = { thread: 0, of: 1 }) {
     this.#plan = plan
-    this.#random = new Random(plan.seed)
+    this.#random = new SeededRandom(plan.seed)
     this.#share = share
     this.advance()
   }

@@ -1,8 +1,15 @@
 // Counts the samples of a load: latencies, service times, own lag, errors, one window per second.
 // Thread: main, so that the generator's thread does not pay for it.
-import { sampleFields } from './generator.ts'
+
 import { Latencies } from './latencies.ts'
-import { bootstrapQuantile, type Grouped, type Interval, quantileOf, Random } from './statistics.ts'
+import { sampleFields } from './load-generator.ts'
+import {
+  bootstrapQuantile,
+  type Grouped,
+  type Interval,
+  quantileOf,
+  SeededRandom,
+} from './statistics.ts'
 
 const windowMs = 1_000
 
@@ -72,7 +79,12 @@ export class LoadTally {
 
   /** 95 % interval of a percentile of the latency, by bootstrap over seconds. */
   intervalOf(percent: number, seed: number): Interval | null {
-    return bootstrapQuantile(this.#grouped(this.#windows), percent / 100, new Random(seed), 300)
+    return bootstrapQuantile(
+      this.#grouped(this.#windows),
+      percent / 100,
+      new SeededRandom(seed),
+      300,
+    )
   }
 
   windows(): WindowSummary[] {

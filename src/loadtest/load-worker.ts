@@ -3,8 +3,8 @@ import type { MessagePort } from 'node:worker_threads'
 import { type ArrivalPlan, Arrivals } from './arrivals.ts'
 import { createDriver } from './create-driver.ts'
 import type { DriverTarget } from './driver.ts'
-import { Generator } from './generator.ts'
 import { LagWatch } from './lag-watch.ts'
+import { LoadGenerator } from './load-generator.ts'
 
 export interface LoadJob {
   readonly target: DriverTarget
@@ -43,7 +43,7 @@ export type LoadReport =
 export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<void> {
   const post = (report: LoadReport, transfer: ArrayBuffer[] = []) =>
     parent.postMessage(report, transfer)
-  const generator = new Generator({
+  const generator = new LoadGenerator({
     arrivals: new Arrivals(job.plan, job.share),
     timeoutMs: job.timeoutMs,
     emit: (samples, codes) => {

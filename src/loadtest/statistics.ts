@@ -10,7 +10,7 @@ const z95 = 1.959964
 const resamplesDefault = 1_000
 
 /** A seeded generator of random numbers (mulberry32): the same seed gives the same numbers. */
-export class Random {
+export class SeededRandom {
   #state: number
 
   constructor(seed: number) {
@@ -74,7 +74,7 @@ export function quantileOf(given: Grouped, share: number): number | null {
 export function bootstrapQuantile(
   given: Grouped,
   share: number,
-  random: Random,
+  random: SeededRandom,
   resamples = resamplesDefault,
 ): Interval | null {
   if (given.groupCount < 2 || given.values.length === 0) return null

@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { Connection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { hangMs, until, untilWithin } from '../testkit/until.ts'
@@ -11,9 +11,12 @@ import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 const opened: { stop(): Promise<void> }[] = []
 
-function open(url: string, more: Partial<ConstructorParameters<typeof Connection>[0]> = {}) {
+function open(
+  url: string,
+  more: Partial<ConstructorParameters<typeof PostgresConnection>[0]> = {},
+) {
   const options = { url, name: 'test', clock: systemClock, log: silentLog, ...more }
-  const connection = new Connection(options).start()
+  const connection = new PostgresConnection(options).start()
   opened.push(connection)
   return connection
 }

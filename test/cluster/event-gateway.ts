@@ -1,7 +1,7 @@
 // A gateway of a test as far as the shared event log reaches: connection, lease, follower.
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { Connection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { PostgresEventLog } from '../../src/customers/cluster/postgres/event-log.ts'
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
@@ -17,7 +17,7 @@ export async function stopAll(): Promise<void> {
 }
 
 export async function logOf(url: string, holder: string) {
-  const connection = new Connection({
+  const connection = new PostgresConnection({
     url,
     name: holder,
     clock: systemClock,

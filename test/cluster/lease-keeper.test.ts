@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { LeaseKeeper } from '../../src/customers/cluster/lease-keeper.ts'
-import { Connection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
@@ -54,7 +54,7 @@ describe.skipIf(!hasPostgres())('destinations among several gateways', () => {
   async function open(session: string): Promise<Sender> {
     const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
     const url = postgres.url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`)
-    const connection = new Connection({
+    const connection = new PostgresConnection({
       url,
       name: session,
       clock: systemClock,

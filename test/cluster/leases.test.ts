@@ -5,7 +5,7 @@ import { initialOf } from '../../src/base/fields.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Cluster } from '../../src/customers/cluster/cluster.ts'
 import { clusterSection } from '../../src/customers/cluster/config.ts'
-import { Connection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { PostgresLedger } from '../../src/customers/cluster/postgres/ledger.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
@@ -16,12 +16,12 @@ import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 describe.skipIf(!hasPostgres())('leases', () => {
   let postgres: Postgres
-  const connections: Connection[] = []
+  const connections: PostgresConnection[] = []
   const holders: PostgresLeases[] = []
   beforeAll(async () => {
     postgres = await startPostgres()
     for (const holder of ['a', 'b', 'c']) {
-      const connection = new Connection({
+      const connection = new PostgresConnection({
         url: postgres.url,
         name: holder,
         clock: systemClock,
@@ -121,7 +121,7 @@ describe.skipIf(!hasPostgres())('leases', () => {
 
   it('leave no rows of gateways and subscriptions that are gone', async () => {
     const url = await postgres.database()
-    const connection = new Connection({
+    const connection = new PostgresConnection({
       url,
       name: 'clean',
       clock: systemClock,

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { SettledRow } from '../../src/customers/cluster/ports.ts'
-import { Connection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { PostgresLedger } from '../../src/customers/cluster/postgres/ledger.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
 import { Shares } from '../../src/customers/cluster/shares.ts'
@@ -15,10 +15,10 @@ import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 describe.skipIf(!hasPostgres())('the ledger of budgets', () => {
   let postgres: Postgres
-  const connections: Connection[] = []
+  const connections: PostgresConnection[] = []
   const open = async () => {
     const options = { url: postgres.url, name: 'test', clock: systemClock, log: silentLog }
-    const connection = new Connection({ ...options, onConnect: prepareSchema }).start()
+    const connection = new PostgresConnection({ ...options, onConnect: prepareSchema }).start()
     connections.push(connection)
     expect(await connection.ready(hangMs)).toBe(true)
     return connection

@@ -10,7 +10,7 @@ import { WebSocketServer } from 'ws'
 import { Arrivals } from '../../src/loadtest/arrivals.ts'
 import { createDriver } from '../../src/loadtest/create-driver.ts'
 import type { DriverTarget } from '../../src/loadtest/driver.ts'
-import { Generator } from '../../src/loadtest/generator.ts'
+import { LoadGenerator } from '../../src/loadtest/load-generator.ts'
 import { LoadTally } from '../../src/loadtest/load-tally.ts'
 import { sharedNowMs } from '../../src/loadtest/thread-clock.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
@@ -34,7 +34,7 @@ async function drive(
 ): Promise<Driven> {
   const plan = { kind: 'constant', rate: 200, seed: 1, durationMs: 500, callCount: 1 } as const
   const tally = new LoadTally(0)
-  const generator = new Generator({
+  const generator = new LoadGenerator({
     arrivals: new Arrivals(plan),
     timeoutMs: 20_000,
     emit: (samples, codes) => tally.add(samples, codes),

@@ -10,8 +10,8 @@ const dist = fileURLToPath(new URL('../../dist/src/', import.meta.url))
 const grpcScript = (thrown: string) => `
     import { connect } from 'node:http2'
     import { assert } from '${dist}base/assert.js'
-    import { openGrpcEndpoint } from '${dist}transport/grpc.js'
-    import { silentLog } from '${dist}telemetry/log.js'
+    import { openGrpcEndpoint } from '${dist}base/transport/grpc.js'
+    import { silentLog } from '${dist}base/telemetry/log.js'
     const door = await openGrpcEndpoint({
       host: '127.0.0.1', port: 0, certificates: null, messageBytesMax: 1024, keepaliveMs: 30000,
       keepaliveTimeoutMs: 10000, sendsDirectly: true, clientAddress: (peer) => peer,
@@ -38,14 +38,14 @@ const grpcScript = (thrown: string) => `
 const httpScript = (thrown: string) => `
     import { assert } from '${dist}base/assert.js'
     import { systemClock as clock } from '${dist}base/clock.js'
-    import { openHttpEndpoint } from '${dist}transport/http-endpoint.js'
-    import { Head } from '${dist}transport/reply.js'
-    import { silentLog as log } from '${dist}telemetry/log.js'
+    import { openHttpEndpoint } from '${dist}base/transport/http-endpoint.js'
+    import { ResponseHead } from '${dist}base/transport/reply.js'
+    import { silentLog as log } from '${dist}base/telemetry/log.js'
     const door = await openHttpEndpoint({
       product: 'test', listen: { host: '127.0.0.1', port: 0 }, tls: null, trustedProxies: [],
       clock, log,
       http: { admit: () => null, wants: [], inFlightPerAddressMax: 4,
-        preflight: Head.of({ 'access-control-allow-origin': '*' }),
+        preflight: ResponseHead.of({ 'access-control-allow-origin': '*' }),
         routes: [{ verb: 'GET', path: '/', handle: async () => { await null; ${thrown} } }] },
     })
     const answer = await fetch('http://127.0.0.1:' + door.address.port + '/')

@@ -5,11 +5,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../src/base/transport/http-endpoint.ts'
-import { Head, jsonHead, Reply } from '../../src/base/transport/reply.ts'
+import { jsonHead, Reply, ResponseHead } from '../../src/base/transport/reply.ts'
 import { sendRaw } from '../testkit/raw-http.ts'
 import { until } from '../testkit/until.ts'
 
-const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
+const textHead = ResponseHead.of({ 'content-type': 'text/plain; charset=utf-8' })
 
 /** Characters below 256 alone, and with others: V8 keeps the two in different ways. */
 const words = ['é', 'é漢']
@@ -34,7 +34,7 @@ beforeAll(async () => {
     http: {
       admit: () => null,
       wants: ['accept'],
-      preflight: Head.of({ 'access-control-allow-origin': '*' }),
+      preflight: ResponseHead.of({ 'access-control-allow-origin': '*' }),
       inFlightPerAddressMax: 4,
       routes: [
         {

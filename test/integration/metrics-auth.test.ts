@@ -1,7 +1,7 @@
 // Tests `metrics.auth: token`: which paths want the token, and one-time tickets for browsers.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { ticketsPerSubscriptionMax } from '../../src/products/metrics/tickets.ts'
+import { ticketsPerSubscriptionMax } from '../../src/products/metrics/handshake-tickets.ts'
 import { expectDescribed } from '../testkit/api-schemas.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { Listener, openService, type Service } from '../testkit/metrics-service.ts'

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { QueryDatabase, StaleSnapshot } from '../../src/indexer/duckdb/query-database.ts'
 import { type DuckdbSink, openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
-import type { Snapshot } from '../../src/indexer/duckdb/store-files.ts'
+import type { StoreSnapshot } from '../../src/indexer/duckdb/store-files.ts'
 import { tables } from '../../src/indexer/tables.ts'
 import { batch, transactionRows } from '../testkit/row-samples.ts'
 
@@ -29,19 +29,19 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function addTransactions(slot: number): Promise<Snapshot> {
+async function addTransactions(slot: number): Promise<StoreSnapshot> {
   await sink.write([transactionRows({ slot, slots: 1, perSlot: 3 })], { slots: slot })
   return sink.publish()
 }
 
-async function addTps(seq: number): Promise<Snapshot> {
+async function addTps(seq: number): Promise<StoreSnapshot> {
   const cells = Object.keys(tables.tps.columns).map((name) => (name === 'seq' ? seq : 1))
   await sink.write([batch('tps', [cells])], { events: seq })
   return sink.publish()
 }
 
 /** The statements that DuckDB runs until the table is ready. */
-async function statementsFor(snapshot: Snapshot, table: string): Promise<string> {
+async function statementsFor(snapshot: StoreSnapshot, table: string): Promise<string> {
   const run = vi.spyOn(database.connection, 'run')
   const read = vi.spyOn(database.connection, 'runAndReadAll')
   await database.refresh(snapshot)

@@ -7,7 +7,7 @@ import {
   type ExecutionPipeline,
   startExecution,
 } from '../../src/streams/flows/execution.ts'
-import type { ExecutionSection } from '../../src/streams/flows/execution-source.ts'
+import type { ExecutionSection } from '../../src/streams/flows/source-thread.ts'
 import type { FrameKind } from '../../src/streams/log/encoded.ts'
 import type { Tape } from './tape.ts'
 import { hangMs } from './until.ts'

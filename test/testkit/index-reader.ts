@@ -1,7 +1,7 @@
 // Reads the files of an index as a stranger would: another engine, read-only, by readable.json.
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { readSnapshot, type Snapshot } from '../../src/indexer/duckdb/store-files.ts'
+import { readSnapshot, type StoreSnapshot } from '../../src/indexer/duckdb/store-files.ts'
 import { type ColumnType, type TableName, tables } from '../../src/indexer/tables.ts'
 
 /** Integers and times as digits, in their own unit. */
@@ -31,7 +31,7 @@ export async function countRows(
   folder: string,
   table: TableName,
   key = 'slot, idx',
-  of?: Snapshot,
+  of?: StoreSnapshot,
 ): Promise<Counted> {
   const expression = `count(*), count(DISTINCT (${key}))`
   const [counts] = await select(folder, table, { expression, of })
@@ -43,7 +43,7 @@ export async function countRows(
 export async function readRows(
   folder: string,
   table: TableName,
-  of?: Snapshot,
+  of?: StoreSnapshot,
 ): Promise<readonly (readonly unknown[])[]> {
   const types = Object.entries(tables[table].columns)
   const expression = types.map(([name, type]) => readAs[type](`"${name}"`)).join(', ')
@@ -73,7 +73,7 @@ const readAs: Readonly<Record<ColumnType, (column: string) => string>> = {
 async function select(
   folder: string,
   table: TableName,
-  { expression, of }: { expression: string; of: Snapshot | undefined },
+  { expression, of }: { expression: string; of: StoreSnapshot | undefined },
 ): Promise<readonly (readonly unknown[])[]> {
   const snapshot = of ?? (await readSnapshot(folder))
   const instance = await DuckDBInstance.create()

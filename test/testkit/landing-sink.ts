@@ -3,7 +3,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { Random } from '../../src/loadtest/statistics.ts'
+import { SeededRandom } from '../../src/loadtest/statistics.ts'
 
 export class LandingSink {
   received = 0
@@ -15,7 +15,7 @@ export class LandingSink {
     node: string,
     options: { readonly share: number; readonly seed: number; readonly tipAccount: string },
   ) {
-    const random = new Random(options.seed)
+    const random = new SeededRandom(options.seed)
     this.#server = createServer(async (request, reply) => {
       let body = ''
       for await (const chunk of request) body += chunk

@@ -2,7 +2,7 @@
 // milliseconds. Time passes only while the generator polls.
 import { type ArrivalPlan, Arrivals } from '../../src/loadtest/arrivals.ts'
 import type { Driver } from '../../src/loadtest/driver.ts'
-import { Generator } from '../../src/loadtest/generator.ts'
+import { LoadGenerator } from '../../src/loadtest/load-generator.ts'
 import { LoadTally } from '../../src/loadtest/load-tally.ts'
 
 /** Time of a poll that does not wait. */
@@ -34,7 +34,7 @@ export async function simulate(
   const sent: number[] = []
   const flying = new Map<number, { readonly atMs: number; readonly code?: string }>()
   const whole: ArrivalPlan = { kind: 'constant', seed: 1, callCount: 1, ...plan }
-  const generator = new Generator({
+  const generator = new LoadGenerator({
     arrivals: new Arrivals(whole),
     timeoutMs,
     emit: (samples, codes) => tally.add(samples, codes),

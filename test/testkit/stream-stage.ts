@@ -10,7 +10,7 @@ import {
 } from '../../src/products/metrics/client.ts'
 import type { Connect } from '../../src/products/metrics/handle.ts'
 import { declareMetricsMeters } from '../../src/products/metrics/meters.ts'
-import { Sockets } from '../../src/products/metrics/sockets.ts'
+import { StreamSockets } from '../../src/products/metrics/stream-sockets.ts'
 import { type Encoding, streamKinds } from '../../src/streams/log/encoded.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
 import { FakeExecution, HandClock, handOutSeqs } from './fake-execution.ts'
@@ -77,7 +77,7 @@ export class StreamStage {
   readonly log: EventLog
   readonly execution: FakeExecution
   readonly parts: StreamParts
-  readonly sockets: Sockets
+  readonly sockets: StreamSockets
   readonly #peers = new Set<Peer>()
 
   /** `isShared`: the frames come by `accept`. */
@@ -93,7 +93,7 @@ export class StreamStage {
       run: 'run-1',
     }
     this.log.listen((frame) => this.parts.active.update(frame))
-    this.sockets = new Sockets(this.parts, this.clock)
+    this.sockets = new StreamSockets(this.parts, this.clock)
     this.sockets.usePublisher((topic, bytes, isBinary) => {
       for (const peer of this.#peers) if (peer.topics.has(topic)) peer.send(bytes, isBinary)
     })

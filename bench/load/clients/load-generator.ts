@@ -2,7 +2,7 @@
 // Thread: main of that process.
 import { Arrivals } from '../../../src/loadtest/arrivals.ts'
 import { createDriver } from '../../../src/loadtest/create-driver.ts'
-import { Generator, sampleFields } from '../../../src/loadtest/generator.ts'
+import { LoadGenerator, sampleFields } from '../../../src/loadtest/load-generator.ts'
 import { sharedNowMs } from '../../../src/loadtest/thread-clock.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
@@ -41,7 +41,7 @@ async function generate(input: GeneratorInput): Promise<GeneratorOutput> {
     durationMs: seconds * 1000,
     callCount: 1,
   } as const
-  const generator = new Generator({
+  const generator = new LoadGenerator({
     arrivals: new Arrivals(plan),
     timeoutMs: 1_000,
     emit: (samples, codes) => {

@@ -10,7 +10,7 @@ import { Limits } from '../../../src/products/metrics/limits.ts'
 import { declareMetricsMeters } from '../../../src/products/metrics/meters.ts'
 import { jsonHead } from '../../../src/products/metrics/routes.ts'
 import { socketRoute } from '../../../src/products/metrics/session.ts'
-import { Sockets } from '../../../src/products/metrics/sockets.ts'
+import { StreamSockets } from '../../../src/products/metrics/stream-sockets.ts'
 import { EventLog } from '../../../src/streams/log/log.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
@@ -72,7 +72,7 @@ async function openStream(): Promise<Sender> {
     limits: { unsentBytesMax: 4 * 1024 * 1024, slowMsMax: 30_000 },
     run: 'bench',
   }
-  const sockets = new Sockets(stream, clock)
+  const sockets = new StreamSockets(stream, clock)
   const gate = { lease: () => () => {} }
   const limits = new Limits({ budget, refused: { inc() {} }, clock, head: jsonHead })
   const route = socketRoute('/v1/ws', { stream, sockets, gate, clock, limits, perAddressMax: 0 })

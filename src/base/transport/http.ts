@@ -13,7 +13,7 @@ import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
 import { Exchange, type ExchangeOwner } from './exchange.ts'
 import { InFlight } from './in-flight.ts'
-import { errorReply, type Head, Reply } from './reply.ts'
+import { errorReply, Reply, type ResponseHead } from './reply.ts'
 import { type HeadOptions, Request } from './request.ts'
 import { Router } from './router.ts'
 import type { App, NativeRequest, NativeResponse } from './uws.ts'
@@ -44,7 +44,7 @@ export interface HttpOptions<C> {
   /** Lower-case names for `request.header()`. */
   readonly wants?: readonly string[]
   /** Answers every OPTIONS with 204 and these headers, without calling `admit`. */
-  readonly preflight?: Head
+  readonly preflight?: ResponseHead
   /** Formats the endpoint's own errors (400, 404, 405, 408, 413, 429, 431, 500). */
   error?(status: number, message: string, request: Request | null, context?: C): Reply
   /** Requests in flight per address (IPv6: per /64): waiting for body, answer or reader. */

@@ -48,22 +48,22 @@ const KEEP_ALIVE_LINE = '\r\nkeep-alive: timeout=7'
  * lines are sent as the value of the first. Create constant ones outside the hot path and extend
  * them with `and`. Every head says how long the connection stays open.
  */
-export class Head {
+export class ResponseHead {
   readonly name: string
   readonly value: string
   /** The last extension by `andLines`: a head that is used again is extended by the same lines. */
   #lines = ''
-  #extended: Head | null = null
+  #extended: ResponseHead | null = null
 
   private constructor(name: string, value: string) {
     this.name = name
     this.value = value
   }
 
-  static of(headers: Readonly<Record<string, string>>): Head {
+  static of(headers: Readonly<Record<string, string>>): ResponseHead {
     const [first, ...rest] = Object.entries(headers)
     assert(first !== undefined, 'a head has at least one line')
-    const head = new Head(first[0], `${checked(first[1])}${KEEP_ALIVE_LINE}`)
+    const head = new ResponseHead(first[0], `${checked(first[1])}${KEEP_ALIVE_LINE}`)
     return rest.reduce((before, line) => before.and(...line), head)
   }
 
@@ -73,20 +73,20 @@ export class Head {
   }
 
   /** Further lines, `name: value` joined by CR LF, that contain no caller-supplied text. */
-  andLines(lines: string): Head {
+  andLines(lines: string): ResponseHead {
     if (this.#extended === null || this.#lines !== lines) {
       this.#lines = lines
-      this.#extended = new Head(this.name, `${this.value}\r\n${lines}`)
+      this.#extended = new ResponseHead(this.name, `${this.value}\r\n${lines}`)
     }
     return this.#extended
   }
 
-  and(name: string, value: string): Head {
-    return new Head(this.name, `${this.value}\r\n${name}: ${checked(value)}`)
+  and(name: string, value: string): ResponseHead {
+    return new ResponseHead(this.name, `${this.value}\r\n${name}: ${checked(value)}`)
   }
 }
 
-export const jsonHead = Head.of({ 'content-type': 'application/json' })
+export const jsonHead = ResponseHead.of({ 'content-type': 'application/json' })
 
 /** A body in separate buffers that are sent one after another. */
 export interface Pieces {
@@ -106,12 +106,12 @@ export type Body = string | Uint8Array | Pieces | AsyncIterable<Uint8Array>
  */
 export class Reply {
   readonly status: number
-  readonly head: Head
+  readonly head: ResponseHead
   readonly body: Body
   /** Closes the connection afterwards, because what follows on it cannot be trusted or awaited. */
   readonly isLast: boolean
 
-  constructor(status: number, head: Head, body: Body = '', isLast = false) {
+  constructor(status: number, head: ResponseHead, body: Body = '', isLast = false) {
     this.status = status
     this.head = head
     this.body = body
@@ -124,7 +124,7 @@ export function errorReply(status: number, message: string, head = jsonHead): Re
   return new Reply(status, head, JSON.stringify({ error: message }))
 }
 
-export function withRetryAfter(head: Head, retryAfterMs: number | undefined): Head {
+export function withRetryAfter(head: ResponseHead, retryAfterMs: number | undefined): ResponseHead {
   if (retryAfterMs === undefined) return head
   return head.and('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))))
 }

@@ -9,7 +9,7 @@ import {
   base58DataBytesMax,
   sortedAccountText,
 } from '../solana/ui-account.ts'
-import type { Fields } from './params.ts'
+import type { ParamFields } from './params.ts'
 
 /** Texts of accounts that were read are cached, up to this many bytes of data each. */
 const texts = new WeakMap<AccountState, string>()
@@ -19,7 +19,7 @@ const keptBytesMax = 4_096
 export type ReadState = (pubkey: Uint8Array) => AccountState | null
 
 /** `encoding` and `dataSlice` of a config. */
-export function accountViewOf(fields: Fields, fallback: AccountEncoding): AccountView {
+export function accountViewOf(fields: ParamFields, fallback: AccountEncoding): AccountView {
   const encoding = fields.choice('encoding', accountEncodings) ?? fallback
   const slice = fields.fields('dataSlice', 'UiDataSliceConfig')
   if (slice === null) return { encoding, dataSlice: null }

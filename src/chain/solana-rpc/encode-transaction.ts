@@ -11,10 +11,10 @@ import {
   versionOf,
 } from '../solana/ui-transaction.ts'
 import { rpcFaults } from './errors.ts'
-import { Fields, type Params } from './params.ts'
+import { ParamFields, type Params } from './params.ts'
 
 /** `encoding` and its companions of a config. */
-function transactionViewOf(fields: Fields): TransactionView {
+function transactionViewOf(fields: ParamFields): TransactionView {
   return {
     encoding: fields.choice('encoding', transactionEncodings) ?? 'json',
     details: fields.choice('transactionDetails', transactionDetails) ?? 'full',
@@ -25,12 +25,12 @@ function transactionViewOf(fields: Fields): TransactionView {
 }
 
 /** The config after a slot or signature: an object, or an encoding alone, as of old clients. */
-export function encodingConfigOf(params: Params, struct: string): [Fields, TransactionView] {
+export function encodingConfigOf(params: Params, struct: string): [ParamFields, TransactionView] {
   return params.untagged('RpcEncodingConfigWrapper', () => {
     const second = params.at(1)
     const config =
       typeof second === 'string'
-        ? new Fields(params, { encoding: second })
+        ? new ParamFields(params, { encoding: second })
         : params.config(1, struct)
     return [config, transactionViewOf(config)]
   })

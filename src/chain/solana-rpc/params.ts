@@ -131,15 +131,15 @@ export class Params {
   }
 
   /** The config object at this index; an absent one has no fields. */
-  config(index: number, name: string): Fields {
-    return this.fieldsOf(this.at(index), name) ?? new Fields(this, {})
+  config(index: number, name: string): ParamFields {
+    return this.fieldsOf(this.at(index), name) ?? new ParamFields(this, {})
   }
 
-  fieldsOf(value: unknown, name: string): Fields | null {
+  fieldsOf(value: unknown, name: string): ParamFields | null {
     if (value === null || value === undefined) return null
     if (typeof value === 'object' && !Array.isArray(value))
       // Reason for the cast: an object of JSON is a record.
-      return new Fields(this, value as Readonly<Record<string, unknown>>)
+      return new ParamFields(this, value as Readonly<Record<string, unknown>>)
     this.mismatch(value, `struct ${name}`)
     return null
   }
@@ -173,7 +173,7 @@ export class Params {
 }
 
 /** The fields of a config object. Unknown ones are ignored, null counts as absent. */
-export class Fields {
+export class ParamFields {
   readonly params: Params
   readonly #record: Readonly<Record<string, unknown>>
 
@@ -227,7 +227,7 @@ export class Fields {
     return null
   }
 
-  fields(name: string, struct: string): Fields | null {
+  fields(name: string, struct: string): ParamFields | null {
     return this.params.fieldsOf(this.raw(name), struct)
   }
 }

@@ -4,7 +4,7 @@ import { type Answer, encodedText, failure } from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
 import type { SlotReads } from './chain-reads.ts'
 import { rpcFaults } from './errors.ts'
-import { type Fields, Params } from './params.ts'
+import { type ParamFields, Params } from './params.ts'
 
 /** One method: reads its params, then answers. */
 export type Answering = (call: Call) => Answer | Promise<Answer>
@@ -18,7 +18,7 @@ export interface View {
 
 /** `commitment` of a config; finalized when it is absent or unknown, as on a validator. */
 export function commitmentOf(
-  fields: Fields,
+  fields: ParamFields,
   fallback: Commitment = Commitment.finalized,
 ): Commitment {
   return commitmentNamed(fields.raw('commitment')) ?? fallback
@@ -26,7 +26,7 @@ export function commitmentOf(
 
 /** For reads of state: accounts, statuses. Processed sees the open slot. */
 export function viewOf(
-  fields: Fields,
+  fields: ParamFields,
   chain: Slots,
   fallback: Commitment = Commitment.finalized,
 ): View {
@@ -37,7 +37,7 @@ export function viewOf(
 }
 
 /** For reads of slots, heights and blockhashes: those of the newest complete slot. */
-export function slotViewOf(fields: Fields, chain: Slots): View {
+export function slotViewOf(fields: ParamFields, chain: Slots): View {
   const commitment = commitmentOf(fields)
   // A caller may have the slot from a read of state.
   checkMinContext(fields, chain.stateSlot(commitment))
@@ -53,13 +53,13 @@ export function commitmentViewOf(params: Params, index: number, chain: Slots): V
 }
 
 /** For methods on the history, which begins at confirmed. */
-export function historyViewOf(fields: Fields, chain: Slots): View {
+export function historyViewOf(fields: ParamFields, chain: Slots): View {
   if (commitmentOf(fields) === Commitment.processed)
     fields.params.fail('Method does not support commitment below `confirmed`')
   return slotViewOf(fields, chain)
 }
 
-function checkMinContext(fields: Fields, slot: number): void {
+function checkMinContext(fields: ParamFields, slot: number): void {
   const least = fields.u64('minContextSlot')
   if (least !== null && slot < least) fields.params.refuse(rpcFaults.minContextSlot(slot))
 }

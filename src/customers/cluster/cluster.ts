@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { ClusterSection } from './config.ts'
-import { Connection } from './postgres/client.ts'
+import { PostgresConnection } from './postgres/client.ts'
 import {
   GatewayHeartbeat,
   type GatewayInfo,
@@ -29,12 +29,12 @@ export class Cluster {
   /** Unique to this process: leases and exchange numbers belong to it. */
   readonly session: string
   /** Follows the registry: LISTEN, polls, short reads, so that a half-open one is soon noticed. */
-  readonly reading: Connection
+  readonly reading: PostgresConnection
   /** Durable changes: registry, usage, heartbeat. */
-  readonly writing: Connection
+  readonly writing: PostgresConnection
   readonly #config: ClusterSection
   readonly #deps: ClusterDeps
-  readonly #connections = new Map<string, Connection>()
+  readonly #connections = new Map<string, PostgresConnection>()
   readonly #info = new Map<string, () => string | number | boolean>()
   #heartbeat: GatewayHeartbeat | null = null
 
@@ -48,12 +48,12 @@ export class Cluster {
   }
 
   /** Shares of budgets, many times a second: waits for rows that other gateways have locked. */
-  get exchanging(): Connection {
+  get exchanging(): PostgresConnection {
     return this.#connections.get('exchanging') ?? this.connect('exchanging')
   }
 
   /** Leases, and nothing that another gateway may delay: they end when they are not renewed. */
-  get leasing(): Connection {
+  get leasing(): PostgresConnection {
     return this.#connections.get('leasing') ?? this.connect('leasing', leasingMs)
   }
 
@@ -64,14 +64,14 @@ export class Cluster {
   }
 
   /** The connections that were opened, by name. */
-  get connections(): ReadonlyMap<string, Connection> {
+  get connections(): ReadonlyMap<string, PostgresConnection> {
     return this.#connections
   }
 
   /** A connection of its own; stopped with the cluster. */
-  connect(name: string, statementMs?: number): Connection {
+  connect(name: string, statementMs?: number): PostgresConnection {
     const { clock, log } = this.#deps
-    const connection = new Connection({
+    const connection = new PostgresConnection({
       url: this.#config.url,
       name: `${this.gateway} ${name}`,
       clock,
@@ -84,7 +84,7 @@ export class Cluster {
   }
 
   /** Leases that are renewed on that connection, by the work that they guard. */
-  leasesOn(connection: Connection, info = this.gateway): PostgresLeases {
+  leasesOn(connection: PostgresConnection, info = this.gateway): PostgresLeases {
     return new PostgresLeases(connection, { holder: this.session, info, clock: this.#deps.clock })
   }
 

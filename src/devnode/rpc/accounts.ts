@@ -15,7 +15,7 @@ import { accountMethods as sharedAccountMethods } from '../../chain/solana-rpc/a
 import { accountViewOf } from '../../chain/solana-rpc/encode-account.ts'
 import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
 import { whenDone } from '../../chain/solana-rpc/in-turns.ts'
-import type { Fields } from '../../chain/solana-rpc/params.ts'
+import type { ParamFields } from '../../chain/solana-rpc/params.ts'
 import {
   type Answering,
   answering,
@@ -116,7 +116,7 @@ function largestText(
   return jsonText(top.map(({ pubkey, lamports }) => ({ address: keyText(pubkey), lamports })))
 }
 
-function filtersOf(config: Fields): readonly AccountFilter[] {
+function filtersOf(config: ParamFields): readonly AccountFilter[] {
   const filters = readAccountFilters(config.raw('filters'))
   if (filters.ok) return filters.value
   config.params.fail(filters.refusal.message)

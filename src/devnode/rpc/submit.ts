@@ -8,7 +8,7 @@ import { type Answer, encodedText, failure } from '../../base/jsonrpc/build.ts'
 import { encodeBase58 } from '../../chain/solana/base58.ts'
 import type { DecodeProblem } from '../../chain/solana/transaction.ts'
 import { refusalError } from '../../chain/solana-rpc/errors.ts'
-import type { Fields, Params } from '../../chain/solana-rpc/params.ts'
+import type { ParamFields, Params } from '../../chain/solana-rpc/params.ts'
 import { type Answering, answering, inContext, viewOf } from '../../chain/solana-rpc/view.ts'
 import { type AskedAccounts, preflightFailure, simulatedText } from './encode-simulation.ts'
 import type { RpcNode } from './rpc-node.ts'
@@ -104,7 +104,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
   }
 }
 
-function readWire(params: Params, config: Fields): WireTransaction | null {
+function readWire(params: Params, config: ParamFields): WireTransaction | null {
   const text = params.text(0)
   const encoding = config.choice('encoding', sendEncodings) ?? 'base58'
   if (encoding === 'json' || encoding === 'jsonParsed')
@@ -118,7 +118,7 @@ function readWire(params: Params, config: Fields): WireTransaction | null {
 
 /** `accounts` of a simulation: which to show afterwards, and how. */
 function readAccounts(
-  asked: Fields,
+  asked: ParamFields,
   most: number,
 ): { encoding: AskedAccounts['encoding']; addresses: readonly string[] } {
   const { params } = asked

@@ -7,7 +7,7 @@ import { type Answer, failure, rpcErrors } from '../../base/jsonrpc/build.ts'
 import { programs } from '../../chain/solana/programs.ts'
 import { accountEncodings } from '../../chain/solana/ui-account.ts'
 import { invalidParams, refusalError } from '../../chain/solana-rpc/errors.ts'
-import type { Fields, Params } from '../../chain/solana-rpc/params.ts'
+import type { ParamFields, Params } from '../../chain/solana-rpc/params.ts'
 import { type Answering, answering, inContext } from '../../chain/solana-rpc/view.ts'
 import type { CheatCodes, Destination, TokenChange } from '../cheat-codes.ts'
 import type { VmAccount } from '../executed.ts'
@@ -107,7 +107,7 @@ function epochInfo({ ledger }: RpcNode): Answer {
   return epochInfoOf(ledger, Commitment.processed)
 }
 
-function accountChange(params: Params, fields: Fields): Partial<VmAccount> {
+function accountChange(params: Params, fields: ParamFields): Partial<VmAccount> {
   const lamports = fields.exactU64('lamports')
   const owner = fields.text('owner')
   const executable = fields.flag('executable')
@@ -133,7 +133,7 @@ function hexBytes(params: Params, text: string): Buffer {
   return Buffer.from(text, 'hex')
 }
 
-function tokenChange(params: Params, fields: Fields): TokenChange {
+function tokenChange(params: Params, fields: ParamFields): TokenChange {
   const amount = fields.exactU64('amount')
   const delegatedAmount = fields.exactU64('delegatedAmount')
   const stateName = fields.text('state')
@@ -153,7 +153,7 @@ function tokenChange(params: Params, fields: Fields): TokenChange {
 }
 
 /** One of three fields; without a config an hour from now. */
-function destinationOf(params: Params, fields: Fields): Destination {
+function destinationOf(params: Params, fields: ParamFields): Destination {
   const slot = fields.u64('absoluteSlot')
   if (slot !== null) return { slot }
   const epoch = fields.u64('absoluteEpoch')

@@ -1,23 +1,23 @@
 // Publishes the list of files that readers open, and deletes files once no reader needs them.
 // Thread: main of the writer process. One call at a time.
-import { removeFiles, type Snapshot, type SnapshotFile, writeSnapshot } from './store-files.ts'
+import { removeFiles, type SnapshotFile, type StoreSnapshot, writeSnapshot } from './store-files.ts'
 
 /** Grace period before a replaced file is deleted: readers of an older snapshot may open it. */
 export const removeDelayMs = 15_000
 
 export class Publisher {
   readonly #folder: string
-  #published: Snapshot
+  #published: StoreSnapshot
   readonly #removals = new Set<NodeJS.Timeout>()
 
   /** Versions grow from the one on disk. */
-  constructor(folder: string, published: Snapshot) {
+  constructor(folder: string, published: StoreSnapshot) {
     this.#folder = folder
     this.#published = published
   }
 
   /** Resolves when the snapshot with these files is on disk. */
-  async publish(files: readonly SnapshotFile[]): Promise<Snapshot> {
+  async publish(files: readonly SnapshotFile[]): Promise<StoreSnapshot> {
     const before = this.#published
     if (isSame(before.files, files)) return before
     const snapshot = { version: before.version + 1, files }
@@ -41,6 +41,6 @@ export class Publisher {
   }
 }
 
-function isSame(a: Snapshot['files'], b: Snapshot['files']): boolean {
+function isSame(a: StoreSnapshot['files'], b: StoreSnapshot['files']): boolean {
   return a.length === b.length && a.every((file, index) => file.name === b[index]!.name)
 }

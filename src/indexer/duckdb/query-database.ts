@@ -19,7 +19,7 @@ import { type Database, type TableName, tableNames } from '../tables.ts'
 import { base58Names, registerBase58 } from './base58-functions.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import { schemaOf } from './schemas.ts'
-import type { Snapshot, SnapshotFile } from './store-files.ts'
+import type { SnapshotFile, StoreSnapshot } from './store-files.ts'
 import { ownMacroNames, systemNames, systemSql } from './system-tables.ts'
 
 export interface DatabaseOptions {
@@ -115,7 +115,7 @@ export class QueryDatabase {
   }
 
   /** Later queries read this snapshot. Detaches the files that are no longer in it. */
-  async refresh(snapshot: Snapshot): Promise<void> {
+  async refresh(snapshot: StoreSnapshot): Promise<void> {
     if (snapshot.version === this.#version) return
     const wanted = new Set(snapshot.files.map((file) => file.name))
     await this.#detach([...this.#attached.keys()].filter((name) => !wanted.has(name)))

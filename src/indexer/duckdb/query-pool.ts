@@ -5,7 +5,7 @@ import { backoffMs } from '../../base/backoff.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { overheadBytes, type ProcessOptions, QueryProcess } from './query-process.ts'
-import type { Snapshot } from './store-files.ts'
+import type { StoreSnapshot } from './store-files.ts'
 
 export interface PoolOptions {
   readonly folder: string
@@ -126,7 +126,7 @@ export class QueryPool {
   }
 
   /** Makes idle processes close the files that are no longer in the snapshot. */
-  async refresh(snapshot: Snapshot): Promise<void> {
+  async refresh(snapshot: StoreSnapshot): Promise<void> {
     const spare = this.#idle.splice(0, Math.max(0, this.#idle.length - this.#options.warm))
     for (const process of spare) process.kill()
     for (const process of this.#idle.splice(0)) {

@@ -18,7 +18,7 @@ import {
   resultPipe,
 } from './query-protocol.ts'
 import { ResultBytes } from './result-bytes.ts'
-import type { Snapshot } from './store-files.ts'
+import type { StoreSnapshot } from './store-files.ts'
 
 /** Memory on top of DuckDB's limit: the process itself, and what DuckDB does not count. */
 export const overheadBytes = 388_000_000
@@ -120,7 +120,7 @@ export class QueryProcess {
   }
 
   /** Makes the process close the files that are no longer in the snapshot. */
-  async refresh(snapshot: Snapshot): Promise<void> {
+  async refresh(snapshot: StoreSnapshot): Promise<void> {
     await this.#call('refresh', snapshot)
   }
 

@@ -3,7 +3,7 @@
 
 import type { QueryError } from '../clickhouse/exceptions.ts'
 import type { Query } from '../engine.ts'
-import type { Snapshot } from './store-files.ts'
+import type { StoreSnapshot } from './store-files.ts'
 
 /** File descriptor of the result bytes in the process; frames use the one before it. */
 export const resultPipe = 4
@@ -23,7 +23,7 @@ export interface QueryGreeting {
 }
 
 export interface QueryJob extends Omit<Query, 'id'> {
-  readonly snapshot: Snapshot
+  readonly snapshot: StoreSnapshot
 }
 
 export interface QueryReport {

@@ -22,7 +22,7 @@ import {
 } from './query-protocol.ts'
 import { QueryRunner } from './query-runner.ts'
 import type { ByteSink } from './result-writer.ts'
-import type { Snapshot } from './store-files.ts'
+import type { StoreSnapshot } from './store-files.ts'
 
 const niceness = 10
 const watchMs = 10
@@ -48,7 +48,7 @@ export function queryService() {
       return runner.run(job)
     },
     /** Closes the files that are no longer in the snapshot. */
-    refresh: async (snapshot: Snapshot): Promise<null> => {
+    refresh: async (snapshot: StoreSnapshot): Promise<null> => {
       await database?.refresh(snapshot).catch(() => {})
       return null
     },

@@ -9,11 +9,17 @@ import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
 import { isBug } from '../../base/assert.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
-import { Archive } from './archive.ts'
 import { HotFile } from './hot-file.ts'
 import { Publisher } from './publisher.ts'
+import { SealedFiles } from './sealed-files.ts'
 import { serveSnapshots } from './snapshot-socket.ts'
-import { hotName, listFolder, readSnapshot, removeFiles, type Snapshot } from './store-files.ts'
+import {
+  hotName,
+  listFolder,
+  readSnapshot,
+  removeFiles,
+  type StoreSnapshot,
+} from './store-files.ts'
 import { assertTransition, type StoreState } from './store-state.ts'
 
 const defaults = {
@@ -57,7 +63,7 @@ export class DuckdbSink implements RowSink {
   #writer!: DuckDBConnection
   #merger!: DuckDBConnection
   #publisher!: Publisher
-  #archive!: Archive
+  #archive!: SealedFiles
   #hot!: HotFile
   #snapshotServer: { close(): Promise<void> } | null = null
   #upkeep: NodeJS.Timeout | null = null
@@ -116,7 +122,7 @@ export class DuckdbSink implements RowSink {
   }
 
   /** Makes all durable rows readable; resolves with the snapshot that contains them. */
-  publish(): Promise<Snapshot> {
+  publish(): Promise<StoreSnapshot> {
     return this.#inTurn('index publish failed', () => this.#seal())
   }
 
@@ -182,7 +188,7 @@ export class DuckdbSink implements RowSink {
     this.#instance = await DuckDBInstance.create(':memory:', engineOptions)
     this.#writer = await this.#instance.connect()
     this.#merger = await this.#instance.connect()
-    this.#archive = new Archive(this.#writer, { ...this.#options, folder: this.#folder })
+    this.#archive = new SealedFiles(this.#writer, { ...this.#options, folder: this.#folder })
     await this.#archive.open(listing.sealed)
     await this.#openHot(listing)
     await this.#seal()
@@ -204,7 +210,7 @@ export class DuckdbSink implements RowSink {
     this.#hot = newest ?? (await HotFile.create(this.#writer, { folder, number }, {}))
   }
 
-  async #seal(): Promise<Snapshot> {
+  async #seal(): Promise<StoreSnapshot> {
     const folder = this.#folder
     if (this.#hot.spans.totalRows > 0) {
       this.#enter('rotating')
@@ -222,14 +228,14 @@ export class DuckdbSink implements RowSink {
     return snapshot
   }
 
-  async #list(): Promise<Snapshot> {
+  async #list(): Promise<StoreSnapshot> {
     this.#enter('listing')
     const snapshot = await this.#publisher.publish(this.#archive.files)
     this.#enter('ready')
     return snapshot
   }
 
-  async #replace(...args: Parameters<Archive['replace']>): Promise<void> {
+  async #replace(...args: Parameters<SealedFiles['replace']>): Promise<void> {
     this.#enter('replacing')
     const removed = await this.#archive.replace(...args)
     await this.#list()
@@ -251,7 +257,7 @@ export class DuckdbSink implements RowSink {
     )
   }
 
-  #merged(archive: Archive, ...made: Parameters<Archive['replace']>): Promise<void> {
+  #merged(archive: SealedFiles, ...made: Parameters<SealedFiles['replace']>): Promise<void> {
     return this.#inTurn('index merge failed', async () => {
       if (archive !== this.#archive) return
       await this.#replace(...made)

@@ -9,7 +9,7 @@ import { rm } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { isAbsolute, join, relative } from 'node:path'
 import { Fault } from '../../base/errors.ts'
-import { parseSnapshot, readSnapshot, type Snapshot } from './store-files.ts'
+import { parseSnapshot, readSnapshot, type StoreSnapshot } from './store-files.ts'
 
 const socketName = 'rows.sock'
 /** Longest path of a Unix socket that every platform accepts. */
@@ -19,7 +19,7 @@ const answerBytesMax = 4 * 1024 * 1024
 /** Listens on the socket and answers each request with the result of `publish`. */
 export async function serveSnapshots(
   folder: string,
-  publish: () => Promise<Snapshot>,
+  publish: () => Promise<StoreSnapshot>,
 ): Promise<{ close(): Promise<void> }> {
   const path = socketPath(folder)
   await rm(path, { force: true })
@@ -49,7 +49,7 @@ export async function serveSnapshots(
 }
 
 /** The newest snapshot; null when the writer is down or does not answer before the timeout. */
-export function requestSnapshot(path: string, timeoutMs: number): Promise<Snapshot | null> {
+export function requestSnapshot(path: string, timeoutMs: number): Promise<StoreSnapshot | null> {
   return new Promise((resolve) => {
     const socket = connect(path)
     const timer = setTimeout(() => socket.destroy(), timeoutMs)
@@ -69,7 +69,7 @@ export function requestSnapshot(path: string, timeoutMs: number): Promise<Snapsh
 }
 
 /** Null when the peer is not our writer, or is broken: treated like a writer that is down. */
-function readAnswer(text: string): Snapshot | null {
+function readAnswer(text: string): StoreSnapshot | null {
   try {
     return parseSnapshot(text)
   } catch {
@@ -90,7 +90,7 @@ const requestMsMax = 5000
 export class LatestSnapshot {
   readonly #folder: string
   readonly #path: string
-  #requested: Promise<Snapshot | null> = Promise.resolve(null)
+  #requested: Promise<StoreSnapshot | null> = Promise.resolve(null)
   #requestedAtMs = Number.NEGATIVE_INFINITY
 
   /** Throws a Fault when the folder's path is too long for a socket. */
@@ -104,7 +104,7 @@ export class LatestSnapshot {
    * when that exists and cannot be read (no file descriptors, a broken disk), because returning
    * an empty index would be wrong.
    */
-  async get(timeoutMs: number): Promise<Snapshot> {
+  async get(timeoutMs: number): Promise<StoreSnapshot> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<null>((resolve) => {
       timer = setTimeout(() => resolve(null), timeoutMs)
@@ -114,7 +114,7 @@ export class LatestSnapshot {
     return snapshot ?? readSnapshot(this.#folder)
   }
 
-  #get(): Promise<Snapshot | null> {
+  #get(): Promise<StoreSnapshot | null> {
     if (performance.now() - this.#requestedAtMs < shareMs) return this.#requested
     // One request at a time: the next starts when the previous one is answered or has failed.
     const request = () => requestSnapshot(this.#path, requestMsMax)
@@ -124,7 +124,7 @@ export class LatestSnapshot {
   }
 
   /** Requests a new snapshot after the shared one turned out to be stale. */
-  renew(timeoutMs: number): Promise<Snapshot> {
+  renew(timeoutMs: number): Promise<StoreSnapshot> {
     this.#requestedAtMs = Number.NEGATIVE_INFINITY
     return this.get(timeoutMs)
   }

@@ -12,9 +12,9 @@ import { fail } from '../clickhouse/exceptions.ts'
 import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
 import type { QueryProcessMeters } from '../meters.ts'
 import { openFolder } from './file-access.ts'
+import { PooledQuery } from './pooled-query.ts'
 import { QueryPool } from './query-pool.ts'
 import { overheadBytes } from './query-process.ts'
-import { QueryRun } from './running-query.ts'
 import { LatestSnapshot } from './snapshot-socket.ts'
 import { BackOff, QueryWatch } from './watch.ts'
 
@@ -64,7 +64,7 @@ class DuckdbEngine implements QueryEngine {
   readonly #watch = new QueryWatch()
   readonly #backOff = new BackOff(() => performance.now())
   readonly #refreshing: NodeJS.Timeout
-  readonly #runs = new Set<QueryRun>()
+  readonly #runs = new Set<PooledQuery>()
 
   constructor(version: string, pool: QueryPool, snapshots: LatestSnapshot, deps: DuckdbEngineDeps) {
     this.version = version
@@ -85,7 +85,7 @@ class DuckdbEngine implements QueryEngine {
   }
 
   run(query: Query): RunningQuery {
-    const running = { isCancelled: false, run: null as QueryRun | null }
+    const running = { isCancelled: false, run: null as PooledQuery | null }
     const started = this.#run(query, running).catch((error: unknown): QueryOutcome => {
       this.#deps.log.error('query failed unexpectedly', { why: messageOf(error) })
       return fail('UNKNOWN_EXCEPTION', 'the query could not be run')
@@ -107,7 +107,7 @@ class DuckdbEngine implements QueryEngine {
 
   async #run(
     query: Query,
-    running: { isCancelled: boolean; run: QueryRun | null },
+    running: { isCancelled: boolean; run: PooledQuery | null },
   ): Promise<QueryOutcome> {
     const { subscription, limits } = query
     const beganMs = performance.now()
@@ -132,7 +132,7 @@ class DuckdbEngine implements QueryEngine {
           ? fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
           : fail('CANNOT_OPEN_FILE', 'the files of the index cannot be opened; try again')
       }
-      const run = new QueryRun(query, process, performance.now() - beganMs, {
+      const run = new PooledQuery(query, process, performance.now() - beganMs, {
         watch: this.#watch,
         onKilled: (reason) => this.#killed(reason, subscription),
         onDone: (isWorn) => {

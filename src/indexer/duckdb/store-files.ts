@@ -36,14 +36,14 @@ export interface SnapshotFile {
 }
 
 /** The files that together contain all rows of the index at one moment. */
-export interface Snapshot {
+export interface StoreSnapshot {
   /** Increases with each change. */
   readonly version: number
   readonly files: readonly SnapshotFile[]
 }
 
 export const snapshotName = 'readable.json'
-export const emptySnapshot: Snapshot = { version: 0, files: [] }
+export const emptySnapshot: StoreSnapshot = { version: 0, files: [] }
 
 export function hotName(number: number): string {
   return `hot-${number}.duckdb`
@@ -131,14 +131,14 @@ export async function shareAs(folder: string, made: string, name: string): Promi
   await rename(join(folder, made), join(folder, name))
 }
 
-export async function writeSnapshot(folder: string, snapshot: Snapshot): Promise<void> {
+export async function writeSnapshot(folder: string, snapshot: StoreSnapshot): Promise<void> {
   const made = join(folder, `new-${snapshotName}`)
   await writeFile(made, JSON.stringify(snapshot), { mode: 0o600 })
   await rename(made, join(folder, snapshotName))
 }
 
 /** The snapshot on disk; an empty one before the first write. */
-export async function readSnapshot(folder: string): Promise<Snapshot> {
+export async function readSnapshot(folder: string): Promise<StoreSnapshot> {
   try {
     return parseSnapshot(await readFile(join(folder, snapshotName), 'utf8'))
   } catch (error) {
@@ -147,9 +147,9 @@ export async function readSnapshot(folder: string): Promise<Snapshot> {
   }
 }
 
-export function parseSnapshot(text: string): Snapshot {
+export function parseSnapshot(text: string): StoreSnapshot {
   // Reason for the cast: our writer process wrote this, and file names are checked here.
-  const { version, files } = JSON.parse(text) as Snapshot
+  const { version, files } = JSON.parse(text) as StoreSnapshot
   const known = new Set<string>(tableNames)
   return {
     version,

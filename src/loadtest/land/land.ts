@@ -8,7 +8,7 @@ import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { decodeKey } from '../../chain/solana/base58.ts'
 import type { Keypair } from '../../chain/solana/keypair.ts'
 import { signatureKey } from '../race/observer.ts'
-import { Random } from '../statistics.ts'
+import { SeededRandom } from '../statistics.ts'
 import type { Target } from '../target.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import { affordable, costOf, type Price, routeOrder } from './plan.ts'
@@ -82,7 +82,7 @@ class LandRun {
   readonly #sent: Sent[] = []
   /** Bounded by `count`. */
   readonly #pending = new Map<string, Sent>()
-  readonly #random: Random
+  readonly #random: SeededRandom
   #watch: Watch | null = null
   #blockhash: Uint8Array = new Uint8Array(0)
   #blockhashMs = 0
@@ -91,7 +91,7 @@ class LandRun {
   constructor(options: LandOptions, tips: readonly (readonly Uint8Array[])[]) {
     this.#options = options
     this.#tips = tips
-    this.#random = new Random(options.seed)
+    this.#random = new SeededRandom(options.seed)
   }
 
   async open(): Promise<Outcome<null>> {

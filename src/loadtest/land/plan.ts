@@ -1,6 +1,6 @@
 // Plans a landing test: which route each transaction takes, and what all may cost.
 // Pure.
-import type { Random } from '../statistics.ts'
+import type { SeededRandom } from '../statistics.ts'
 
 /** Base fee of one signature. */
 const signatureLamports = 5_000n
@@ -29,7 +29,7 @@ export function costOf(price: Price): bigint {
  * The route of each transaction: every block of `routes` has each route once, in random order, so
  * that no route gets a better hour or the first place of every round.
  */
-export function routeOrder(count: number, routes: number, random: Random): number[] {
+export function routeOrder(count: number, routes: number, random: SeededRandom): number[] {
   const order: number[] = []
   while (order.length < count) {
     const block = Array.from({ length: routes }, (_, index) => index)

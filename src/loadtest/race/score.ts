@@ -2,7 +2,13 @@
 //
 //   item counts when its first sight is in the window ─► first share (ties split), missing
 //   items that two endpoints showed ─► difference of their stamps ─► median, interval over slots
-import { bootstrapQuantile, type Interval, quantileOf, Random, wilson } from '../statistics.ts'
+import {
+  bootstrapQuantile,
+  type Interval,
+  quantileOf,
+  SeededRandom,
+  wilson,
+} from '../statistics.ts'
 import type { SightTable } from './sight-table.ts'
 
 /** Stamps closer than this are a tie: threads are not comparable to less. */
@@ -145,6 +151,6 @@ function scorePair(
     samples: values.length,
     slots: groupOf.size,
     medianMs: quantileOf(grouped, 0.5),
-    interval: bootstrapQuantile(grouped, 0.5, new Random(seed)),
+    interval: bootstrapQuantile(grouped, 0.5, new SeededRandom(seed)),
   }
 }

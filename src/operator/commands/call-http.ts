@@ -1,12 +1,12 @@
 // Calls a JSON-RPC method over HTTP for `sluice call`.
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
-import { type Answer, CallFailure, type Request } from './call-request.ts'
+import { type Answer, CallFailure, type CallRequest } from './call-request.ts'
 
 /** Of an answer that is not JSON, for an error message. */
 const textMax = 200
 
-export async function* callHttp(request: Request): AsyncGenerator<Answer> {
+export async function* callHttp(request: CallRequest): AsyncGenerator<Answer> {
   const { method, params = [] } = request
   const { status, body } = await sendHttp(request, 'POST', {
     jsonrpc: '2.0',
@@ -43,7 +43,7 @@ export function messageIn(text: string): string | null {
 }
 
 export function sendHttp(
-  { url, token, ca, signal }: Request,
+  { url, token, ca, signal }: CallRequest,
   method: 'GET' | 'POST',
   body?: object,
 ): Promise<{ status: number; body: string }> {

@@ -1,7 +1,7 @@
 // Types of `sluice call`, shared by the verb and its protocols.
 
 /** One call, ready to be sent. */
-export interface Request {
+export interface CallRequest {
   /** http or https, host and port. */
   readonly url: string
   /** '' sends none. */
@@ -24,7 +24,7 @@ export interface Answer {
 }
 
 /** Yields the answer, then the notifications of a subscription. Throws a CallFailure. */
-export type Caller = (request: Request) => AsyncIterable<Answer>
+export type Caller = (request: CallRequest) => AsyncIterable<Answer>
 
 /** An error that the endpoint answered with, as opposed to none that was reached. */
 export class CallFailure extends Error {}

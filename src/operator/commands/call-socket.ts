@@ -1,9 +1,9 @@
 // Calls a PubSub method over a WebSocket for `sluice call`, and follows a subscription.
 import { NodeSocket } from '../../client/node-socket.ts'
 import { answerOf, messageIn, sendHttp } from './call-http.ts'
-import { type Answer, CallFailure, type Request } from './call-request.ts'
+import { type Answer, CallFailure, type CallRequest } from './call-request.ts'
 
-export async function* callSocket(request: Request): AsyncGenerator<Answer> {
+export async function* callSocket(request: CallRequest): AsyncGenerator<Answer> {
   const { method, params = [], signal } = request
   const messages = new Messages(request)
   signal.addEventListener('abort', () => messages.close())
@@ -38,7 +38,7 @@ class Messages {
   #wake = () => {}
   #isClosed = false
 
-  constructor({ url, token, ca }: Request) {
+  constructor({ url, token, ca }: CallRequest) {
     const headers = token === '' ? {} : { 'x-token': token }
     const socket = new NodeSocket(url.replace(/^http/, 'ws'), headers, ca ?? undefined)
     this.#socket = socket

@@ -2,7 +2,7 @@
 // A subscription prints its notifications until Ctrl-C, or --count of them.
 import { readFileSync } from 'node:fs'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { type Answer, type Caller, CallFailure, type Request } from './call-request.ts'
+import { type Answer, type Caller, CallFailure, type CallRequest } from './call-request.ts'
 import { knownCredentials, tokenFlags } from './credentials.ts'
 import { contextFlag, findEndpoint } from './endpoint-url.ts'
 import { type Call, flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
@@ -82,7 +82,7 @@ async function requestOf(
   call: Call,
   { endpoint, takesToken }: Protocol,
   given: { method: string; params: string | undefined; signal: AbortSignal },
-): Promise<Outcome<Request>> {
+): Promise<Outcome<CallRequest>> {
   const found = await findEndpoint(call, endpoint)
   if (!found.ok) return found
   // --url may be written with the protocol's own scheme.

@@ -8,7 +8,7 @@ interface Sample {
 /** Labels that a sample must have; a value that starts with `!` is one that it must not have. */
 type Match = Readonly<Record<string, string>>
 
-export class Exposition {
+export class ExpositionText {
   readonly #samples = new Map<string, Sample[]>()
 
   constructor(text: string) {

@@ -1,6 +1,6 @@
 // State, rate, errors and lag of every product, from two samples of the server's meters.
 // Pure. Errors and refusals count from the start of the server.
-import type { Exposition } from './exposition-text.ts'
+import type { ExpositionText } from './exposition-text.ts'
 import { tableOf } from './output.ts'
 
 interface Address {
@@ -15,35 +15,35 @@ interface ProductSpec {
   readonly meter: string
   /** The histogram of its latency, where it has one. */
   readonly latency?: string
-  total(now: Exposition): number
-  errors(now: Exposition): number
-  refused(now: Exposition): number
+  total(now: ExpositionText): number
+  errors(now: ExpositionText): number
+  refused(now: ExpositionText): number
   /** Connections, streams, queries, submissions or destinations. */
-  open(now: Exposition): number | null
-  lag(now: Exposition): string
+  open(now: ExpositionText): number | null
+  lag(now: ExpositionText): string
   /** Why it does not work as it should; null when it does. */
-  trouble(now: Exposition): string | null
+  trouble(now: ExpositionText): string | null
 }
 
-export interface Samples {
-  readonly before: Exposition
-  readonly now: Exposition
+export interface FigureSamples {
+  readonly before: ExpositionText
+  readonly now: ExpositionText
   readonly seconds: number
 }
 
-const tokenRefused = (now: Exposition, door: string) =>
+const tokenRefused = (now: ExpositionText, door: string) =>
   now.sum('auth_refused_total', { door }) +
   now.sum('quota_refused_total', { door }) +
   now.sum('address_refused_total', { door })
-const noNode = (now: Exposition) =>
+const noNode = (now: ExpositionText) =>
   now.values('upstream_up').some((value) => value === 1) ? null : 'down: no healthy node'
-const noStream = (now: Exposition) =>
+const noStream = (now: ExpositionText) =>
   noNode(now) ?? (now.values('upstream_geyser_up').includes(0) ? 'degraded: no geyser' : null)
-const slots = (now: Exposition) => {
+const slots = (now: ExpositionText) => {
   const lags = now.values('upstream_lag_slots')
   return lags.length === 0 ? '' : `${Math.min(...lags)} slots`
 }
-const seconds = (now: Exposition, name: string) =>
+const seconds = (now: ExpositionText, name: string) =>
   now.values(name).length === 0 ? '' : `${now.sum(name).toFixed(1)} s`
 
 const products: Readonly<Record<string, ProductSpec>> = {
@@ -143,7 +143,7 @@ export interface ProductFigures {
 }
 
 /** The figures of every enabled product. */
-export function productFigures(samples: Samples): ProductFigures[] {
+export function productFigures(samples: FigureSamples): ProductFigures[] {
   const { now } = samples
   const enabled = Object.entries(products).filter(([, { meter }]) => now.values(meter).length > 0)
   return enabled.map(([name, spec]) => ({
@@ -164,7 +164,7 @@ export function productFigures(samples: Samples): ProductFigures[] {
  * when it counted nothing.
  */
 export function quantileMs(
-  { before, now }: Pick<Samples, 'before' | 'now'>,
+  { before, now }: Pick<FigureSamples, 'before' | 'now'>,
   histogram: string | undefined,
   quantile: number,
 ): number | null {
@@ -190,7 +190,7 @@ export function quantileMs(
   return 1000 * below.bound
 }
 
-function rateOf(spec: ProductSpec, { before, now, seconds }: Samples): number {
+function rateOf(spec: ProductSpec, { before, now, seconds }: FigureSamples): number {
   return (spec.total(now) - spec.total(before)) / seconds
 }
 
@@ -201,7 +201,7 @@ export function rateText(rate: number, unit: string): string {
 /** One row per product; without samples the state and the address alone. */
 export function productsTable(
   endpoints: Readonly<Record<string, Address | undefined>>,
-  samples: Samples | null,
+  samples: FigureSamples | null,
 ): string {
   const head = ['product', 'state', 'address', 'rate', 'errors', 'refused', 'open', 'lag']
   const rows = Object.entries(products).map(([name, spec]) => {
@@ -214,7 +214,7 @@ export function productsTable(
   return tableOf(head, rows, '')
 }
 
-function figuresOf(spec: ProductSpec, where: string, samples: Samples | null): string[] {
+function figuresOf(spec: ProductSpec, where: string, samples: FigureSamples | null): string[] {
   if (samples === null) return ['open', where, '', '', '', '', '']
   const { now } = samples
   return [

@@ -3,9 +3,9 @@
 import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { askServer } from './ask-server.ts'
-import { Exposition } from './exposition-text.ts'
+import { ExpositionText } from './exposition-text.ts'
 import { printReport, recordOf, tableOf } from './output.ts'
-import { productsTable, type Samples } from './product-figures.ts'
+import { type FigureSamples, productsTable } from './product-figures.ts'
 import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 import { watchScreen } from './watch-screen.ts'
 
@@ -56,7 +56,7 @@ async function repeat(call: Call): Promise<Outcome<Report>> {
 }
 
 /** Two samples of the meters; null when the server does not report them. */
-async function sample(data: string): Promise<Samples | null> {
+async function sample(data: string): Promise<FigureSamples | null> {
   const before = await askServer(data, 'meters')
   if (!before.ok) return null
   const beganMs = performance.now()
@@ -64,8 +64,8 @@ async function sample(data: string): Promise<Samples | null> {
   const now = await askServer(data, 'meters')
   if (!now.ok) return null
   return {
-    before: new Exposition(String(before.value)),
-    now: new Exposition(String(now.value)),
+    before: new ExpositionText(String(before.value)),
+    now: new ExpositionText(String(now.value)),
     seconds: (performance.now() - beganMs) / 1000,
   }
 }
@@ -106,7 +106,7 @@ interface GatewayRow {
 }
 
 /** The server, a table of its products, and those of its nodes and gateways if there are any. */
-export function statusText(state: ServerState, samples: Samples | null): string {
+export function statusText(state: ServerState, samples: FigureSamples | null): string {
   const { version, pid, uptimeSecs, doors = {}, sources = {}, chain, registry } = state
   const facts: [string, string][] = [
     [

@@ -5,8 +5,8 @@ import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { efficiencyBand, MetricsRest, ServiceError } from '../../client/client.ts'
 import { knownCredentials, tokenFlags } from './credentials.ts'
 import { contextFlag, findEndpoint } from './endpoint-url.ts'
-import { Exposition } from './exposition-text.ts'
-import { productFigures, quantileMs, type Samples } from './product-figures.ts'
+import { ExpositionText } from './exposition-text.ts'
+import { type FigureSamples, productFigures, quantileMs } from './product-figures.ts'
 import { type TopFigures, topText } from './top-text.ts'
 import { hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 import { watchScreen } from './watch-screen.ts'
@@ -79,7 +79,7 @@ function failureOf(error: unknown, url: string, hasToken: boolean): Outcome<neve
 class Sampler {
   readonly #url: string
   readonly #rest: MetricsRest
-  readonly #samples: { readonly meters: Exposition; readonly atMs: number }[] = []
+  readonly #samples: { readonly meters: ExpositionText; readonly atMs: number }[] = []
 
   constructor(url: string, token: string) {
     this.#url = url.replace(/\/+$/, '')
@@ -114,14 +114,14 @@ class Sampler {
     }
   }
 
-  async #meters(): Promise<Exposition> {
+  async #meters(): Promise<ExpositionText> {
     const answer = await fetch(`${this.#url}/metrics`, { signal: AbortSignal.timeout(askMsMax) })
     if (answer.status !== 200) throw new ServiceError(answer.status, `HTTP ${answer.status}`)
-    return new Exposition(await answer.text())
+    return new ExpositionText(await answer.text())
   }
 
   /** Adds a sample; returns it beside the oldest one of the window. */
-  #take(meters: Exposition): Samples {
+  #take(meters: ExpositionText): FigureSamples {
     const now = { meters, atMs: performance.now() }
     this.#samples.push(now)
     if (this.#samples.length > windowSamples + 1) this.#samples.shift()
@@ -133,10 +133,10 @@ class Sampler {
 }
 
 /** Of the blocks finalized between the samples; of all of them when there were none. */
-function finalizeP50Ms(samples: Samples): number | null {
+function finalizeP50Ms(samples: FigureSamples): number | null {
   const recent = quantileMs(samples, 'finalize_seconds', 0.5)
   if (recent !== null) return recent
-  return quantileMs({ before: new Exposition(''), now: samples.now }, 'finalize_seconds', 0.5)
+  return quantileMs({ before: new ExpositionText(''), now: samples.now }, 'finalize_seconds', 0.5)
 }
 
 function jsonOf(figures: TopFigures): Readonly<Record<string, unknown>> {

@@ -1,7 +1,7 @@
 // Starts the service from the topology and answers questions about it.
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { Lifecycle } from '../../base/components.ts'
+import { ComponentLifecycle } from '../../base/components.ts'
 import { Readiness } from '../../base/readiness.ts'
 import type { EndpointAddress } from '../../base/running.ts'
 import { Meters } from '../../base/telemetry/meters.ts'
@@ -43,7 +43,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   const meters = new Meters()
   const readiness = new Readiness()
   const context = { ...deps, config, given, data, meters, readiness }
-  const lifecycle = new Lifecycle(topology, context, (component) =>
+  const lifecycle = new ComponentLifecycle(topology, context, (component) =>
     log.warn('component did not stop in time', { component }),
   )
   const components = await lifecycle.start()

@@ -15,7 +15,7 @@ const requests = { messageBytesMax: 1_024, messagesMax: 1, firstMessageMs: 10_00
 /** A watcher that leaves more unread is ended. */
 const unsentBytesMax = 64 * 1_024
 
-export class Health {
+export class GrpcHealth {
   readonly #codec: Codec
   readonly #watchers = new Map<GrpcStream, string>()
   readonly #hasChain: () => boolean

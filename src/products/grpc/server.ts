@@ -23,7 +23,7 @@ import type { GrpcMeters } from '../../streams/geyser/meters.ts'
 import { GeyserService } from '../../streams/geyser/service.ts'
 import { admit, type Caller, charge, noToken } from './admission.ts'
 import type { GrpcSection } from './config.ts'
-import { Health } from './health.ts'
+import { GrpcHealth } from './health.ts'
 import { OpenCalls } from './open-calls.ts'
 import { reflectionMethods } from './reflection.ts'
 
@@ -51,7 +51,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
   await probeGrpcLibrary(deps.log)
   const codec = loadCodec()
   const { mainChain, gate } = deps
-  const health = new Health(codec, () => mainChain?.isUp() ?? false)
+  const health = new GrpcHealth(codec, () => mainChain?.isUp() ?? false)
   const unwatchHealth = mainChain?.watch(() => health.changed()) ?? (() => {})
   const geyser = new GeyserService<Caller | null>({
     ...deps,

@@ -10,8 +10,8 @@ import {
   visibleTables,
 } from '../../indexer/catalogue.ts'
 import { type Checked, checked, fail, shownName } from '../../indexer/clickhouse/exceptions.ts'
-import { Cursor } from '../../indexer/clickhouse/sql/cursor.ts'
 import type { Reading } from '../../indexer/clickhouse/sql/reading.ts'
+import { TokenCursor } from '../../indexer/clickhouse/sql/token-cursor.ts'
 import type { Database } from '../../indexer/tables.ts'
 import type { SmallResult } from './small-result.ts'
 
@@ -20,7 +20,7 @@ export function answerFromCatalogue(
   reading: Reading,
   current: Database,
 ): Checked<SmallResult | null> {
-  const cursor = new Cursor(reading)
+  const cursor = new TokenCursor(reading)
   switch (reading.kind) {
     case 'show':
       cursor.word('SHOW')
@@ -38,7 +38,7 @@ export function answerFromCatalogue(
   }
 }
 
-function show(cursor: Cursor, current: Database): Checked<SmallResult> {
+function show(cursor: TokenCursor, current: Database): Checked<SmallResult> {
   cursor.word('FULL')
   switch (cursor.word('TABLES', 'DATABASES', 'COLUMNS', 'FIELDS', 'CREATE')) {
     case 'TABLES': {
@@ -66,7 +66,7 @@ function show(cursor: Cursor, current: Database): Checked<SmallResult> {
 }
 
 /** Names that match `[NOT] LIKE 'x%'`, up to `LIMIT n`. */
-function listOf(cursor: Cursor, names: readonly string[]): Checked<SmallResult> {
+function listOf(cursor: TokenCursor, names: readonly string[]): Checked<SmallResult> {
   const isNot = cursor.word('NOT') !== ''
   const like = cursor.word('LIKE', 'ILIKE')
   const pattern = like === '' ? null : cursor.string()
@@ -108,12 +108,12 @@ function isLike(name: string, pattern: string, like: string): boolean {
   return along === wanted.length
 }
 
-function describe(cursor: Cursor, current: Database): Checked<SmallResult | null> {
+function describe(cursor: TokenCursor, current: Database): Checked<SmallResult | null> {
   const table = cursor.symbol('(') || cursor.word('SELECT', 'WITH') !== '' ? null : cursor
   return table === null ? checked(null) : described(table, current)
 }
 
-function described(cursor: Cursor, current: Database): Checked<SmallResult> {
+function described(cursor: TokenCursor, current: Database): Checked<SmallResult> {
   const table = tableAt(cursor, current)
   if (!table.ok) return table
   const columns = ['name', 'type', 'default_type', 'default_expression', 'comment']
@@ -123,7 +123,7 @@ function described(cursor: Cursor, current: Database): Checked<SmallResult> {
   })
 }
 
-function created(cursor: Cursor, current: Database): Checked<SmallResult> {
+function created(cursor: TokenCursor, current: Database): Checked<SmallResult> {
   const table = tableAt(cursor, current)
   if (!table.ok) return table
   return checked({
@@ -132,7 +132,7 @@ function created(cursor: Cursor, current: Database): Checked<SmallResult> {
   })
 }
 
-function exists(cursor: Cursor, current: Database): Checked<SmallResult> {
+function exists(cursor: TokenCursor, current: Database): Checked<SmallResult> {
   const what = cursor.word('TABLE', 'VIEW', 'DATABASE', 'TEMPORARY', 'DICTIONARY')
   const isThere =
     what === 'DATABASE'
@@ -141,14 +141,14 @@ function exists(cursor: Cursor, current: Database): Checked<SmallResult> {
   return checked({ columns: [{ name: 'result', type: 'UInt8' }], rows: [[isThere ? 1 : 0]] })
 }
 
-function use(cursor: Cursor): Checked<SmallResult> {
+function use(cursor: TokenCursor): Checked<SmallResult> {
   return databaseOf(cursor.name()) === null
     ? fail('UNKNOWN_DATABASE', 'there is no such database')
     : checked({ columns: [], rows: [] })
 }
 
 /** `table`, `database.table`, `table FROM database`. */
-function tableAt(cursor: Cursor, current: Database): Checked<VisibleTable> {
+function tableAt(cursor: TokenCursor, current: Database): Checked<VisibleTable> {
   let name = cursor.name()
   let database: Database | null = current
   if (cursor.symbol('.')) {

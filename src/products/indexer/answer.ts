@@ -7,14 +7,14 @@
 // Most results end while they are buffered, so that their errors get an error status.
 import { randomBytes } from 'node:crypto'
 import { withReturn } from '../../base/transport/content-encoding.ts'
-import { type Head, Reply } from '../../base/transport/reply.ts'
+import { Reply, type ResponseHead } from '../../base/transport/reply.ts'
 import { exception, exceptionText, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
 import type { QueryResult, QueryTotals } from '../../indexer/engine.ts'
 
 export interface AnswerShape {
   /** Nothing is sent before the end, as far as the result can be buffered. */
   readonly isWhole: boolean
-  headOf(totals: QueryTotals): Head
+  headOf(totals: QueryTotals): ResponseHead
   failed(error: QueryError): Reply
   /** The last row of a result that failed after its first bytes; null: the exception block. */
   lastRow(error: QueryError): string | null

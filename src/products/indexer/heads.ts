@@ -1,6 +1,6 @@
 // Response headers and error replies of the indexer's endpoint.
 
-import { Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import {
   exception,
   exceptionText,
@@ -18,11 +18,11 @@ const common = {
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
 }
-const plainHead = Head.of({ 'content-type': 'text/plain; charset=UTF-8', ...common })
+const plainHead = ResponseHead.of({ 'content-type': 'text/plain; charset=UTF-8', ...common })
 const resultHeads = new Map(
   formats.map((format) => [
     format,
-    Head.of({
+    ResponseHead.of({
       'content-type': format.contentType,
       'x-clickhouse-format': format.name,
       ...common,
@@ -65,7 +65,7 @@ export function resultHead(
   info: ResponseInfo,
   totals: QueryTotals,
   sendsProgress = false,
-): Head {
+): ResponseHead {
   const head = withInfo(resultHeads.get(format) ?? plainHead, info)
   const summary = summaryOf(totals)
   // The head is sent at once, so there is one progress, of the time of the first byte.
@@ -95,7 +95,7 @@ export function errorReply(
   return new Reply(statusOf(error), withRetryAfter(head, retryAfterMs), exceptionText(error))
 }
 
-function withInfo(base: Head, { queryId, engine, freshness }: ResponseInfo): Head {
+function withInfo(base: ResponseHead, { queryId, engine, freshness }: ResponseInfo): ResponseHead {
   let head = base.and('x-clickhouse-query-id', queryId).and('x-sluice-engine', engine)
   const { slot, slotAgeMs, block, blockAgeMs } = freshness
   for (const [name, value] of [
@@ -138,7 +138,7 @@ export function withCors(reply: Reply, cors: CorsHeaders | null): Reply {
 }
 
 export function preflightReply(cors: CorsHeaders): Reply {
-  const head = Head.of({
+  const head = ResponseHead.of({
     ...cors,
     'access-control-allow-methods': 'GET, POST, HEAD, OPTIONS',
     'access-control-allow-headers':

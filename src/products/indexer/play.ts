@@ -3,7 +3,7 @@
 // and style, and requests only to this endpoint. It has no data: queries send their credentials.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { Head, Reply } from '../../base/transport/reply.ts'
+import { Reply, ResponseHead } from '../../base/transport/reply.ts'
 import { DATABASE, visibleTables } from '../../indexer/catalogue.ts'
 
 let kept: Reply | null = null
@@ -26,7 +26,7 @@ function makeReply(): Reply {
     "form-action 'none'",
     "frame-ancestors 'none'",
   ]
-  const head = Head.of({
+  const head = ResponseHead.of({
     'content-type': 'text/html; charset=UTF-8',
     'content-security-policy': policy.join('; '),
     'x-content-type-options': 'nosniff',

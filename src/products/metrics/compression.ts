@@ -2,7 +2,7 @@
 import { pipeline } from 'node:stream'
 import { promisify } from 'node:util'
 import { constants, createGzip, gzip } from 'node:zlib'
-import { type Head, Reply } from '../../base/transport/reply.ts'
+import { Reply, type ResponseHead } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 
 export const compress = promisify(gzip)
@@ -14,7 +14,7 @@ export function takesGzip(request: Request): boolean {
 /** An answer that is whole or built while it is sent. */
 export async function compressedReply(
   request: Request,
-  head: Head,
+  head: ResponseHead,
   answer: Uint8Array | AsyncIterable<Uint8Array>,
 ): Promise<Reply> {
   const varied = head.and('vary', 'accept-encoding')

@@ -6,7 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/codes.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
-import { errorReply, type Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import { errorReply, Reply, type ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import type { AddressBudget, Cost } from '../../customers/quota/address-budget.ts'
 import { Rates } from '../../customers/quota/rates.ts'
@@ -34,7 +34,7 @@ export interface LimitParts {
   readonly refused: CounterChild
   readonly clock: Clock
   /** Headers of every JSON answer. */
-  readonly head: Head
+  readonly head: ResponseHead
 }
 
 export type Refused = Reply | Promise<Reply>

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { packageRoot } from '../../base/threads/entry.ts'
-import { Head, Reply } from '../../base/transport/reply.ts'
+import { Reply, ResponseHead } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import type { Page } from './config.ts'
 
@@ -40,7 +40,7 @@ export class LivePage {
   }
 
   page(request: Request): Reply {
-    const head = Head.of({
+    const head = ResponseHead.of({
       'content-type': 'text/html; charset=UTF-8',
       'content-security-policy': policyFor(request.header('host')),
       'x-content-type-options': 'nosniff',
@@ -56,7 +56,7 @@ export class LivePage {
   file(request: Request, name: string): Reply | null {
     const file = this.#files.get(name)
     if (file === undefined) return null
-    const head = Head.of({
+    const head = ResponseHead.of({
       'content-type': file.contentType,
       'x-content-type-options': 'nosniff',
       // The name changes with the content.
@@ -86,7 +86,7 @@ function qualityOf(accept: string, type: string): number {
   return 0
 }
 
-function reply(request: Request, served: Served, head: Head): Reply {
+function reply(request: Request, served: Served, head: ResponseHead): Reply {
   const coding = codingFor(request.header('accept-encoding'))
   const etag = `"${served.etag}-${coding}"`
   const tagged = head.and('etag', etag)

@@ -5,14 +5,14 @@ import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { ReadyReport } from '../../base/readiness.ts'
 import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
-import { type BlockHistory, blocksMax } from './block-history.ts'
+import { type BlockRows, blocksMax } from './block-rows.ts'
 import { parseU64 } from './handle.ts'
 import { ageSecs, isServing, statusOf } from './health.ts'
 
 export interface RestParts {
   readonly log: EventLog
   readonly view: ExecutionView
-  readonly history: BlockHistory
+  readonly history: BlockRows
   /** WebSockets that are open now. */
   clients(): number
   uptimeMs(): number

@@ -6,20 +6,20 @@ import type { Clock } from '../../base/clock.ts'
 import { type ExpositionFormat, formatFor } from '../../base/telemetry/exposition.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import type { HttpOptions, HttpRoute } from '../../base/transport/http.ts'
-import { errorReply, Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import { errorReply, Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import { AnswerStreams } from './answer-stream.ts'
 import { documentAt, documentPaths } from './api-documents.ts'
 import { compress, compressedReply, takesGzip } from './compression.ts'
+import { type HandshakeTickets, ticketSecs } from './handshake-tickets.ts'
 import type { Limits } from './limits.ts'
 import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
 import { SharedAnswer } from './shared-answer.ts'
-import { type Tickets, ticketSecs } from './tickets.ts'
 
 /** Longest body of POST /. */
 const rpcBodyBytesMax = 51_200
@@ -36,7 +36,7 @@ export type Caller = Principal | null
 export interface RouteParts extends rest.RestParts, RpcParts {
   /** Null: `metrics.auth` is `open`. */
   readonly gate: Pick<Gate, 'admit' | 'isExpired'> | null
-  readonly tickets: Tickets
+  readonly tickets: HandshakeTickets
   readonly instruments: Meters
   readonly meters: MetricsMeters
   readonly limits: Limits
@@ -45,13 +45,13 @@ export interface RouteParts extends rest.RestParts, RpcParts {
   readonly page: LivePage | null
 }
 
-export const jsonHead = Head.of({
+export const jsonHead = ResponseHead.of({
   'content-type': 'application/json',
   'access-control-allow-origin': '*',
   'cache-control': 'no-store',
 })
 
-const preflight = Head.of({
+const preflight = ResponseHead.of({
   'access-control-allow-origin': '*',
   'access-control-allow-methods': 'GET, HEAD, POST, OPTIONS',
   'access-control-allow-headers': 'content-type, x-token, authorization',
@@ -228,10 +228,10 @@ function scraping({ instruments, meters, limits, clock }: RouteParts): HttpRoute
 async function expositionReply(
   request: Request,
   exposition: Exposition,
-): Promise<{ head: Head; body: string | Buffer }> {
+): Promise<{ head: ResponseHead; body: string | Buffer }> {
   const { contentType, body } = exposition
   // No CORS: a scraper needs none, and a page in an operator's browser is not to read it.
-  const head = Head.of({
+  const head = ResponseHead.of({
     'content-type': contentType,
     'cache-control': 'no-store',
     vary: 'accept, accept-encoding',

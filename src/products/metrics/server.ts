@@ -1,7 +1,7 @@
 // Serves the metrics product on port 8443 from the event log; closes the endpoint while the
 // execution source is silent and reopens it on the next event.
 //
-//   EventLog --> sockets.ts: publish once per encoding --> live clients
+//   EventLog --> stream-sockets.ts: publish once per encoding --> live clients
 //            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
 //   GET, POST / --> routes.ts --> rest.ts, rpc.ts --> ExecutionView, EventLog
 //   GET /live, / from a browser --> live.ts --> page, script, style
@@ -23,18 +23,18 @@ import type { StoredFrame } from '../../streams/log/encoded.ts'
 import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 import { ActiveBlocks } from './active-blocks.ts'
-import { BlockHistory } from './block-history.ts'
+import { BlockRows } from './block-rows.ts'
 import { declareChainMeters } from './chain-meters.ts'
 import type { StreamLimits, StreamParts } from './client.ts'
 import { type MetricsSection, pageOf } from './config.ts'
+import { HandshakeTickets } from './handshake-tickets.ts'
 import { StaleWatch } from './health.ts'
 import { Limits } from './limits.ts'
 import { LivePage } from './live.ts'
 import { declareMetricsMeters, declareMetricsReads } from './meters.ts'
 import { type Caller, httpOptions, jsonHead, streamPaths } from './routes.ts'
 import { socketRoute } from './session.ts'
-import { Sockets } from './sockets.ts'
-import { Tickets } from './tickets.ts'
+import { StreamSockets } from './stream-sockets.ts'
 
 /** A client with more unsent bytes than this is slow; one that stays slow is closed. */
 const unsentBytesMax = 4 * 1024 * 1024
@@ -82,10 +82,10 @@ class MetricsService implements Running {
   readonly #section: MetricsSection
   readonly #deps: MetricsDeps
   readonly #stream: StreamParts
-  readonly #sockets: Sockets
+  readonly #sockets: StreamSockets
   readonly #limits: Limits
-  readonly #history: BlockHistory
-  readonly #tickets: Tickets
+  readonly #history: BlockRows
+  readonly #tickets: HandshakeTickets
   readonly #page: LivePage | null
   readonly #watch = new StaleWatch()
   readonly #startedMs: number
@@ -102,12 +102,12 @@ class MetricsService implements Running {
     const page = pageOf(section)
     this.#page = page === 'off' ? null : new LivePage(page)
     this.#startedMs = deps.clock.monotonicMs()
-    this.#tickets = new Tickets(deps.clock, (principal, address) =>
+    this.#tickets = new HandshakeTickets(deps.clock, (principal, address) =>
       deps.gate.readmits(principal, 'metrics', address),
     )
     const chainMeters = declareChainMeters(deps.meters)
     const active = new ActiveBlocks(chainMeters)
-    const history = new BlockHistory(chainMeters)
+    const history = new BlockRows(chainMeters)
     this.#history = history
     const take = (frame: StoredFrame) => {
       active.update(frame)
@@ -128,7 +128,7 @@ class MetricsService implements Running {
       limits: { unsentBytesMax, slowMsMax, ...deps.limits },
       run: deps.run,
     }
-    this.#sockets = new Sockets(this.#stream, deps.clock)
+    this.#sockets = new StreamSockets(this.#stream, deps.clock)
     this.#limits = new Limits({
       budget: deps.addressBudget,
       refused: deps.quotaMeters.addressRefused.metrics,

@@ -15,7 +15,7 @@ import { StreamClient, type StreamParts } from './client.ts'
 import { badMessage, type Connect, parseConnect, parseMessage } from './handle.ts'
 import type { Limits } from './limits.ts'
 import { badRequest, type Caller } from './routes.ts'
-import type { Sockets } from './sockets.ts'
+import type { StreamSockets } from './stream-sockets.ts'
 
 /** Limits of the metrics endpoint. */
 const inboundBytesMax = 16 * 1024
@@ -28,7 +28,7 @@ const earlyMax = 16
 
 export interface SessionParts {
   readonly stream: StreamParts
-  readonly sockets: Sockets
+  readonly sockets: StreamSockets
   readonly gate: Pick<Gate, 'lease'>
   readonly clock: Clock
   readonly limits: Limits
@@ -172,7 +172,12 @@ function begin(socket: Socket<Session>, { stream, sockets, gate, clock }: Sessio
   )
 }
 
-function answer(socket: Socket<Session>, sockets: Sockets, data: Buffer, isBinary: boolean): void {
+function answer(
+  socket: Socket<Session>,
+  sockets: StreamSockets,
+  data: Buffer,
+  isBinary: boolean,
+): void {
   const { client, early } = socket.state
   if (client === null) {
     // The data is the server's own memory, valid during the call only.

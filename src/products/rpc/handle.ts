@@ -18,7 +18,7 @@ import {
   responseMessage,
 } from '../../base/jsonrpc/serve.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
-import { type Body, type Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import { type Body, Reply, type ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Subscription } from '../../customers/subscriptions/subscription.ts'
@@ -30,7 +30,7 @@ export interface Caller {
   readonly subscription: Subscription
   readonly budget: Budget
   /** First headers of every answer. */
-  readonly head: Head
+  readonly head: ResponseHead
 }
 
 export interface HandleDeps {
@@ -83,14 +83,14 @@ class Serving implements CallHandling<Reply> {
   readonly #deps: HandleDeps
   readonly #caller: Caller
   readonly #request: RpcRequest
-  readonly #head: Head
+  readonly #head: ResponseHead
   readonly #beganMs: number
 
   constructor(
     deps: HandleDeps,
     caller: Caller,
     request: RpcRequest,
-    head: Head,
+    head: ResponseHead,
     beganMs: number,
     failed: (error: unknown) => void,
   ) {
@@ -114,7 +114,7 @@ class Serving implements CallHandling<Reply> {
     return this.reply(200, head, responseMessage(this.#request, answers, LINE_BREAK))
   }
 
-  reply(status: number, head: Head, message: Message): Reply {
+  reply(status: number, head: ResponseHead, message: Message): Reply {
     const { clock, meters } = this.#deps
     meters.latency.observeMs(clock.monotonicMs() - this.#beganMs)
     return new Reply(status, head, metered(message, this.budget))

@@ -1,27 +1,27 @@
 // Builds the response headers of the rpc endpoint.
 
-import { Head } from '../../base/transport/reply.ts'
+import { ResponseHead } from '../../base/transport/reply.ts'
 import type { Verdict } from '../../customers/quota/budget.ts'
 
 const CORS_ANY = { 'access-control-allow-origin': '*' }
 const CORS_AGE_SECS = 86_400
 
 /** On every answer, as on Solana's own server. */
-const plainHead = Head.of({ 'content-type': 'application/json; charset=utf-8' })
+const plainHead = ResponseHead.of({ 'content-type': 'application/json; charset=utf-8' })
 
 /** With CORS headers; only browsers send an Origin, so only they get them. */
-const browserHead = Head.of({
+const browserHead = ResponseHead.of({
   'content-type': 'application/json; charset=utf-8',
   ...CORS_ANY,
   'access-control-expose-headers': 'ratelimit, ratelimit-policy, retry-after, x-sluice-source',
 })
 
 /** First headers of every answer to this request. */
-export function baseHead(request: { readonly origin: string } | null): Head {
+export function baseHead(request: { readonly origin: string } | null): ResponseHead {
   return request === null || request.origin === '' ? plainHead : browserHead
 }
 
-export const preflightHead = Head.of({
+export const preflightHead = ResponseHead.of({
   ...CORS_ANY,
   'access-control-allow-methods': 'POST, OPTIONS',
   'access-control-allow-headers': 'content-type, solana-client, x-token, authorization, x-api-key',
@@ -31,18 +31,18 @@ export const preflightHead = Head.of({
 /** Heads that were built last, each at the place that its numbers name; a power of two. */
 const KEPT_HEADS = 256
 interface KeptHead {
-  readonly base: Head
+  readonly base: ResponseHead
   readonly limit: number
   readonly windowSecs: number
   readonly remaining: number
   readonly resetSecs: number
-  readonly head: Head
+  readonly head: ResponseHead
 }
 const kept = new Array<KeptHead | null>(KEPT_HEADS).fill(null)
 
 /** Adds RateLimit-Policy and RateLimit of the IETF draft: credits of the plan, and those left.
  *  Most calls have the numbers of one before them, and so its text. */
-export function rateHead(base: Head, verdict: Verdict): Head {
+export function rateHead(base: ResponseHead, verdict: Verdict): ResponseHead {
   const { limit, windowSecs, remaining, resetSecs } = verdict
   const at = (remaining ^ (resetSecs << 4) ^ (limit << 2)) & (KEPT_HEADS - 1)
   const last = kept[at]!

@@ -12,7 +12,7 @@ import type { Running } from '../../base/running.ts'
 import type { HttpOptions } from '../../base/transport/http.ts'
 import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
 import { mediaTypeOf } from '../../base/transport/media-type.ts'
-import { Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import type { CertificatePair } from '../../base/transport/tls.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
@@ -74,7 +74,7 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
 }
 
 /** Never stored by a cache on the way; CORS as on Solana's own server. */
-const healthHead = Head.of({
+const healthHead = ResponseHead.of({
   'content-type': 'text/plain',
   'access-control-allow-origin': '*',
   'cache-control': 'no-store',
@@ -127,7 +127,7 @@ function errorReply(
   status: number,
   message: string,
   budget: Budget | undefined,
-  base: Head,
+  base: ResponseHead,
 ): Reply {
   // Charges nothing: an empty batch only returns what is left.
   const head = budget === undefined ? base : rateHead(base, budget.spend([]))

@@ -51,7 +51,7 @@ const reasonOfFlaw: readonly (DropReason | null)[] = [
   'layout',
 ]
 
-export class Admission {
+export class ShredAdmission {
   readonly #stats: SharedStats
   readonly #window: SlotWindow
   readonly #options: AdmitOptions

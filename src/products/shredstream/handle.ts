@@ -3,7 +3,7 @@
 
 import { loadLibc } from '../../base/transport/udp-batch.ts'
 import { LeaderSignatures } from '../../chain/solana/shred-signature.ts'
-import { Admission } from './admit.ts'
+import { ShredAdmission } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
 import { pinThread } from './core.ts'
 import { DgramLoop } from './dgram-loop.ts'
@@ -39,7 +39,11 @@ export async function runShreds(
   const components: ShredComponents = {
     stats,
     tracker: new TargetTracker(new TargetTable(data.targets), stats, link.post),
-    admission: new Admission(stats, window, { version: settings.version, signatures, recovery }),
+    admission: new ShredAdmission(stats, window, {
+      version: settings.version,
+      signatures,
+      recovery,
+    }),
     sources: new Sources(settings.sources),
     nowMs: wallClock(),
     warn: (text) => link.post({ kind: 'warning', text }),

@@ -1,6 +1,6 @@
 // What the two loops of the shred worker get: settings and shared components. Thread: shred worker.
 import type { Cidr } from '../../base/cidr.ts'
-import type { Admission } from './admit.ts'
+import type { ShredAdmission } from './admit.ts'
 import type { CapOptions } from './caps.ts'
 import type { SharedStats } from './shared-stats.ts'
 import type { Sources } from './sources.ts'
@@ -32,7 +32,7 @@ export interface WorkerSettings {
 export interface ShredComponents {
   readonly stats: SharedStats
   readonly tracker: TargetTracker
-  readonly admission: Admission
+  readonly admission: ShredAdmission
   readonly sources: Sources
   /** Wall time that is monotonic while the worker runs and comparable across its restarts. */
   nowMs(): number

@@ -18,7 +18,7 @@ import {
   slotShredsMax,
   variants,
 } from '../../chain/solana/shred.ts'
-import { Admission } from './admit.ts'
+import { ShredAdmission } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
 import { SharedStats } from './shared-stats.ts'
 import { type ShredComponents, type WorkerSettings, wallClock } from './shred-components.ts'
@@ -116,7 +116,7 @@ function scratchOf(sinkPort: number, version: number): ShredComponents {
   return {
     stats,
     tracker: new TargetTracker(table, stats, () => {}),
-    admission: new Admission(stats, window, { version, signatures: null, recovery: null }),
+    admission: new ShredAdmission(stats, window, { version, signatures: null, recovery: null }),
     sources: new Sources([parseCidr(host)!]),
     nowMs: wallClock(),
     warn() {},

@@ -5,7 +5,7 @@ import { codesOf } from '../../base/codes.ts'
 import { refuse } from '../../base/errors.ts'
 import { errorMessage, errorTextOf } from '../../base/jsonrpc/build.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
-import { type Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import { Reply, type ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import { rpcErrorOf } from './refusals.ts'
@@ -23,7 +23,7 @@ export interface AddressCostDeps {
   readonly addressBudget: Pick<AddressBudget, 'admit'>
   /** Counts requests that were refused because of it. */
   readonly addressRefused: CounterChild
-  headFor(request: Request): Head
+  headFor(request: Request): ResponseHead
 }
 
 export class AddressCost {

@@ -14,7 +14,7 @@ import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
 import { answerCalls, responseMessage, unlimitedCalls } from '../../base/jsonrpc/serve.ts'
 import type { HttpRoute } from '../../base/transport/http.ts'
 import { mediaTypeOf } from '../../base/transport/media-type.ts'
-import { Head, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import { registryExpired } from '../../customers/auth/gate.ts'
 import { type AddressCost, speaksRpc } from './address-cost.ts'
@@ -38,7 +38,7 @@ export interface RouteDeps {
 /** When the head of the request arrived, the head of its answer, where transactions go. */
 export interface Arrival {
   readonly beganMs: number
-  readonly head: Head
+  readonly head: ResponseHead
   readonly target: Target
 }
 
@@ -47,11 +47,11 @@ const octets = 'application/octet-stream'
 const plainText = 'text/plain'
 const jsonLine = { 'content-type': json }
 const anyOrigin = { 'access-control-allow-origin': '*' }
-const plainHead = Head.of(jsonLine)
-const browserHead = Head.of({ ...jsonLine, ...anyOrigin })
-const textHead = Head.of({ 'content-type': plainText, ...anyOrigin })
+const plainHead = ResponseHead.of(jsonLine)
+const browserHead = ResponseHead.of({ ...jsonLine, ...anyOrigin })
+const textHead = ResponseHead.of({ 'content-type': plainText, ...anyOrigin })
 
-export const preflightHead = Head.of({
+export const preflightHead = ResponseHead.of({
   ...anyOrigin,
   'access-control-allow-methods': 'GET, POST, OPTIONS',
   'access-control-allow-headers': 'content-type, solana-client',
@@ -59,7 +59,7 @@ export const preflightHead = Head.of({
 })
 
 /** Only browsers send an origin, so only they get the CORS header. */
-export function headFor(request: Pick<Request, 'origin'> | null): Head {
+export function headFor(request: Pick<Request, 'origin'> | null): ResponseHead {
   return request === null || request.origin === '' ? plainHead : browserHead
 }
 
@@ -177,7 +177,7 @@ function serveRpc(
 }
 
 /** 429 when a rate limit refused every call. */
-function rpcReply(request: RpcRequest, answers: readonly Answer[], head: Head): Reply {
+function rpcReply(request: RpcRequest, answers: readonly Answer[], head: ResponseHead): Reply {
   const message = responseMessage(request, answers)
   if (!answers.some(retryAfterMsOf)) return new Reply(200, head, message)
   const calls = answers.filter((_, index) => request.items[index]!.method !== null)
@@ -207,7 +207,7 @@ function serveOne(
   return oneReply(outcome, head)
 }
 
-function oneReply(outcome: Outcome<string>, head: Head): Reply {
+function oneReply(outcome: Outcome<string>, head: ResponseHead): Reply {
   if (outcome.ok) return new Reply(200, head, itemOf(outcome))
   const { kind, retryAfterMs } = outcome.refusal
   return new Reply(codesOf[kind].http, withRetryAfter(head, retryAfterMs), itemOf(outcome))

@@ -26,9 +26,9 @@ import type { Quota } from '../../customers/quota/quota.ts'
 import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import type { WebsocketSection } from './config.ts'
-import { Connection, type ConnectionDeps } from './connection.ts'
 import { MessageHandler, type Session } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
+import { type ConnectionDeps, PubsubConnection } from './pubsub-connection.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 export interface WebsocketDeps {
@@ -106,7 +106,7 @@ function socketRoute(
   section: WebsocketSection,
   deps: WebsocketDeps,
   made: { readonly handler: MessageHandler; readonly subscriptions: Subscriptions },
-): SocketRoute<Principal, Connection> {
+): SocketRoute<Principal, PubsubConnection> {
   const { handler, subscriptions } = made
   return {
     path: '/',
@@ -208,10 +208,10 @@ function isToken(protocol: string): boolean {
 function connection(
   given: Omit<ConnectionDeps, 'budget'>,
   { quota, quotaMeters }: WebsocketDeps,
-): Connection | Reply {
+): PubsubConnection | Reply {
   const budget = quota.budgetOf(given.principal.subscription)
   const { ok, retryAfterMs } = budget.spend(HANDSHAKE)
-  if (ok && budget.enter('connections')) return new Connection({ ...given, budget })
+  if (ok && budget.enter('connections')) return new PubsubConnection({ ...given, budget })
   quotaMeters.refused.websocket.inc()
   const reason = ok ? 'too many connections on this plan' : 'the rate of the plan is used up'
   return errorReply(429, `Too many requests: ${reason}`, ok ? BUSY_RETRY_MS : retryAfterMs)

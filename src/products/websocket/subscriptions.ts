@@ -10,10 +10,10 @@ import type { Log } from '../../base/telemetry/log.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import { PubsubEngine } from '../../streams/pubsub/engine.ts'
 import type { Publish } from '../../streams/pubsub/feed.ts'
+import { Ids } from '../../streams/pubsub/feed-registry.ts'
 import type { SubscriptionMeters } from '../../streams/pubsub/meters.ts'
 import { subscriptionMethods } from '../../streams/pubsub/methods.ts'
 import { Notifier } from '../../streams/pubsub/notifier.ts'
-import { Ids } from '../../streams/pubsub/registry.ts'
 import type { Session } from './handle.ts'
 
 export interface SubscriptionsDeps {

@@ -15,7 +15,7 @@ export interface TextSource {
   write(out: JsonBytes, at: number): void
 }
 
-export class BlockText {
+export class LazyBlockText {
   readonly #source: TextSource
   readonly #memory: TextCache
   /** Undefined where a piece was built and dropped. */
@@ -63,7 +63,7 @@ export class BlockText {
 /** Bounds the bytes of all cached texts; evicts the text that grew the longest ago first. */
 export class TextCache {
   readonly #bytesMax: number
-  readonly #texts = new Map<BlockText, number>()
+  readonly #texts = new Map<LazyBlockText, number>()
   #bytes = 0
 
   constructor(bytesMax: number) {
@@ -74,7 +74,7 @@ export class TextCache {
     return this.#bytes
   }
 
-  add(text: BlockText, bytes: number): void {
+  add(text: LazyBlockText, bytes: number): void {
     const before = this.#texts.get(text) ?? 0
     this.#texts.delete(text)
     this.#texts.set(text, before + bytes)
@@ -85,7 +85,7 @@ export class TextCache {
     }
   }
 
-  remove(text: BlockText): void {
+  remove(text: LazyBlockText): void {
     this.#bytes -= this.#texts.get(text) ?? 0
     this.#texts.delete(text)
     text.drop()

@@ -12,10 +12,10 @@ import {
 import { EventType } from '../../chain/evm/event-type.ts'
 import { hexOf } from '../../chain/evm/hex.ts'
 import { readU64, readU256 } from '../../chain/evm/words.ts'
-import { Block } from '../analysis/block.ts'
 import { BlockCache } from '../analysis/block-cache.ts'
+import { BlockStages } from '../analysis/block-stages.ts'
 import type { ControlEvent } from '../analysis/control.ts'
-import { Lifecycle } from '../analysis/lifecycle.ts'
+import { ExecutedBlock } from '../analysis/executed-block.ts'
 import { type LifecycleMove, type LifecycleRecord, wallMs } from '../analysis/lifecycle-record.ts'
 import { Tps } from '../analysis/tps.ts'
 import type { FrameFacts, FrameKind } from '../log/encoded.ts'
@@ -57,7 +57,7 @@ interface GapPayload extends Range {
 export class ExecutionProjector {
   readonly #log: FrameLog
   readonly #tps = new Tps()
-  readonly #lifecycle = new Lifecycle()
+  readonly #lifecycle = new BlockStages()
   readonly #cache = new BlockCache()
   /** Source sequence numbers of frames that the log dropped: sent as a Gap when it resumes. */
   #dropped: GapPayload | null = null
@@ -114,7 +114,7 @@ export class ExecutionProjector {
       return
     }
     const { texts } = this.#cache
-    this.#cache.add(new Block(open.start, event.payload, outcome.transactions, texts))
+    this.#cache.add(new ExecutedBlock(open.start, event.payload, outcome.transactions, texts))
     const facts = { blockNumber: open.number, atNs: event.timeNs, key: open.id }
     const { id: blockHash, timeNs: startedNs } = open
     const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
@@ -167,7 +167,7 @@ export class ExecutionProjector {
     return this.#lifecycle.record(number)
   }
 
-  block(which: BlockRef): Block | null {
+  block(which: BlockRef): ExecutedBlock | null {
     if (typeof which === 'number') return this.#numbered(which)
     if (which === 'latest') return this.#cache.last()
     if (which === 'earliest') return this.#cache.earliest()
@@ -178,7 +178,7 @@ export class ExecutionProjector {
     })
   }
 
-  #numbered(number: number): Block | null {
+  #numbered(number: number): ExecutedBlock | null {
     const chosen = this.#lifecycle.idOf(number)
     const known = chosen === null ? null : this.#cache.get(chosen)
     return known ?? this.#cache.ofNumber(number)[0] ?? null

@@ -31,13 +31,13 @@ import { loadAnalysisModule } from './analysis-module.ts'
 import { BlockJobs, type JobOutcome, jobsMax } from './block-jobs.ts'
 import { ControlReader } from './control-reader.ts'
 import { type BlockRef, ExecutionProjector, type FrameLog } from './execution-projector.ts'
+import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
 import {
   checkRecording,
   type ExecutionSection,
-  ExecutionSource,
   type PlayProgress,
-} from './execution-source.ts'
-import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
+  SourceThread,
+} from './source-thread.ts'
 
 /** Fits some 200 blocks like the real recording's, and a block of 15,000 transactions. */
 export const eventRingBytes = 64 * 1024 * 1024
@@ -93,7 +93,7 @@ class Pipeline implements ExecutionPipeline {
   readonly #jobs: BlockJobs
   readonly #reader: ControlReader
   readonly #projector: ExecutionProjector
-  readonly #source: ExecutionSource
+  readonly #source: SourceThread
   readonly #isLossless: boolean
   readonly #startedMs: number
   #lastSeqno = 0
@@ -137,7 +137,7 @@ class Pipeline implements ExecutionPipeline {
       waitForCapacity: () => this.#jobs.waitForCapacity(),
     })
     void this.#reader.run()
-    this.#source = new ExecutionSource(
+    this.#source = new SourceThread(
       { memory, section, isLossless: this.#isLossless },
       { ...deps, restarts: this.#meters.sourceRestarts },
     )

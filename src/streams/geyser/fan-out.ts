@@ -3,19 +3,19 @@
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub } from '../hub/hub.ts'
 import type { FilterSet } from './filter-set.ts'
-import { Group, type RunSink } from './group.ts'
 import { Matcher } from './matcher.ts'
 import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
 import { SlabPool } from './slab.ts'
+import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 type Counts = Record<UpdateKind, number>
 
 export class FanOut {
   readonly pool = new SlabPool()
   readonly #matchers = [new Matcher(), new Matcher(), new Matcher()] as const
-  readonly #groups = new Map<string, Group>()
+  readonly #groups = new Map<string, SubscriberGroup>()
   readonly #meters: GrpcMeters
-  readonly #dirty: Group[] = []
+  readonly #dirty: SubscriberGroup[] = []
   readonly #stopListening: () => void
   /** Updates since the last flush: a meter costs more than a match. */
   readonly #reached = Object.fromEntries(updateKinds.map((kind) => [kind, 0])) as Counts
@@ -37,10 +37,10 @@ export class FanOut {
   }
 
   /** Delivers from the next update on; frames batched so far go to the other streams only. */
-  join(sink: RunSink, filters: FilterSet): Group {
+  join(sink: RunSink, filters: FilterSet): SubscriberGroup {
     let group = this.#groups.get(filters.key)
     if (group === undefined) {
-      group = new Group(filters, this.pool, this.#wantsFlush)
+      group = new SubscriberGroup(filters, this.pool, this.#wantsFlush)
       this.#groups.set(filters.key, group)
       this.#matchers[filters.commitment].add(group)
     }
@@ -50,7 +50,7 @@ export class FanOut {
   }
 
   /** The stream still gets the frames batched before. */
-  leave(sink: RunSink, group: Group): void {
+  leave(sink: RunSink, group: SubscriberGroup): void {
     group.flush()
     group.sinks.delete(sink)
     if (group.sinks.size > 0) return
@@ -62,7 +62,7 @@ export class FanOut {
     this.#stopListening()
   }
 
-  readonly #wantsFlush = (group: Group): void => {
+  readonly #wantsFlush = (group: SubscriberGroup): void => {
     this.#dirty.push(group)
     if (this.#isScheduled) return
     this.#isScheduled = true

@@ -18,12 +18,12 @@ import { AccountBodies, BlockBodies } from './bodies.ts'
 import { matchesAccount, matchesSlot, matchesTransaction, TransactionKeys } from './filter-match.ts'
 import type { AccountFilter, NamedFilter, SlotFilter, TransactionFilter } from './filter-set.ts'
 import { createdAtSuffix, updateTag } from './frame.ts'
-import type { Entry, Group } from './group.ts'
 import { KeyIndex } from './key-index.ts'
+import type { Entry, SubscriberGroup } from './subscriber-group.ts'
 import { TransactionIndex } from './transaction-index.ts'
 
 export class Matcher {
-  readonly #groups = new Map<Group, Entry<NamedFilter>[]>()
+  readonly #groups = new Map<SubscriberGroup, Entry<NamedFilter>[]>()
   readonly #byAccount = new KeyIndex<Entry<AccountFilter>>()
   readonly #byOwner = new KeyIndex<Entry<AccountFilter>>()
   readonly #anyAccount = new Set<Entry<AccountFilter>>()
@@ -31,11 +31,11 @@ export class Matcher {
   readonly #statuses = new TransactionIndex()
   readonly #slots = new Set<Entry<SlotFilter>>()
   readonly #interslot = new Set<Entry<SlotFilter>>()
-  readonly #withEntries = new Set<Group>()
-  readonly #withBlocks = new Set<Group>()
-  readonly #withMeta = new Set<Group>()
+  readonly #withEntries = new Set<SubscriberGroup>()
+  readonly #withBlocks = new Set<SubscriberGroup>()
+  readonly #withMeta = new Set<SubscriberGroup>()
   /** Groups that matched the current update: the first `#touchedCount`. */
-  readonly #touched: Group[] = []
+  readonly #touched: SubscriberGroup[] = []
   #touchedCount = 0
   #stamp = 0
 
@@ -43,7 +43,7 @@ export class Matcher {
     return this.#groups.size === 0
   }
 
-  add(group: Group): void {
+  add(group: SubscriberGroup): void {
     const { filters } = group
     const made: Entry<NamedFilter>[] = []
     const entry = <F extends NamedFilter>(filter: F): Entry<F> => {
@@ -65,7 +65,7 @@ export class Matcher {
     this.#groups.set(group, made)
   }
 
-  remove(group: Group): void {
+  remove(group: SubscriberGroup): void {
     for (const entry of this.#groups.get(group) ?? []) {
       // Reason for the casts: the type of an entry is unknown here, and removing it from the lists
       // of another kind does nothing.
@@ -156,7 +156,7 @@ export class Matcher {
 
   /** Kinds without conditions: every filter of the kind takes every update. */
   #deliverAll(
-    groups: ReadonlySet<Group>,
+    groups: ReadonlySet<SubscriberGroup>,
     kind: 'entries' | 'blocksMeta',
     tag: number,
     update: { readonly body: Uint8Array; readonly createdAtMs: number },
@@ -237,7 +237,7 @@ export class Matcher {
   }
 }
 
-function prefixOf({ hit, moreHits }: Group): Buffer {
+function prefixOf({ hit, moreHits }: SubscriberGroup): Buffer {
   if (moreHits === null) return hit!.prefix
   moreHits.sort((a, b) => a.ordinal - b.ordinal)
   return Buffer.concat(moreHits.map(({ prefix }) => prefix))

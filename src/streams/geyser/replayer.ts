@@ -9,9 +9,9 @@ import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Replay } from '../hub/hub.ts'
 import type { FilterSet } from './filter-set.ts'
-import { Group, type RunSink } from './group.ts'
 import { Matcher } from './matcher.ts'
 import type { SlabPool } from './slab.ts'
+import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes at which the replay pauses. */
 const aheadBytes = 1024 * 1024
@@ -32,7 +32,7 @@ export class Replayer {
   readonly #replay: Replay<SolanaUpdate>
   readonly #stream: ReplayingStream
   readonly #matcher = new Matcher()
-  readonly #group: Group
+  readonly #group: SubscriberGroup
   /** Statuses of slots whose content was not replayed yet. */
   readonly #early = new Map<number, SlotUpdate[]>()
   #isStopped = false
@@ -47,7 +47,7 @@ export class Replayer {
   ) {
     this.#replay = replay
     this.#stream = stream
-    this.#group = new Group(filters, pool, () => {})
+    this.#group = new SubscriberGroup(filters, pool, () => {})
     this.#group.sinks.add(stream)
     this.#matcher.add(this.#group)
     this.#schedule()

@@ -16,11 +16,11 @@ import type { FanOut } from './fan-out.ts'
 import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
 import type { FilterSet } from './filter-set.ts'
 import { frameOf, updateTag } from './frame.ts'
-import type { Group } from './group.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
 import { pingIn } from './ping.ts'
 import { Replayer, type ReplayingStream } from './replayer.ts'
 import type { Run } from './slab.ts'
+import type { SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes in http2; the rest stays in our queue, which a status can overtake. */
 const handedBytesMax = 256 * 1024
@@ -57,7 +57,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   #queue: Run[] = []
   #head = 0
   #queuedBytes = 0
-  #group: Group | null = null
+  #group: SubscriberGroup | null = null
   #replayer: Replayer | null = null
   #filters: FilterSet | null = null
   readonly #freePings = new Bucket(freePings)

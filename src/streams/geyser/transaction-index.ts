@@ -3,8 +3,8 @@
 // each key that it includes, else in the list that every transaction scans.
 import type { TransactionUpdate } from '../../chain/solana/updates.ts'
 import type { TransactionFilter } from './filter-set.ts'
-import type { Entry } from './group.ts'
 import { KeyIndex } from './key-index.ts'
+import type { Entry } from './subscriber-group.ts'
 
 type TransactionEntry = Entry<TransactionFilter>
 

@@ -11,9 +11,9 @@ import { BlockNotifications } from './block-notifications.ts'
 import type { PubsubChain } from './chain.ts'
 import type { Feed } from './feed.ts'
 import { FeedIndex } from './feed-index.ts'
+import { FeedRegistry, type Ids, type Refused } from './feed-registry.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import { type Ids, type Refused, Registry } from './registry.ts'
 import type { Session } from './session.ts'
 import { SignatureNotifications } from './signature-notifications.ts'
 import { SlotNotifications } from './slot-notifications.ts'
@@ -30,7 +30,7 @@ export interface PubsubEngineDeps {
 }
 
 export class PubsubEngine {
-  readonly registry: Registry
+  readonly registry: FeedRegistry
   readonly #chain: PubsubChain
   readonly #accounts: AccountNotifications
   readonly #signatures: SignatureNotifications
@@ -42,7 +42,7 @@ export class PubsubEngine {
   constructor(deps: PubsubEngineDeps) {
     const { chain, ids, notifier, meters, clock, log } = deps
     const index = new FeedIndex()
-    const registry = new Registry(index, ids)
+    const registry = new FeedRegistry(index, ids)
     const shared = { index, notifier, meters }
     this.registry = registry
     this.#chain = chain

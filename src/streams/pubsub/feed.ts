@@ -9,7 +9,7 @@ import type { SubscriptionParams } from './subscription-params.ts'
 export type Publish = (topic: string, message: Uint8Array) => void
 
 /** One connection's share in a feed. */
-export interface Share {
+export interface FeedShare {
   /** The feed's totals up to which the connection's usage is metered. */
   meteredMessages: number
   meteredBytes: number
@@ -21,7 +21,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   /** The params as text, by which the registry finds the feed. */
   readonly text: string
   readonly topic: string
-  readonly shares = new Map<Session, Share>()
+  readonly shares = new Map<Session, FeedShare>()
   messages = 0
   bytes = 0
   /** Updates it was compared with in vain. */
@@ -85,7 +85,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   }
 
   /** Meters what a connection got since it was last metered. */
-  settle(session: Session, share: Share): void {
+  settle(session: Session, share: FeedShare): void {
     if (share.meteredMessages === this.messages) return
     session.budget.meter('notifications', this.messages - share.meteredMessages)
     session.budget.meter('bytes', this.bytes - share.meteredBytes)

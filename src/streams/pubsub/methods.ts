@@ -10,9 +10,9 @@ import {
 } from '../../base/jsonrpc/build.ts'
 import type { Method, MethodTable } from '../../base/jsonrpc/methods.ts'
 import type { PubsubEngine } from './engine.ts'
+import type { Refused } from './feed-registry.ts'
 import { overRate } from './notifier.ts'
 import { readers, readId } from './read-params.ts'
-import type { Refused } from './registry.ts'
 import type { Session } from './session.ts'
 import { topics } from './subscription-params.ts'
 

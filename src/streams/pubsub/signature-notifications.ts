@@ -13,9 +13,9 @@ import { type SlotUpdate, slotStatus, type TransactionUpdate } from '../../chain
 import type { PubsubChain } from './chain.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
+import type { FeedRegistry } from './feed-registry.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import type { Registry } from './registry.ts'
 import type { Session } from './session.ts'
 import type { SignatureParams } from './subscription-params.ts'
 
@@ -55,7 +55,7 @@ interface SeenSlot {
 export interface SignatureNotificationsDeps {
   readonly chain: PubsubChain
   readonly index: FeedIndex
-  readonly registry: Registry
+  readonly registry: FeedRegistry
   readonly notifier: Notifier
   readonly meters: SubscriptionMeters
   readonly clock: Clock

@@ -7,7 +7,7 @@ import { parseRingHeader, type RingGeometry, ringHeader } from '../../chain/evm/
 import { readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink, ExecutionSource } from '../ports.ts'
 import type { Pacer } from './pacer.ts'
-import { RingReader } from './ring-reader.ts'
+import { RingFileReader } from './ring-file-reader.ts'
 
 /** Idle time without events after which the file itself is checked. */
 const checkIdleMs = 100
@@ -51,7 +51,7 @@ export class RingFile implements ExecutionSource {
         before.inode === ring.inode &&
         before.last <= ring.newest
       const last: number = before === null ? ring.newest : isSame ? before.last : 0
-      const reader = new RingReader(ring.fd, ring.geometry, last)
+      const reader = new RingFileReader(ring.fd, ring.geometry, last)
       try {
         await this.#follow(ring, reader, sink)
       } finally {
@@ -66,7 +66,7 @@ export class RingFile implements ExecutionSource {
   }
 
   /** Reads until the ring is truncated, replaced or restarted, or the source is stopped. */
-  async #follow(ring: OpenRing, reader: RingReader, sink: ExecutionSink): Promise<void> {
+  async #follow(ring: OpenRing, reader: RingFileReader, sink: ExecutionSink): Promise<void> {
     const { clock } = this.#pacer
     let activeMs = clock.monotonicMs()
     let checkedMs = activeMs
@@ -90,7 +90,7 @@ export class RingFile implements ExecutionSource {
   }
 
   /** True while the path refers to this same file and its writer has not restarted. */
-  #isStill(ring: OpenRing, reader: RingReader): boolean {
+  #isStill(ring: OpenRing, reader: RingFileReader): boolean {
     const newest = reader.newest()
     if (newest === null || newest < reader.last) return false
     const found = statSync(this.#path, { throwIfNoEntry: false })

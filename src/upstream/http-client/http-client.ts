@@ -8,8 +8,12 @@
 import { unescape as percentDecode } from 'node:querystring'
 import type { Clock } from '../../base/clock.ts'
 import { CHUNK_BYTES } from './body-stream.ts'
-import { Connection, type ConnectionOwner, type ConnectionTarget } from './connection.ts'
 import { HttpRequest, type RequestOptions } from './http-request.ts'
+import {
+  type ConnectionOwner,
+  type ConnectionTarget,
+  ServerConnection,
+} from './server-connection.ts'
 
 const connectionsMax = 256
 const queuedMax = 3_840
@@ -27,9 +31,9 @@ export class HttpClient implements ConnectionOwner {
   readonly #target: ConnectionTarget
   readonly #clock: Clock
   readonly #head: string
-  readonly #connections = new Set<Connection>()
+  readonly #connections = new Set<ServerConnection>()
   /** The last one that became idle is used first, so that the others time out. */
-  readonly #idle: Connection[] = []
+  readonly #idle: ServerConnection[] = []
   #queue: HttpRequest[] = []
   readonly #timer: NodeJS.Timeout
   #isStopped = false
@@ -68,13 +72,13 @@ export class HttpClient implements ConnectionOwner {
     for (const connection of [...this.#connections]) connection.close()
   }
 
-  idle(connection: Connection): void {
+  idle(connection: ServerConnection): void {
     const next = this.#next()
     if (next === null) this.#idle.push(connection)
     else connection.send(next)
   }
 
-  closed(connection: Connection): void {
+  closed(connection: ServerConnection): void {
     this.#connections.delete(connection)
     const at = this.#idle.indexOf(connection)
     if (at >= 0) this.#idle.splice(at, 1)
@@ -87,7 +91,7 @@ export class HttpClient implements ConnectionOwner {
     while (idle?.isClosed === true) idle = this.#idle.pop()
     if (idle !== undefined) idle.send(request)
     else if (this.#connections.size < connectionsMax) {
-      const connection = new Connection(this.#target, this)
+      const connection = new ServerConnection(this.#target, this)
       this.#connections.add(connection)
       connection.send(request)
     } else this.#enqueue(request)

@@ -21,13 +21,13 @@ import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../node-pool/upstream-set.ts'
 import type { AnswerSource } from '../ports.ts'
 import { AnswerCache } from './answer-cache.ts'
+import { CustomerSlots } from './customer-slots.ts'
 import { unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 import { isLasting, type MethodPolicy, policyOf, readOptions } from './method-policy.ts'
-import { Read, type ReadDeps, type ReadRequest } from './read.ts'
+import { ProxyRead, type ReadDeps, type ReadRequest } from './proxy-read.ts'
 import { send } from './send.ts'
 import { apiVersionIn, eachShown, heightIn, slotIn } from './shown-slots.ts'
-import { SlotTracker } from './slot-tracker.ts'
 import { SlowEstimate } from './slow-estimate.ts'
 
 /** A read is hedged no sooner than this, however fast its method usually is. */
@@ -73,10 +73,10 @@ export class SetProxy implements ReadDeps {
   readonly cache: AnswerCache
   readonly #deps: SetProxyDeps
   readonly #flights = new Map<string, Flight>()
-  readonly #slots = new SlotTracker()
-  readonly #heights = new SlotTracker()
+  readonly #slots = new CustomerSlots()
+  readonly #heights = new CustomerSlots()
   /** Where a transaction may have landed: a node shows that before the stream does. */
-  readonly #sent = new SlotTracker()
+  readonly #sent = new CustomerSlots()
   readonly #estimates = new Map<string, SlowEstimate>()
   #version: { readonly answer: Answer; readonly untilMs: number } | null = null
 
@@ -171,7 +171,7 @@ export class SetProxy implements ReadDeps {
   async #run(read: CustomerRead): Promise<Answer> {
     const { key, call } = read
     const startMs = this.nowMs()
-    const { answer, node } = await new Read(read, this, this.#hedgeMs(call.method)).run()
+    const { answer, node } = await new ProxyRead(read, this, this.#hedgeMs(call.method)).run()
     if (this.#flights.get(key)?.read === read) this.#flights.delete(key)
     if (node !== null) {
       this.#observe(call.method, this.nowMs() - startMs)

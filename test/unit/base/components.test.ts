@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { type Component, type ComponentTable, Lifecycle } from '../../../src/base/components.ts'
+import {
+  type Component,
+  ComponentLifecycle,
+  type ComponentTable,
+} from '../../../src/base/components.ts'
 
 interface Parts {
   a: { stop(): void } | null
@@ -26,7 +30,10 @@ function open(changes: Partial<Record<keyof Parts, Partial<Row>>> = {}) {
     b: row('b', ['a']),
     c: row('c', []),
   }
-  return { notes, components: new Lifecycle(table, null, (name) => notes.push(`slow ${name}`)) }
+  return {
+    notes,
+    components: new ComponentLifecycle(table, null, (name) => notes.push(`slow ${name}`)),
+  }
 }
 
 const broken = {

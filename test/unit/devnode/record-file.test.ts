@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { ByteReader, ByteWriter } from '../../../src/devnode/ledger/bytes.ts'
-import { RecordWriter, readRecords } from '../../../src/devnode/record-file.ts'
+import { RecordFileWriter, readRecords } from '../../../src/devnode/record-file.ts'
 import { canMount, mountSmallDisk } from '../../testkit/small-disk.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-records-'))
@@ -18,7 +18,7 @@ async function recordsOf(path: string): Promise<string[]> {
 describe('a file of records', () => {
   it('returns what was written, and nothing after a truncated or corrupt record', async () => {
     const path = join(folder, 'records')
-    const writer = await RecordWriter.create(path)
+    const writer = await RecordFileWriter.create(path)
     const texts = ['first', 'second', '', 'x'.repeat(100_000)]
     for (const text of texts) void writer.append(Buffer.from(text))
     await writer.close()
@@ -42,7 +42,7 @@ describe('a disk that fills up', () => {
     const disk = mountSmallDisk('64k')
     try {
       const path = join(disk.path, 'records')
-      const writer = await RecordWriter.create(path)
+      const writer = await RecordFileWriter.create(path)
       // The last of these finds room for a piece of itself.
       const text = 'x'.repeat(10_000)
       for (let count = 0; count < 7; count++) await writer.append(Buffer.from(text))

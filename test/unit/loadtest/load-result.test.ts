@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { sampleFields } from '../../../src/loadtest/generator.ts'
 import type { LoadRun } from '../../../src/loadtest/load.ts'
+import { sampleFields } from '../../../src/loadtest/load-generator.ts'
 import { loadPlots, loadResult } from '../../../src/loadtest/load-result.ts'
 import { LoadTally } from '../../../src/loadtest/load-tally.ts'
 import { figureIn } from '../../../src/loadtest/result.ts'

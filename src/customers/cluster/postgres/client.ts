@@ -62,7 +62,7 @@ const decay = 0.9
 /** SQLSTATE classes of a server that cannot answer now: retrying helps. */
 const retryableStates = /^(08|40|53|57|25006|55P03)/
 
-export class Connection implements Queries {
+export class PostgresConnection implements Queries {
   readonly #options: ConnectionOptions
   readonly #hosts: Hosts
   readonly #throttle = new LogThrottle()

@@ -8,7 +8,7 @@
 // synchronous standby, a new run begins above all numbers, whether a gateway remembers them or not.
 import { Fault } from '../../../base/errors.ts'
 import type { Lease } from '../ports.ts'
-import type { Connection } from './client.ts'
+import type { PostgresConnection } from './client.ts'
 
 /** Name of the lease that appends are fenced by. */
 export const eventsLease = 'events'
@@ -108,11 +108,11 @@ export interface LogFrame {
 }
 
 export class PostgresEventLog {
-  readonly #connection: Connection
+  readonly #connection: PostgresConnection
   readonly #holder: string
 
   /** On the connection that renews the lease. */
-  constructor(connection: Connection, holder: string) {
+  constructor(connection: PostgresConnection, holder: string) {
     this.#connection = connection
     this.#holder = holder
   }

@@ -1,6 +1,6 @@
 // The table of running gateways: each writes its row every second.
 import { guarded } from '../../../base/guard.ts'
-import type { Connection } from './client.ts'
+import type { PostgresConnection } from './client.ts'
 
 export const gatewaysSql = `
 CREATE TABLE IF NOT EXISTS gateways (
@@ -27,14 +27,14 @@ const keptHours = 24
 
 /** Writes this gateway's row every second while it runs. */
 export class GatewayHeartbeat {
-  readonly #connection: Connection
+  readonly #connection: PostgresConnection
   readonly #who: { readonly session: string; readonly name: string }
   readonly #info: () => GatewayInfo
   readonly #timer: NodeJS.Timeout
   #isWriting = false
 
   constructor(
-    connection: Connection,
+    connection: PostgresConnection,
     who: { readonly session: string; readonly name: string },
     info: () => GatewayInfo,
   ) {
@@ -77,7 +77,7 @@ export class GatewayHeartbeat {
 }
 
 /** Gateways of the last day, in the order of their names. */
-export function listGateways(connection: Connection): Promise<GatewayRow[]> {
+export function listGateways(connection: PostgresConnection): Promise<GatewayRow[]> {
   return connection.query<GatewayRow>(
     `SELECT session, name, info,
             greatest(0, extract(epoch FROM clock_timestamp() - seen) * 1000)::float8 AS "ageMs"

@@ -4,7 +4,7 @@
 // after the database was restored from an older copy, because they start at the time.
 import type { Clock } from '../../../base/clock.ts'
 import type { Lease, Leases } from '../ports.ts'
-import type { Connection } from './client.ts'
+import type { PostgresConnection } from './client.ts'
 
 export const leasesSql = `
 CREATE TABLE IF NOT EXISTS leases (
@@ -56,7 +56,7 @@ DELETE FROM leases WHERE name = ANY(ARRAY(
   FOR UPDATE SKIP LOCKED))`
 
 export class PostgresLeases implements Leases {
-  readonly #connection: Connection
+  readonly #connection: PostgresConnection
   readonly #holder: string
   readonly #info: string
   readonly #clock: Clock
@@ -64,7 +64,7 @@ export class PostgresLeases implements Leases {
 
   /** `info` is shown to others with the lease: an address, or the gateway's name. */
   constructor(
-    connection: Connection,
+    connection: PostgresConnection,
     { holder, info, clock }: { holder: string; info: string; clock: Clock },
   ) {
     this.#connection = connection

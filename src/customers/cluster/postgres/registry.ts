@@ -15,7 +15,7 @@ import {
 import type { Registered } from '../../subscriptions/subscription.ts'
 import { type Change, outcomeUnknown, Verbs } from '../../subscriptions/verbs.ts'
 import type { RegistryEntry, RegistryNews, RegistryWriter } from '../ports.ts'
-import type { Connection, Queries } from './client.ts'
+import type { PostgresConnection, Queries } from './client.ts'
 import {
   findRecord,
   forked,
@@ -43,15 +43,15 @@ const outcomeMs = 5_000
 const fewEntries = 50
 
 export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, RegistryNews {
-  readonly #reading: Connection
-  readonly #writing: Connection
+  readonly #reading: PostgresConnection
+  readonly #writing: PostgresConnection
   readonly #replica: Replica
   readonly #onChanged: () => Promise<unknown>
 
   /** `onChanged` is called after each change, before its outcome is returned. */
   constructor(deps: {
-    readonly reading: Connection
-    readonly writing: Connection
+    readonly reading: PostgresConnection
+    readonly writing: PostgresConnection
     readonly replica: Replica
     readonly known: Known
     onChanged(): Promise<unknown>

@@ -7,7 +7,7 @@ import type { DuckDBDecimalType, DuckDBType } from '@duckdb/node-api'
 import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
 import type { Format, OutputOptions } from '../formats/formats.ts'
-import { ByteWriter } from './byte-writer.ts'
+import { BinaryFormatWriter } from './binary-format-writer.ts'
 import {
   nameOf,
   noNulls,
@@ -25,9 +25,9 @@ import { isEnum, nullable, withoutNull, zoneOf } from './typing.ts'
 interface Reader {
   isNull(row: number): boolean
   /** Writes one value as RowBinary has it. */
-  put(out: ByteWriter, row: number): void
+  put(out: BinaryFormatWriter, row: number): void
   /** Writes the values of these rows as Native has them. */
-  putAll(out: ByteWriter, rows: readonly number[]): void
+  putAll(out: BinaryFormatWriter, rows: readonly number[]): void
 }
 
 /** The pieces of the whole result. */
@@ -44,7 +44,7 @@ export function* binaryPieces(
     return { name, type: shape.isNullable ? nullable(shown) : withoutNull(shown) }
   })
   const isNative = format.name === 'Native'
-  const head = new ByteWriter()
+  const head = new BinaryFormatWriter()
   if (format.heads > 0) head.varint(columns.length)
   if (format.heads > 0) for (const { name } of named) head.text(name)
   if (format.heads > 1) for (const { type } of named) head.text(type)
@@ -53,7 +53,7 @@ export function* binaryPieces(
     const readers = shapes.map((shape, at) =>
       readerOf(shape, duckdb.data_chunk_get_vector(chunk.chunk, at), chunk.rowCount),
     )
-    const out = new ByteWriter()
+    const out = new BinaryFormatWriter()
     if (isNative) nativeBlock(out, { named, readers, shapes, rows, revision })
     else
       for (let row = 0; row < rows; row += 1)
@@ -67,7 +67,7 @@ const revisionOfSerialization = 54_454
 const revisionOfZones = 54_337
 
 function nativeBlock(
-  out: ByteWriter,
+  out: BinaryFormatWriter,
   block: {
     readonly named: readonly { readonly name: string; readonly type: string }[]
     readonly readers: readonly Reader[]
@@ -91,14 +91,19 @@ function nativeBlock(
   }
 }
 
-function putValue(out: ByteWriter, { isNullable }: Shape, reader: Reader, row: number): void {
+function putValue(
+  out: BinaryFormatWriter,
+  { isNullable }: Shape,
+  reader: Reader,
+  row: number,
+): void {
   const isNull = isNullable && reader.isNull(row)
   if (isNullable) out.byte(isNull ? 1 : 0)
   if (!isNull) reader.put(out, row)
 }
 
 function putColumn(
-  out: ByteWriter,
+  out: BinaryFormatWriter,
   { isNullable }: Shape,
   reader: Reader,
   rows: readonly number[],
@@ -175,7 +180,7 @@ function scalarReader(
   isNull: (row: number) => boolean,
 ): Reader {
   if (type.typeId === DuckDBTypeId.SQLNULL) {
-    const none = (out: ByteWriter) => out.byte(0x30)
+    const none = (out: BinaryFormatWriter) => out.byte(0x30)
     const putAll: Reader['putAll'] = (out, all) => {
       for (const _ of all) none(out)
     }
@@ -209,7 +214,7 @@ function isRange(all: readonly number[], rows: number): boolean {
   return all.length === rows && all.every((row, at) => row === at)
 }
 
-type Put = (out: ByteWriter, row: number) => void
+type Put = (out: BinaryFormatWriter, row: number) => void
 
 /** The entry of a NULL may point anywhere, so its length is cleared before strings are read. */
 function stringPut(vector: Vector, rows: number, isNull: (row: number) => boolean): Put {

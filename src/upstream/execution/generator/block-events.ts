@@ -17,7 +17,7 @@ import { writeBlockStart } from './block-header.ts'
 import type { EventWriter } from './event-writer.ts'
 import type { Proposal } from './proposal.ts'
 import { Random, writeDigest } from './random.ts'
-import type { Traffic } from './traffic.ts'
+import type { TrafficPlan } from './traffic-plan.ts'
 import { TxnEvents } from './txn-events.ts'
 
 /** Transactions that execute concurrently. */
@@ -31,7 +31,7 @@ const swapChance = 0.02
 const historySlots = 8191
 
 export class BlockEvents {
-  readonly #traffic: Traffic
+  readonly #traffic: TrafficPlan
   readonly #random = new Random()
   #first: TxnEvents
   #second: TxnEvents
@@ -42,7 +42,7 @@ export class BlockEvents {
   #finished = 0
   #gasUsed = 0
 
-  constructor(traffic: Traffic) {
+  constructor(traffic: TrafficPlan) {
     this.#traffic = traffic
     this.#first = new TxnEvents(traffic)
     this.#second = new TxnEvents(traffic)

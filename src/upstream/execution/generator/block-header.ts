@@ -11,7 +11,7 @@ import { writeU64, writeU64Exact, writeU256 } from '../../../chain/evm/words.ts'
 import type { EventWriter } from './event-writer.ts'
 import type { Proposal } from './proposal.ts'
 import { writeDigest } from './random.ts'
-import type { Traffic } from './traffic.ts'
+import type { TrafficPlan } from './traffic-plan.ts'
 
 /** Chain id of the generated chain. */
 export const generatedChainId = 20143
@@ -24,7 +24,11 @@ const noWithdrawals = bytesOfHex(
   '56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421',
 )!
 
-export function writeBlockStart(writer: EventWriter, traffic: Traffic, proposal: Proposal): void {
+export function writeBlockStart(
+  writer: EventWriter,
+  traffic: TrafficPlan,
+  proposal: Proposal,
+): void {
   const { number, word, variant } = proposal
   const payload = writer.begin(blockStart.size)
   payload.set(proposal.id, blockStart.id)

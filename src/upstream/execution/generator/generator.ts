@@ -12,7 +12,7 @@ import { BlockEvents } from './block-events.ts'
 import { type StageName, writeStage } from './block-header.ts'
 import { EventWriter } from './event-writer.ts'
 import { fateOf, type Proposal, proposalOf, type Shape } from './proposal.ts'
-import { Traffic } from './traffic.ts'
+import { TrafficPlan } from './traffic-plan.ts'
 
 export interface GeneratorOptions {
   readonly seed: number
@@ -45,7 +45,7 @@ interface DueStage {
 
 export class Generator implements ExecutionSource {
   readonly #shape: Shape
-  readonly #traffic: Traffic
+  readonly #traffic: TrafficPlan
   readonly #blocks: BlockEvents
   readonly #pacer: Pacer
   /** Pending stages by time; at most three per block within three block times. */
@@ -63,7 +63,7 @@ export class Generator implements ExecutionSource {
       forkRate: options.forkRate ?? forkRateDefault,
       rejectRate: options.rejectRate ?? rejectRateDefault,
     }
-    this.#traffic = new Traffic({ seed, skew })
+    this.#traffic = new TrafficPlan({ seed, skew })
     this.#blocks = new BlockEvents(this.#traffic)
     this.#pacer = pacer
   }

@@ -2,7 +2,7 @@
 // Everything is a function of the seed and the block's number, so that parent
 // links are valid from block to block and across restarts.
 import { mix, Random, writeDigest } from './random.ts'
-import type { Traffic } from './traffic.ts'
+import type { TrafficPlan } from './traffic-plan.ts'
 
 export interface Proposal {
   readonly number: number
@@ -64,7 +64,7 @@ export function fateOf(shape: Shape, number: number): Fate {
 
 export function proposalOf(
   shape: Shape,
-  traffic: Traffic,
+  traffic: TrafficPlan,
   at: { readonly number: number; readonly variant: number; readonly startMs: number },
 ): Proposal {
   const { number, variant, startMs } = at

@@ -17,7 +17,7 @@ import { EventType } from '../../../chain/evm/event-type.ts'
 import { writeU32, writeU64, writeU256 } from '../../../chain/evm/words.ts'
 import { generatedChainId } from './block-header.ts'
 import type { EventWriter } from './event-writer.ts'
-import { type Traffic, TxnPlan } from './traffic.ts'
+import { type TrafficPlan, TxnPlan } from './traffic-plan.ts'
 
 const opcodeCall = 0xf1
 const opcodeStaticCall = 0xfa
@@ -42,14 +42,14 @@ export class TxnEvents {
   readonly plan = new TxnPlan()
   /** Nanoseconds since the block's start of this transaction's next event. */
   timeNs = 0
-  readonly #traffic: Traffic
+  readonly #traffic: TrafficPlan
   #phase = phases.done
   /** Index of the log, frame or account within the phase. */
   #step = 0
   /** Index of the account's storage slot; -1 before the account itself. */
   #slot = -1
 
-  constructor(traffic: Traffic) {
+  constructor(traffic: TrafficPlan) {
     this.#traffic = traffic
   }
 

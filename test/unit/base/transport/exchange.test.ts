@@ -1,11 +1,11 @@
 // Answers that come too late for their request: they are released, and nothing is written.
 import { describe, expect, test } from 'vitest'
 import { Exchange } from '../../../../src/base/transport/exchange.ts'
-import { Head, Reply } from '../../../../src/base/transport/reply.ts'
+import { Reply, ResponseHead } from '../../../../src/base/transport/reply.ts'
 import type { NativeResponse } from '../../../../src/base/transport/uws.ts'
 import { until } from '../../../testkit/until.ts'
 
-const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
+const textHead = ResponseHead.of({ 'content-type': 'text/plain; charset=utf-8' })
 
 /** An exchange whose answer may be waited for, or not. */
 function exchange(waits: boolean) {

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { codesOf } from '../../../../src/base/codes.ts'
 import {
   errorReply,
-  Head,
   jsonHead,
+  ResponseHead,
   statusLine,
   withRetryAfter,
 } from '../../../../src/base/transport/reply.ts'
@@ -23,12 +23,12 @@ describe('reply', () => {
   })
 
   it('joins header lines and refuses a value that would begin another', () => {
-    const head = Head.of({ 'content-type': 'text/plain', a: 'b' }).and('c', 'd')
+    const head = ResponseHead.of({ 'content-type': 'text/plain', a: 'b' }).and('c', 'd')
     const lines = ['text/plain', 'keep-alive: timeout=7', 'a: b', 'c: d']
     expect([head.name, head.value]).toEqual(['content-type', lines.join('\r\n')])
     expect(head.lastValue).toBe('text/plain\r\na: b\r\nc: d')
     expect(() => head.and('x', 'y\r\nset-cookie: z')).toThrow(/one line/)
-    expect(() => Head.of({ a: 'b\nc' })).toThrow(/one line/)
+    expect(() => ResponseHead.of({ a: 'b\nc' })).toThrow(/one line/)
   })
 
   it('rounds Retry-After up to whole seconds, never 0', () => {

@@ -4,7 +4,7 @@ import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { type LogFrame, runJump } from '../../../../src/customers/cluster/postgres/event-log.ts'
 import { SharedEvents } from '../../../../src/customers/cluster/shared-events.ts'
 import { EventSource } from '../../../../src/indexer/feed/source.ts'
-import { BlockHistory } from '../../../../src/products/metrics/block-history.ts'
+import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
 import { Count } from '../../../../src/products/tpu/meters.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
 import { contentionOf, HandClock } from '../../../testkit/fake-execution.ts'
@@ -107,7 +107,7 @@ describe('a new run', () => {
     `{"kind":"ContentionData","facts":{"block":${number},"at":"1","key":"b${number}"}}\n` +
       JSON.stringify(contentionOf(number)),
   ]
-  const numbers = (history: BlockHistory) =>
+  const numbers = (history: BlockRows) =>
     [...history.newest(100)].map((row) => JSON.parse(String(row)).block_number)
 
   async function openStage() {
@@ -115,7 +115,7 @@ describe('a new run', () => {
     for (const number of [1, 2, 3]) shared.put(...block(number))
     const stage = new StreamStage({ isShared: true })
     const measured: number[] = []
-    const history = new BlockHistory({
+    const history = new BlockRows({
       tps: () => {},
       block: (scalars) =>
         measured.push((scalars as unknown as { block_number: number }).block_number),

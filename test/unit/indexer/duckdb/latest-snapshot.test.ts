@@ -7,11 +7,14 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { LatestSnapshot, serveSnapshots } from '../../../../src/indexer/duckdb/snapshot-socket.ts'
 import {
   emptySnapshot,
-  type Snapshot,
+  type StoreSnapshot,
   writeSnapshot,
 } from '../../../../src/indexer/duckdb/store-files.ts'
 
-const written: Snapshot = { version: 3, files: [{ name: 'seg-1-1-0.duckdb', tables: ['blocks'] }] }
+const written: StoreSnapshot = {
+  version: 3,
+  files: [{ name: 'seg-1-1-0.duckdb', tables: ['blocks'] }],
+}
 let folder = ''
 let view: LatestSnapshot
 beforeEach(() => {

@@ -10,7 +10,7 @@ import type { Sent } from '../../../../src/loadtest/land/land.ts'
 import { landSentences, scoreRoutes } from '../../../../src/loadtest/land/land-result.ts'
 import { affordable, costOf, feeOf, routeOrder } from '../../../../src/loadtest/land/plan.ts'
 import { readKeypair, signTransfer } from '../../../../src/loadtest/land/wallet.ts'
-import { Random } from '../../../../src/loadtest/statistics.ts'
+import { SeededRandom } from '../../../../src/loadtest/statistics.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-land-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -18,16 +18,16 @@ const wallet = new Keypair(new Uint8Array(32).fill(3))
 
 describe('the plan of a landing test', () => {
   test('gives each block of transactions every route once, in an order of the seed', () => {
-    const order = routeOrder(300, 3, new Random(5))
+    const order = routeOrder(300, 3, new SeededRandom(5))
     expect(order).toHaveLength(300)
     for (let at = 0; at < 300; at += 3)
       expect(new Set(order.slice(at, at + 3))).toEqual(new Set([0, 1, 2]))
     const firsts = order.filter((_, index) => index % 3 === 0)
     for (const route of [0, 1, 2])
       expect(firsts.filter((one) => one === route).length).toBeGreaterThan(15)
-    expect(routeOrder(300, 3, new Random(5))).toEqual(order)
-    expect(routeOrder(300, 3, new Random(6))).not.toEqual(order)
-    expect(routeOrder(4, 3, new Random(5))).toHaveLength(4)
+    expect(routeOrder(300, 3, new SeededRandom(5))).toEqual(order)
+    expect(routeOrder(300, 3, new SeededRandom(6))).not.toEqual(order)
+    expect(routeOrder(4, 3, new SeededRandom(5))).toHaveLength(4)
   })
 
   test('adds up tip, signature and priority fee', () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { clears, floorOf } from '../../../../src/loadtest/race/race.ts'
 import { scoreOf } from '../../../../src/loadtest/race/score.ts'
 import { SightTable } from '../../../../src/loadtest/race/sight-table.ts'
-import { Random } from '../../../../src/loadtest/statistics.ts'
+import { SeededRandom } from '../../../../src/loadtest/statistics.ts'
 
 const always = { startMs: 0, endMs: Number.POSITIVE_INFINITY }
 
@@ -18,7 +18,7 @@ function tableOf(endpoints: number, delays: (item: number) => readonly number[])
 
 describe('the score of a race', () => {
   test('reports an endpoint that is 5 ms late as 5 ms, and the share as 100 to 0', () => {
-    const random = new Random(3)
+    const random = new SeededRandom(3)
     const score = scoreOf(
       tableOf(2, () => [random.next() * 0.1, 5 + random.next() * 0.1]),
       always,
@@ -120,7 +120,7 @@ describe('the table of sights', () => {
 
 /** A null run of 10 s: 25 slots of transactions whose differences have a part of their slot. */
 function nullInterval(seed: number) {
-  const random = new Random(seed * 7_919 + 13)
+  const random = new SeededRandom(seed * 7_919 + 13)
   const normal = () =>
     Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
   const table = new SightTable(2)

@@ -5,7 +5,7 @@ import { isCodeVariant, offsets } from '../../../../src/chain/solana/shred.ts'
 import { buildTransaction, transferInstruction } from '../../../../src/devnode/build.ts'
 import { ShredMaker } from '../../../../src/devnode/shred-maker.ts'
 import { ShredTransactions } from '../../../../src/loadtest/race/shred-transactions.ts'
-import { Random } from '../../../../src/loadtest/statistics.ts'
+import { SeededRandom } from '../../../../src/loadtest/statistics.ts'
 
 const wallet = new Keypair(new Uint8Array(32).fill(1))
 const other = new Keypair(new Uint8Array(32).fill(2))
@@ -69,7 +69,7 @@ describe('the transactions of data shreds', () => {
   })
 
   test('are shown once, in any order of arrival, repeated shreds or not', () => {
-    const random = new Random(2)
+    const random = new SeededRandom(2)
     const mixed = [...shreds, ...shreds.slice(3, 20)]
       .map((shred) => ({ shred, at: random.next() }))
       .sort((a, b) => a.at - b.at)
@@ -97,7 +97,7 @@ describe('the transactions of data shreds', () => {
   })
 
   test('end where bytes are no transaction, without a throw', () => {
-    const random = new Random(8)
+    const random = new SeededRandom(8)
     for (let round = 0; round < 12; round++) {
       const broken = Buffer.from(batchOf(first.slice(0, 20)))
       for (let at = 60; at < broken.length; at += 1 + random.below(80))

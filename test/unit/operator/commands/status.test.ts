@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Exposition } from '../../../../src/operator/commands/exposition-text.ts'
+import { ExpositionText } from '../../../../src/operator/commands/exposition-text.ts'
 import { statusText } from '../../../../src/operator/commands/status.ts'
 
 const node = {
@@ -38,8 +38,8 @@ test('status shows every node: state, slot, lag, percentiles, errors, share of t
 })
 
 test('status shows state, rate, errors, refusals and lag of every product', () => {
-  const before = new Exposition('sluice_rpc_requests_total{method="a",outcome="ok"} 10\n')
-  const now = new Exposition(`# HELP sluice_rpc_requests_total calls
+  const before = new ExpositionText('sluice_rpc_requests_total{method="a",outcome="ok"} 10\n')
+  const now = new ExpositionText(`# HELP sluice_rpc_requests_total calls
 sluice_rpc_requests_total{method="a",outcome="ok"} 30
 sluice_rpc_requests_total{method="b",outcome="error"} 4
 sluice_auth_refused_total{door="rpc"} 2

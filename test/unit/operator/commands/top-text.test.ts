@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Exposition } from '../../../../src/operator/commands/exposition-text.ts'
+import { ExpositionText } from '../../../../src/operator/commands/exposition-text.ts'
 import { productFigures, quantileMs } from '../../../../src/operator/commands/product-figures.ts'
 import { type TopFigures, topText } from '../../../../src/operator/commands/top-text.ts'
 
@@ -85,7 +85,7 @@ test('an empty block has no efficiency, and a chain without a block says so', ()
 })
 
 const histogram = (counts: readonly number[]) =>
-  new Exposition(
+  new ExpositionText(
     ['0.001', '0.01', '0.1', '+Inf']
       .map((le, index) => `sluice_rpc_seconds_bucket{le="${le}"} ${counts[index]}`)
       .join('\n'),
@@ -105,8 +105,10 @@ test('latencies are those of the calls between two samples', () => {
 })
 
 test('a product is listed while its meters exist', () => {
-  const now = new Exposition('sluice_grpc_streams 3\nsluice_grpc_updates_total{kind="slot"} 40\n')
-  const before = new Exposition('sluice_grpc_streams 3\n')
+  const now = new ExpositionText(
+    'sluice_grpc_streams 3\nsluice_grpc_updates_total{kind="slot"} 40\n',
+  )
+  const before = new ExpositionText('sluice_grpc_streams 3\n')
   expect(productFigures({ before, now, seconds: 2 })).toMatchObject([
     { name: 'grpc', rate: 20, open: 3, p50Ms: null },
   ])

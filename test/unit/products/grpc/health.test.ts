@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { GrpcStatus } from '../../../../src/base/transport/grpc-status.ts'
 import type { GrpcStream } from '../../../../src/base/transport/grpc-stream.ts'
-import { Health } from '../../../../src/products/grpc/health.ts'
+import { GrpcHealth } from '../../../../src/products/grpc/health.ts'
 import { OpenCalls } from '../../../../src/products/grpc/open-calls.ts'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 
@@ -24,7 +24,7 @@ class StuckStream implements GrpcStream {
 describe('a watcher that reads nothing', () => {
   it('is ended when more than 64 KiB wait for it', () => {
     let isUp = true
-    const health = new Health(loadCodec(), () => isUp)
+    const health = new GrpcHealth(loadCodec(), () => isUp)
     const watch = health.methods<null>().find(({ path }) => path.endsWith('/Watch'))!
     if (watch.kind !== 'stream') throw new Error('Watch is a stream')
     const stream = new StuckStream()

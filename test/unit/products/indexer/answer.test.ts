@@ -1,7 +1,7 @@
 // Streamed answers that nobody reads: the query behind them is stopped and released.
 import { describe, expect, test } from 'vitest'
 import { codingOf, encoded } from '../../../../src/base/transport/content-encoding.ts'
-import { Head, Reply } from '../../../../src/base/transport/reply.ts'
+import { Reply, ResponseHead } from '../../../../src/base/transport/reply.ts'
 import type { QueryResult } from '../../../../src/indexer/engine.ts'
 import { type AnswerShape, answerWith } from '../../../../src/products/indexer/answer.ts'
 import { until } from '../../../testkit/until.ts'
@@ -21,7 +21,7 @@ function endless() {
   }
   const totals = { rows: 0, bytes: 0, elapsedMs: 0 }
   const result: QueryResult = { chunks: chunks(), failed: () => null, totals: () => totals }
-  const head = Head.of({ 'content-type': 'text/plain' })
+  const head = ResponseHead.of({ 'content-type': 'text/plain' })
   const shape = (): AnswerShape => ({
     isWhole: false,
     headOf: () => head,

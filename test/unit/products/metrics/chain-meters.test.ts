@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { ActiveBlocks } from '../../../../src/products/metrics/active-blocks.ts'
-import { BlockHistory } from '../../../../src/products/metrics/block-history.ts'
+import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
 import { declareChainMeters } from '../../../../src/products/metrics/chain-meters.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
 import { contentionOf, HandClock, handOutSeqs } from '../../../testkit/fake-execution.ts'
@@ -13,7 +13,7 @@ let append: (kind: Parameters<EventLog['append']>[0], payload: unknown) => void
 beforeEach(() => {
   meters = new Meters()
   const declared = declareChainMeters(meters)
-  const [active, history] = [new ActiveBlocks(declared), new BlockHistory(declared)]
+  const [active, history] = [new ActiveBlocks(declared), new BlockRows(declared)]
   const log = new EventLog({ reserve: handOutSeqs(), clock: new HandClock() })
   log.listen((frame) => {
     active.update(frame)

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { BlockHistory, blocksMax } from '../../../../src/products/metrics/block-history.ts'
+import { BlockRows, blocksMax } from '../../../../src/products/metrics/block-rows.ts'
 import * as rest from '../../../../src/products/metrics/rest.ts'
 import { readBody } from '../../../../src/products/metrics/rpc.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
@@ -21,7 +21,7 @@ beforeEach(() => {
   log = new EventLog({ reserve: handOutSeqs(), clock })
   view = new FakeExecution(log, clock)
   const startMs = clock.monotonicMs()
-  const history = new BlockHistory({ tps: () => {}, block: () => {} })
+  const history = new BlockRows({ tps: () => {}, block: () => {} })
   log.listen((frame) => history.update(frame))
   const uptimeMs = () => clock.monotonicMs() - startMs
   const ready = () => ({ ready: true, checks: [] })

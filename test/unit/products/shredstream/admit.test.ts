@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { codeShredBytes, offsets } from '../../../../src/chain/solana/shred.ts'
 import { LeaderSignatures } from '../../../../src/chain/solana/shred-signature.ts'
-import { Admission, verdicts } from '../../../../src/products/shredstream/admit.ts'
+import { ShredAdmission, verdicts } from '../../../../src/products/shredstream/admit.ts'
 import { Recovery } from '../../../../src/products/shredstream/recovery.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import { SlotWindow, windowBytes } from '../../../../src/products/shredstream/window.ts'
@@ -28,7 +28,11 @@ function open(options: Options = {}) {
   const window = new SlotWindow(options.window ?? new SharedArrayBuffer(windowBytes), stats)
   const recovery = options.recover === true ? new Recovery(stats) : null
   const signatures = options.leaders === undefined ? null : new LeaderSignatures(options.leaders)
-  const admission = new Admission(stats, window, { version: testVersion, signatures, recovery })
+  const admission = new ShredAdmission(stats, window, {
+    version: testVersion,
+    signatures,
+    recovery,
+  })
   const admit = (packet: Uint8Array, { source = 0, nowMs = 1000 } = {}) =>
     admission.admit(packet, 0, packet.length, source, nowMs)
   const totals = () => stats.totals.row(0)

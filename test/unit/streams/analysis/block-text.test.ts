@@ -9,8 +9,8 @@ import {
 } from '../../../../src/chain/evm/event-payload.ts'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
-import { Block } from '../../../../src/streams/analysis/block.ts'
 import { TextCache } from '../../../../src/streams/analysis/block-text.ts'
+import { ExecutedBlock } from '../../../../src/streams/analysis/executed-block.ts'
 import { transactionsOf } from '../../../testkit/slow-transactions.ts'
 import { wholeText } from '../../../testkit/whole-text.ts'
 
@@ -70,11 +70,11 @@ function recordsOf(count: number, seed: number): Uint8Array {
   return Buffer.concat(all)
 }
 
-function blockOf(records: Uint8Array, memory = new TextCache(1e9)): Block {
+function blockOf(records: Uint8Array, memory = new TextCache(1e9)): ExecutedBlock {
   const start = new Uint8Array(blockStart.size)
   writeU64(start, blockStart.blockNumber, 77)
   writeU64(start, blockStart.baseFee, 100)
-  return new Block(start, new Uint8Array(blockEnd.size), records, memory)
+  return new ExecutedBlock(start, new Uint8Array(blockEnd.size), records, memory)
 }
 
 describe('block text', () => {

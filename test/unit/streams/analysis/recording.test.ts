@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { blockStart } from '../../../../src/chain/evm/event-payload.ts'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { readU256 } from '../../../../src/chain/evm/words.ts'
-import { Block } from '../../../../src/streams/analysis/block.ts'
 import { TextCache } from '../../../../src/streams/analysis/block-text.ts'
+import { ExecutedBlock } from '../../../../src/streams/analysis/executed-block.ts'
 import { Tps } from '../../../../src/streams/analysis/tps.ts'
 import { type AnalysedBlock, Bench } from '../../../testkit/analysis.ts'
 import {
@@ -128,7 +128,7 @@ describe.skipIf(recorded.isMissing)(recorded.title('the recording of 30 real blo
     const kept = analysed.map(({ result }, index) => {
       if (result.outcome !== 'done') throw new Error('every block is analysed')
       const [start, end] = [starts[index]!.payload, ends[index]!.payload]
-      const block = new Block(start, end, result.transactions, new TextCache(1e9))
+      const block = new ExecutedBlock(start, end, result.transactions, new TextCache(1e9))
       return { ethHash: block.ethHash, block, records: result.transactions, start }
     })
     for (const [index, { block, records, start }] of kept.entries()) {

@@ -7,10 +7,10 @@ import type { GrpcEncoding } from '../../../../src/base/transport/grpc-encoding.
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
 import { FanOut } from '../../../../src/streams/geyser/fan-out.ts'
 import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
-import type { Group, RunSink } from '../../../../src/streams/geyser/group.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import type { Run } from '../../../../src/streams/geyser/slab.ts'
+import type { RunSink, SubscriberGroup } from '../../../../src/streams/geyser/subscriber-group.ts'
 import { randomAsked, readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
 import { framed, messagesIn } from '../../../testkit/raw-grpc.ts'
@@ -81,7 +81,7 @@ describe('live streams', () => {
     const random = randomOf(seed * 77)
     const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
     const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
-    const live = new Map<Collector, Group>()
+    const live = new Map<Collector, SubscriberGroup>()
     const all: Collector[] = []
     hub.listen((commitment, update) => {
       for (const sink of live.keys())

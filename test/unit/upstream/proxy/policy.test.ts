@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { encodedText } from '../../../../src/base/jsonrpc/build.ts'
 import type { Call } from '../../../../src/base/jsonrpc/parse.ts'
 import { bodyOf } from '../../../../src/upstream/call-body.ts'
+import { CustomerSlots } from '../../../../src/upstream/proxy/customer-slots.ts'
 import { isLasting, policyOf, readOptions } from '../../../../src/upstream/proxy/method-policy.ts'
 import { slotIn } from '../../../../src/upstream/proxy/shown-slots.ts'
-import { SlotTracker } from '../../../../src/upstream/proxy/slot-tracker.ts'
 import { SlowEstimate } from '../../../../src/upstream/proxy/slow-estimate.ts'
 
 function call(method: string, ...params: unknown[]): Call {
@@ -59,7 +59,7 @@ describe('the body of a call', () => {
 
 describe('SlotTracker', () => {
   it('only rise, each customer and commitment for itself', () => {
-    const marks = new SlotTracker()
+    const marks = new CustomerSlots()
     marks.raise('a', 0, 5)
     marks.raise('a', 0, 3)
     marks.raise('a', 2, 1)

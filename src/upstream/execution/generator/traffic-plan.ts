@@ -46,7 +46,7 @@ export class TxnPlan {
   readonly random = new Random()
 }
 
-export class Traffic {
+export class TrafficPlan {
   readonly #seed: number
   readonly #contracts: Zipf
   readonly #beneficiaries: Zipf

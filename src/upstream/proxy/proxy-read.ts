@@ -50,7 +50,7 @@ interface Try {
   readonly result: Promise<ReadResult | null>
 }
 
-export class Read {
+export class ProxyRead {
   readonly #request: ReadRequest
   readonly #deps: ReadDeps
   readonly #id = newId()

@@ -36,7 +36,7 @@ export interface GeneratorOptions {
   readonly nowMs?: () => number
 }
 
-export class Generator {
+export class LoadGenerator {
   readonly #options: GeneratorOptions
   readonly #nowMs: () => number
   readonly #tickets = new Tickets(ticketsStart)

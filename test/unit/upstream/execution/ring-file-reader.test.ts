@@ -12,7 +12,7 @@ import {
 } from '../../../../src/chain/evm/event-ring.ts'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { readU64, writeU16, writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
-import { RingReader } from '../../../../src/upstream/execution/ring-reader.ts'
+import { RingFileReader } from '../../../../src/upstream/execution/ring-file-reader.ts'
 import { EventRingWriter, eventRingHeader } from '../../../testkit/event-ring-writer.ts'
 import { SeenEvents } from '../../../testkit/execution-sink.ts'
 
@@ -62,7 +62,7 @@ function readWith(at: number, act: () => void): void {
   between.reads = 0
   between.at = at
   between.act = act
-  new RingReader(fd, geometry, 0).readBatch(seen)
+  new RingFileReader(fd, geometry, 0).readBatch(seen)
   between.at = -1
   closeSync(fd)
 }

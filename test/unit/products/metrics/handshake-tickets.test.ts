@@ -1,24 +1,24 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Principal } from '../../../../src/customers/auth/token.ts'
 import {
-  Tickets,
+  HandshakeTickets,
   ticketSecs,
   ticketsMax,
   ticketsPerSubscriptionMax,
-} from '../../../../src/products/metrics/tickets.ts'
+} from '../../../../src/products/metrics/handshake-tickets.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
 
 const principal = (id: string) => ({ subscription: { id }, digest: 'd' }) as unknown as Principal
 const alice = principal('alice')
 
 let clock: HandClock
-let tickets: Tickets
+let tickets: HandshakeTickets
 let revoked: ReadonlySet<Principal>
 
 beforeEach(() => {
   clock = new HandClock()
   revoked = new Set()
-  tickets = new Tickets(clock, (of) => !revoked.has(of))
+  tickets = new HandshakeTickets(clock, (of) => !revoked.has(of))
 })
 
 function issue(of = alice, address = '10.0.0.1'): string {

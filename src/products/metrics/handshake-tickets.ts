@@ -17,7 +17,7 @@ interface Ticket {
   readonly expiresMs: number
 }
 
-export class Tickets {
+export class HandshakeTickets {
   /** In the order of their expiry. */
   readonly #tickets = new Map<string, Ticket>()
   /** Unused tickets per subscription. */

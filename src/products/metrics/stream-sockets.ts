@@ -45,7 +45,7 @@ const topicsOf = Object.fromEntries(
   // Reason for the cast: fromEntries loses the types of the keys.
 ) as Record<FrameKind, { encoding: Encoding; topic: string; isBinary: boolean }[]>
 
-export class Sockets {
+export class StreamSockets {
   readonly #parts: StreamParts
   readonly #clock: Clock
   readonly #clients = new Set<StreamClient>()

@@ -2,7 +2,7 @@
 
 const bytewiseMax = 128
 
-export class ByteWriter {
+export class BinaryFormatWriter {
   #buffer = Buffer.allocUnsafe(16_384)
   #length = 0
 

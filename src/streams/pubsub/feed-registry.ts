@@ -31,7 +31,7 @@ export type Refused =
   | 'customer-over-rate'
   | 'node-full'
 
-export class Registry {
+export class FeedRegistry {
   readonly #index: FeedIndex
   readonly #ids: Ids
   readonly #feeds = new Map<string, Feed>()

@@ -3,11 +3,11 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { ContentionData, Lifecycle, Stage } from '../../../src/client/frames.ts'
 import { ContractWeb } from '../../../src/live/contract-web.ts'
 import { Exposition } from '../../../src/live/exposition.ts'
-import { Store } from '../../../src/live/store.ts'
+import { PageStore } from '../../../src/live/page-store.ts'
 
-let store: Store
+let store: PageStore
 beforeEach(() => {
-  store = new Store(() => {})
+  store = new PageStore(() => {})
 })
 
 function data(number: number, more: Partial<ContentionData> = {}): ContentionData {

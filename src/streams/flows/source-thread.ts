@@ -37,7 +37,7 @@ export interface SourceDeps {
   onProgress?(progress: PlayProgress): void
 }
 
-export class ExecutionSource {
+export class SourceThread {
   readonly #data: SourceData
   readonly #deps: SourceDeps
   #worker: DedicatedWorker | null = null

@@ -34,7 +34,7 @@ export type RingRead = 'read' | 'idle' | 'broken'
 /** The file is shorter than its header states. */
 class ShortFile extends Error {}
 
-export class RingReader {
+export class RingFileReader {
   readonly #fd: number
   readonly #geometry: RingGeometry
   readonly #batch = new Uint8Array(batchBytes)

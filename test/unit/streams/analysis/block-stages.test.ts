@@ -1,11 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { activeDepthMax, finalMax, Lifecycle } from '../../../../src/streams/analysis/lifecycle.ts'
+import {
+  activeDepthMax,
+  BlockStages,
+  finalMax,
+} from '../../../../src/streams/analysis/block-stages.ts'
 
 const ms = 1_000_000n
 let seqno = 0
 
-function propose(lifecycle: Lifecycle, id: string, number: number, timeMs = 0) {
+function propose(lifecycle: BlockStages, id: string, number: number, timeMs = 0) {
   seqno += 1
   const moves = lifecycle.propose({
     id,
@@ -19,7 +23,7 @@ function propose(lifecycle: Lifecycle, id: string, number: number, timeMs = 0) {
 
 describe('Lifecycle', () => {
   test('moves Proposed -> Voted -> Finalized -> Verified with times from event timestamps', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     expect(propose(lifecycle, 'a', 7, 100).moves).toEqual([
       {
         block_hash: 'a',
@@ -69,7 +73,7 @@ describe('Lifecycle', () => {
   })
 
   test('leaves absent optionals out of a fresh record', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     propose(lifecycle, 'a', 7)
     expect(lifecycle.record(7)).toEqual({
       block_hash: 'a',
@@ -86,7 +90,7 @@ describe('Lifecycle', () => {
   })
 
   test('allows skips and never goes back', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     propose(lifecycle, 'a', 1)
     expect(lifecycle.finalize('a', ms)).toHaveLength(1)
     expect(lifecycle.vote('a', 2n * ms)).toEqual([])
@@ -97,7 +101,7 @@ describe('Lifecycle', () => {
   })
 
   test('rejects every other active proposal of a number when one is finalized', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     for (const id of ['a', 'b', 'c']) propose(lifecycle, id, 5)
     propose(lifecycle, 'd', 6)
     lifecycle.vote('c', ms)
@@ -113,7 +117,7 @@ describe('Lifecycle', () => {
   })
 
   test('resolves a verified number to the finalized proposal, not to the last one', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     propose(lifecycle, 'a', 5)
     lifecycle.finalize('a', ms)
     propose(lifecycle, 'late', 5)
@@ -121,7 +125,7 @@ describe('Lifecycle', () => {
   })
 
   test('rejects the proposal whose BlockStart a BlockReject names', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     const { startSeqno } = propose(lifecycle, 'a', 5)
     propose(lifecycle, 'b', 5)
     expect(lifecycle.reject(startSeqno, ms)[0]).toMatchObject({
@@ -133,7 +137,7 @@ describe('Lifecycle', () => {
   })
 
   test('lists ascending by number, then first seen', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     for (const [id, number] of [
       ['x', 9],
       ['y', 8],
@@ -144,7 +148,7 @@ describe('Lifecycle', () => {
   })
 
   test('keeps active blocks within 1,000 of the head and the last 128 final ones', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     propose(lifecycle, 'stuck', 1)
     for (let number = 2; number <= activeDepthMax + 1; number++) {
       propose(lifecycle, `b${number}`, number)
@@ -159,7 +163,7 @@ describe('Lifecycle', () => {
   })
 
   test('treats a repeated proposal as a new one', () => {
-    const lifecycle = new Lifecycle()
+    const lifecycle = new BlockStages()
     propose(lifecycle, 'a', 1)
     lifecycle.finalize('a', ms)
     propose(lifecycle, 'a', 1)
@@ -175,7 +179,7 @@ describe('Lifecycle', () => {
     )
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-        const lifecycle = new Lifecycle()
+        const lifecycle = new BlockStages()
         const starts = new Map<string, number>()
         for (const [verb, number, fork] of steps) {
           const id = `${number}-${fork}`

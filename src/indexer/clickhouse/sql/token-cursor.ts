@@ -5,7 +5,7 @@ import { isSymbol, type Token, wordOf } from './lexer.ts'
 import { nameOf, readQuoted } from './quoting.ts'
 import type { Reading } from './reading.ts'
 
-export class Cursor {
+export class TokenCursor {
   readonly #text: string
   readonly #tokens: readonly Token[]
   #at = 0
@@ -73,7 +73,7 @@ interface Kill {
  * owns the queries.
  */
 export function readKill(reading: Reading): Checked<Kill> {
-  const cursor = new Cursor(reading)
+  const cursor = new TokenCursor(reading)
   const begins = cursor.word('KILL') !== '' && cursor.word('QUERY') !== ''
   if (!begins || cursor.word('WHERE') === '') return unclear()
   let ids: readonly string[] | null = null
@@ -91,7 +91,7 @@ export function readKill(reading: Reading): Checked<Kill> {
 }
 
 /** `= 'x'` or `IN ('x', 'y')`. */
-function valuesAt(cursor: Cursor): readonly string[] | null {
+function valuesAt(cursor: TokenCursor): readonly string[] | null {
   if (cursor.symbol('=')) {
     const value = cursor.string()
     return value === null ? null : [value]

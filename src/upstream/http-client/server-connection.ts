@@ -26,11 +26,11 @@ export interface ConnectionTarget {
 
 export interface ConnectionOwner {
   /** The connection can carry another request. */
-  idle(connection: Connection): void
-  closed(connection: Connection): void
+  idle(connection: ServerConnection): void
+  closed(connection: ServerConnection): void
 }
 
-export class Connection implements RequestConnection {
+export class ServerConnection implements RequestConnection {
   isConnected = false
   isClosed = false
   readonly #owner: ConnectionOwner

@@ -7,7 +7,7 @@ import type { Commitment } from '../../base/commitment.ts'
 /** Customers tracked; the one whose slots were raised least recently is evicted first. */
 const CUSTOMERS_MAX = 100_000
 
-export class SlotTracker {
+export class CustomerSlots {
   /** The least recently raised first. */
   readonly #slots = new Map<string, [number, number, number]>()
   readonly #customersMax: number

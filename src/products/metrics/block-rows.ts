@@ -27,7 +27,7 @@ const listsOpen = Buffer.from(',"top_contended_slots":')
 
 type Scalars = BlockScalars & Readonly<Record<string, unknown>>
 
-export class BlockHistory {
+export class BlockRows {
   /** Rows as JSON; the row of block n (counted from 0) is at n mod `blocksMax`. */
   readonly #rows: Buffer[] = []
   /** Hashes of blocks that a shared log may number a second time. */

@@ -1,7 +1,7 @@
 // Tests the figures of the last blocks against a plain sorted list.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Figures, History } from '../../../src/live/history.ts'
+import { FigureHistory, type Figures } from '../../../src/live/figure-history.ts'
 
 const figures = (number: number, tps = number * 2): Figures => ({
   number,
@@ -13,14 +13,14 @@ const figures = (number: number, tps = number * 2): Figures => ({
   txns: 9,
   wallMs: 5,
 })
-const numbers = (history: History) =>
+const numbers = (history: FigureHistory) =>
   Array.from({ length: history.length }, (_, row) => history.value('number', row))
 
 describe('History', () => {
   test('keeps the newest blocks in order, whatever the order of arrival', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 120 }), (arrived) => {
-        const history = new History(64)
+        const history = new FigureHistory(64)
         for (const number of arrived) history.add(figures(number), `h${number}`)
         expect(numbers(history)).toEqual([...new Set(arrived)].sort((a, b) => a - b))
       }),
@@ -28,7 +28,7 @@ describe('History', () => {
   })
 
   test('drops the oldest at its capacity, over many turns of its arrays', () => {
-    const history = new History(16)
+    const history = new FigureHistory(16)
     for (let number = 1; number <= 1000; number++) history.add(figures(number), `h${number}`)
     expect(numbers(history)).toEqual(Array.from({ length: 16 }, (_, at) => 985 + at))
     expect(history.hash(15)).toBe('h1000')
@@ -37,7 +37,7 @@ describe('History', () => {
   })
 
   test('has one row per height: the same proposal completes it, another is counted', () => {
-    const history = new History(16)
+    const history = new FigureHistory(16)
     history.add(figures(7, Number.NaN), 'a')
     history.add(figures(7, 70), 'a')
     history.add(figures(7, 71), 'b')
@@ -51,10 +51,10 @@ describe('History', () => {
   })
 
   test('finds a block, and the nearest where it is missing', () => {
-    const history = new History(16)
+    const history = new FigureHistory(16)
     for (const number of [10, 11, 20]) history.add(figures(number), '')
     expect([history.rowOf(11), history.rowOf(12)]).toEqual([1, -1])
     expect([9, 12, 17, 99].map((number) => history.nearest(number))).toEqual([0, 1, 2, 2])
-    expect(new History(4).nearest(1)).toBe(-1)
+    expect(new FigureHistory(4).nearest(1)).toBe(-1)
   })
 })

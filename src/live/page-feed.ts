@@ -7,8 +7,8 @@
 //                                   |  no answer: offline --> the client reconnects and resumes
 import { MetricsClient, MetricsRest, ServiceError } from '../client/client.ts'
 import type { Resume, Status } from '../client/frames.ts'
+import type { PageStore } from './page-store.ts'
 import type { Facts } from './state.ts'
-import type { Store } from './store.ts'
 import { TicketSocket } from './ticket-socket.ts'
 
 /** Frames that are resumed at open, for the views of whole frames: about 60 blocks. */
@@ -23,12 +23,12 @@ const statusMs = 5_000
 
 export interface FeedParts {
   readonly origin: string
-  readonly store: Store
+  readonly store: PageStore
   /** Something that the bar shows changed. */
   changed(): void
 }
 
-export class Feed {
+export class PageFeed {
   readonly #parts: FeedParts
   #token: string | undefined
   #rest: MetricsRest

@@ -7,7 +7,7 @@ import { codeOf, exception, type QueryError } from '../clickhouse/exceptions.ts'
 import type { Query, QueryOutcome, QueryTotals } from '../engine.ts'
 import { overheadBytes, type QueryProcess } from './query-process.ts'
 import type { QueryReport } from './query-protocol.ts'
-import type { Snapshot } from './store-files.ts'
+import type { StoreSnapshot } from './store-files.ts'
 import type { QueryWatch, Watched } from './watch.ts'
 
 type EndReason = 'cancel' | 'time' | 'memory'
@@ -27,7 +27,7 @@ const killSignals: ReadonlySet<string | null> = new Set(['SIGKILL', 'SIGTERM', '
 /** A process killed above this part of its memory limit was killed for its memory. */
 const NEAR_LIMIT = 0.8
 
-export class QueryRun implements Watched {
+export class PooledQuery implements Watched {
   readonly rssBytesMax: number
   readonly timeMsMax: number
   readonly #query: Query
@@ -53,7 +53,7 @@ export class QueryRun implements Watched {
   }
 
   /** Resolves with the first bytes, the end, or an error; `stale` when a new snapshot is needed. */
-  async start(snapshot: Snapshot): Promise<QueryOutcome | 'stale'> {
+  async start(snapshot: StoreSnapshot): Promise<QueryOutcome | 'stale'> {
     const { watch } = this.#deps
     const { bytes } = this.#process
     watch.add(this)

@@ -12,7 +12,7 @@ import type {
 } from '../client/frames.ts'
 import { efficiencyBand } from '../client/frames.ts'
 import { EventLines } from './event-lines.ts'
-import { type Figures, History } from './history.ts'
+import { FigureHistory, type Figures } from './figure-history.ts'
 
 const historyBlocks = 3000
 const detailsMax = 600
@@ -48,8 +48,8 @@ export interface Kept {
   readonly payload: unknown
 }
 
-export class Store {
-  readonly history = new History(historyBlocks)
+export class PageStore {
+  readonly history = new FigureHistory(historyBlocks)
   readonly log = new EventLines()
   readonly proposals: Proposal[] = []
   readonly marks: Mark[] = []

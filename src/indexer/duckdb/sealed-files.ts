@@ -54,7 +54,7 @@ interface Rewrite {
   readonly only: (table: TableName) => string
 }
 
-export class Archive {
+export class SealedFiles {
   readonly recent = new RecentKeys()
   readonly #connection: DuckDBConnection
   readonly #options: ArchiveOptions

@@ -19,13 +19,13 @@ export interface ConnectionDeps {
   readonly unsentBytesMax: number
 }
 
-export class Connection implements Session {
+export class PubsubConnection implements Session {
   readonly budget: Budget
   readonly engine: PubsubEngine
   readonly #principal: Principal
   readonly #unsentBytesMax: number
   readonly #endings: (() => void)[] = []
-  #socket: Socket<Connection> | null = null
+  #socket: Socket<PubsubConnection> | null = null
   #pings = 0
 
   /** The caller has entered the budget's connections; `close` leaves them. */
@@ -37,7 +37,7 @@ export class Connection implements Session {
   }
 
   /** Ties the connection to its token: when that dies, 1008 follows within a second. */
-  open(socket: Socket<Connection>, gate: Gate): void {
+  open(socket: Socket<PubsubConnection>, gate: Gate): void {
     this.#socket = socket
     const release = gate.lease(this.#principal, 'websocket', socket.address, () =>
       socket.end(CLOSE_POLICY, 'the token is no longer valid'),

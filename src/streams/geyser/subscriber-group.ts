@@ -19,22 +19,22 @@ export interface RunSink {
 /** A filter in its group. `stamp` deduplicates one that the index names twice. */
 export interface Entry<F> {
   readonly filter: F
-  readonly group: Group
+  readonly group: SubscriberGroup
   stamp: number
 }
 
-export class Group {
+export class SubscriberGroup {
   readonly filters: FilterSet
   readonly sinks = new Set<RunSink>()
   readonly #batch: FrameBatch
-  readonly #wantsFlush: (group: Group) => void
+  readonly #wantsFlush: (group: SubscriberGroup) => void
   /** Scratch of the matcher: which update matched last, and by which filters. */
   stamp = 0
   hit: NamedFilter | null = null
   moreHits: NamedFilter[] | null = null
 
   /** `wantsFlush` is called with the first frame after a flush. */
-  constructor(filters: FilterSet, pool: SlabPool, wantsFlush: (group: Group) => void) {
+  constructor(filters: FilterSet, pool: SlabPool, wantsFlush: (group: SubscriberGroup) => void) {
     this.filters = filters
     this.#batch = new FrameBatch(pool)
     this.#wantsFlush = wantsFlush

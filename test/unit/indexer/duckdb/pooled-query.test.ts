@@ -1,10 +1,10 @@
 // A query that is cancelled or times out never ends as a result that looks complete.
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
+import { PooledQuery } from '../../../../src/indexer/duckdb/pooled-query.ts'
 import type { QueryProcess } from '../../../../src/indexer/duckdb/query-process.ts'
 import type { QueryReport } from '../../../../src/indexer/duckdb/query-protocol.ts'
 import { ResultBytes } from '../../../../src/indexer/duckdb/result-bytes.ts'
-import { QueryRun } from '../../../../src/indexer/duckdb/running-query.ts'
 import { emptySnapshot } from '../../../../src/indexer/duckdb/store-files.ts'
 import { QueryWatch } from '../../../../src/indexer/duckdb/watch.ts'
 import { queryOf } from '../../../testkit/query-stage.ts'
@@ -33,7 +33,7 @@ function stage() {
   } as unknown as QueryProcess
   const done: { isWorn?: boolean; reason?: string } = {}
   const watch = new QueryWatch(() => 0)
-  const run = new QueryRun(queryOf('SELECT 1'), process, 0, {
+  const run = new PooledQuery(queryOf('SELECT 1'), process, 0, {
     watch,
     onKilled: (reason) => {
       done.reason = reason

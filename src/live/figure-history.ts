@@ -19,7 +19,7 @@ export const columns = [
 export type Column = (typeof columns)[number]
 export type Figures = Readonly<Record<Exclude<Column, 'rivals'>, number>>
 
-export class History {
+export class FigureHistory {
   readonly #capacity: number
   readonly #columns: Readonly<Record<Column, Float64Array>>
   readonly #hashes: string[]

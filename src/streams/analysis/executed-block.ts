@@ -4,7 +4,7 @@ import { Fault } from '../../base/errors.ts'
 import { blockEnd, blockStart } from '../../chain/evm/event-payload.ts'
 import { hexOf, quantityOf } from '../../chain/evm/hex.ts'
 import { readU64, readU256 } from '../../chain/evm/words.ts'
-import { BlockText, type TextCache, type TextSource } from './block-text.ts'
+import { LazyBlockText, type TextCache, type TextSource } from './block-text.ts'
 import { TransactionText } from './transaction-text.ts'
 
 /** Bytes of text per byte of records, at most: with full objects, and with hashes. */
@@ -15,7 +15,7 @@ const headerBytes = 4096
 const nothing = new Uint8Array(0)
 
 /** Implements ExecutionBlock of upstream/ports.ts. */
-export class Block {
+export class ExecutedBlock {
   readonly number: number
   readonly blockHash: string
   readonly ethHash: string
@@ -25,8 +25,8 @@ export class Block {
   #records: Uint8Array
   #isKept = true
   #transactions: TransactionText | null = null
-  #full: BlockText | null = null
-  #hashes: BlockText | null = null
+  #full: LazyBlockText | null = null
+  #hashes: LazyBlockText | null = null
 
   /** Keeps references to all three arrays; they must not be written any more. */
   constructor(start: Uint8Array, end: Uint8Array, records: Uint8Array, memory: TextCache) {
@@ -45,7 +45,7 @@ export class Block {
   }
 
   /** Its JSON text, with whole transactions or with their hashes. */
-  text(full: boolean): BlockText {
+  text(full: boolean): LazyBlockText {
     if (full) {
       this.#full ??= this.#made((out, at) => this.#indexed().writeObject(out, at), fullFactor)
       return this.#full
@@ -62,13 +62,13 @@ export class Block {
     for (const text of [this.#full, this.#hashes]) if (text !== null) this.#memory.remove(text)
   }
 
-  #made(write: TextSource['write'], factor: number): BlockText {
+  #made(write: TextSource['write'], factor: number): LazyBlockText {
     const opening = (): string => {
       const header = JSON.stringify(headerOf(this.#start, this.#end))
       return `${header.slice(0, -1)},"transactions":[`
     }
     const source = { opening, count: () => this.#indexed().count, write }
-    return new BlockText(source, headerBytes + this.#records.length * factor, this.#memory)
+    return new LazyBlockText(source, headerBytes + this.#records.length * factor, this.#memory)
   }
 
   #indexed(): TransactionText {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { SlotTracker } from '../../../../src/upstream/proxy/slot-tracker.ts'
+import { CustomerSlots } from '../../../../src/upstream/proxy/customer-slots.ts'
 
 describe('the slot tracker', () => {
   test('only raises a slot, each commitment on its own', () => {
-    const slots = new SlotTracker()
+    const slots = new CustomerSlots()
     slots.raise('a', 0, 10)
     slots.raise('a', 0, 9)
     slots.raise('a', 2, 7)
@@ -12,7 +12,7 @@ describe('the slot tracker', () => {
   })
 
   test('evicts the least recently used customer, not the one that came first', () => {
-    const slots = new SlotTracker(3)
+    const slots = new CustomerSlots(3)
     for (const customer of ['a', 'b', 'c']) slots.raise(customer, 0, 10)
     // A lower slot changes nothing, but the customer was used.
     slots.raise('a', 0, 5)
@@ -24,7 +24,7 @@ describe('the slot tracker', () => {
   })
 
   test('never tracks more customers than its bound', () => {
-    const slots = new SlotTracker(100)
+    const slots = new CustomerSlots(100)
     for (let at = 0; at < 1_000; at++) slots.raise(`c${at}`, 1, at + 1)
     let held = 0
     for (let at = 0; at < 1_000; at++) if (slots.get(`c${at}`, 1) > 0) held++

@@ -19,7 +19,7 @@ const rank: Readonly<Record<BlockStage, number>> = {
   Rejected: 4,
 }
 
-export class Lifecycle {
+export class BlockStages {
   /** In the order in which proposals were first seen. */
   readonly #blocks = new Map<string, Tracked>()
   readonly #byNumber = new Map<number, Tracked[]>()
