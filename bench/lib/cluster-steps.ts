@@ -1,13 +1,15 @@
 // The single steps of a cluster on a real PostgreSQL, each timed alone: a change of the registry, a
 // settlement of budgets, an append to the event log. Thread: main of the bench process, in which
 // both gateways run.
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock as clock } from '../../src/base/clock.ts'
+import { eventsLease } from '../../src/base/shared-log.ts'
 import { silentLog as log } from '../../src/base/telemetry/log.ts'
 import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
-import { eventsLease, PostgresEventLog } from '../../src/customers/cluster/postgres/event-log.ts'
+import { PostgresEventLog } from '../../src/customers/cluster/postgres/event-log.ts'
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { PostgresLedger } from '../../src/customers/cluster/postgres/ledger.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'

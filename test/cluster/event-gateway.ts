@@ -5,8 +5,8 @@ import { PostgresConnection } from '../../src/customers/cluster/postgres/client.
 import { PostgresEventLog } from '../../src/customers/cluster/postgres/event-log.ts'
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
-import { SharedEvents } from '../../src/customers/cluster/shared-events.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
+import { SharedEvents } from '../../src/streams/log/shared-events.ts'
 import { hangMs } from '../testkit/until.ts'
 
 /** What was opened; `stopAll` ends it, the last one first. */

@@ -115,7 +115,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'products/indexer': [...entries('indexer'), ...indexerDebts.ofProduct],
   'customers/auth': ['customers/subscriptions', ...floorTwo],
   // Ports of what several gateways share, and their PostgreSQL implementation.
-  'customers/cluster': ['customers/subscriptions', 'customers/quota', 'streams/log', ...floorTwo],
+  'customers/cluster': ['customers/subscriptions', 'customers/quota', ...floorTwo],
   'customers/quota': [
     ...['plans', 'subscription', 'usage'].map((file) => `customers/subscriptions/${file}`),
     ...floorTwo,

@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import { isFault } from '../../base/errors.ts'
-import type { Leases } from './ports.ts'
+import type { Leases } from '../../base/shared-log.ts'
 
 export interface LeaseKeeperDeps {
   readonly leases: Leases & {

@@ -3,9 +3,17 @@
 import type { Meters } from '../../base/telemetry/meters.ts'
 import type { Cluster } from './cluster.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
-import type { SharedEvents } from './shared-events.ts'
 import type { SharedRegistry } from './shared-registry.ts'
 import type { Shares } from './shares.ts'
+
+/** What is measured of the shared event log. */
+interface EventLogFigures {
+  readonly backlog: number
+  readonly isNumberer: boolean
+  readonly invalidRows: number
+  ageMs(): number
+  onAppended(listener: (seconds: number) => void): void
+}
 
 /** Each is null without a cluster. */
 export interface ClusterParts {
@@ -13,7 +21,7 @@ export interface ClusterParts {
   readonly sharedRegistry: SharedRegistry | null
   readonly shares: Shares | null
   readonly destinationLeases: LeaseKeeper | null
-  readonly sharedEvents: SharedEvents | null
+  readonly sharedEvents: EventLogFigures | null
   readonly indexLease: LeaseKeeper | null
 }
 

@@ -56,18 +56,3 @@ export interface SettledRow {
 export interface BudgetLedger {
   settle(number: number, rows: readonly SpentRow[]): Promise<readonly SettledRow[]>
 }
-
-export interface Lease {
-  readonly name: string
-  /** Grows by one with each new holder: what the lease guards checks it. */
-  readonly term: number
-  /** On the holder's own monotonic clock: after it the lease must not be used. */
-  readonly untilMs: number
-}
-
-/** What one holder may do at a time. Rows with the server's clock: a stopped holder loses it. */
-export interface Leases {
-  /** Renews what this gateway has of `names`, and takes free ones until it has `max`. */
-  hold(names: readonly string[], ttlMs: number, max: number): Promise<readonly Lease[]>
-  giveBack(name: string): Promise<void>
-}

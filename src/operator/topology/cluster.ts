@@ -3,11 +3,11 @@
 import type { Cluster } from '../../customers/cluster/cluster.ts'
 import { queueMax } from '../../customers/cluster/config.ts'
 import { LeaseKeeper } from '../../customers/cluster/lease-keeper.ts'
-import type { SharedEvents } from '../../customers/cluster/shared-events.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import { Shares } from '../../customers/cluster/shares.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { EventLog } from '../../streams/log/log.ts'
+import type { SharedEvents } from '../../streams/log/shared-events.ts'
 import { knownOf } from '../config/known.ts'
 import type { Context } from './context.ts'
 
@@ -93,7 +93,7 @@ export async function followEvents(
   // Reason for the assertion: this component is enabled together with the cluster.
   const joined = cluster!
   const { PostgresEventLog } = await import('../../customers/cluster/postgres/event-log.ts')
-  const { SharedEvents } = await import('../../customers/cluster/shared-events.ts')
+  const { SharedEvents } = await import('../../streams/log/shared-events.ts')
   const own = joined.connect('events', eventsMs)
   const shared = new SharedEvents(events, {
     shared: new PostgresEventLog(own, joined.session),

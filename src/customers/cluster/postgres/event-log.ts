@@ -7,14 +7,18 @@
 // has another timeline (or system identifier) than the last append: unless that append waited for a
 // synchronous standby, a new run begins above all numbers, whether a gateway remembers them or not.
 import { Fault } from '../../../base/errors.ts'
-import type { Lease } from '../ports.ts'
+import {
+  eventsLease,
+  type Lease,
+  type LogFrame,
+  type LogHead,
+  type LogStart,
+  runJump,
+  type SharedLog,
+} from '../../../base/shared-log.ts'
 import type { PostgresConnection } from './client.ts'
 
-/** Name of the lease that appends are fenced by. */
-export const eventsLease = 'events'
 const channel = 'events'
-/** Numbers that a new run leaves out: no cursor of the last run can be one of its own. */
-export const runJump = 65_536
 
 export const eventLogSql = `
 CREATE TABLE IF NOT EXISTS event_head (
@@ -90,24 +94,7 @@ BEGIN
   PERFORM pg_notify('${channel}', '');
 END $$;`
 
-export interface LogHead {
-  readonly run: string
-  /** Number of the next frame. */
-  readonly next: number
-}
-
-/** The head, and where the frames begin that end there and follow each other. */
-export interface LogStart extends LogHead {
-  /** `next` where there is none, as in a run that has just begun. */
-  readonly first: number
-}
-
-export interface LogFrame {
-  readonly seq: number
-  readonly frame: Buffer
-}
-
-export class PostgresEventLog {
+export class PostgresEventLog implements SharedLog {
   readonly #connection: PostgresConnection
   readonly #holder: string
 
@@ -123,7 +110,6 @@ export class PostgresEventLog {
     return head
   }
 
-  /** Where to begin to read at most `frames` of the newest: numbers before it have a hole. */
   async start(frames: number): Promise<LogStart> {
     const [start] = await this.#connection.query<LogStart>(
       `WITH head AS (SELECT run, next FROM event_head),
@@ -140,7 +126,6 @@ export class PostgresEventLog {
     return start
   }
 
-  /** At most `max` frames after that number, in order. */
   after(seq: number, max: number): Promise<readonly LogFrame[]> {
     return this.#connection.query<LogFrame>(
       'SELECT seq, frame FROM event_frames WHERE seq > $1 ORDER BY seq LIMIT $2',
@@ -148,7 +133,6 @@ export class PostgresEventLog {
     )
   }
 
-  /** False when the term is over or the number is taken: nothing was appended. */
   async append(lease: Lease, first: number, frames: readonly Uint8Array[]): Promise<boolean> {
     const [row] = await this.#connection.query<{ done: boolean }>(
       'SELECT append_events($1, $2, $3, $4) AS done',
@@ -157,10 +141,6 @@ export class PostgresEventLog {
     return row!.done
   }
 
-  /**
-   * Starts another run when the log ends below that number in this one: it lost frames. Needs no
-   * lease: whoever has a frame of this run with a higher number has proved it.
-   */
   async renumber(run: string, floor: number): Promise<void> {
     await this.#connection.query('SELECT renumber_events($1, $2)', [run, floor])
   }

@@ -2,8 +2,9 @@
 // A holder that stops renewing loses its leases after their time to live; its own deadline, on its
 // own monotonic clock from before the request was sent, is always earlier. Terms only grow, also
 // after the database was restored from an older copy, because they start at the time.
+
 import type { Clock } from '../../../base/clock.ts'
-import type { Lease, Leases } from '../ports.ts'
+import type { Lease, Leases } from '../../../base/shared-log.ts'
 import type { PostgresConnection } from './client.ts'
 
 export const leasesSql = `

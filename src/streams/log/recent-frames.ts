@@ -1,7 +1,8 @@
 // Keeps the frames that this gateway's own source produced, to append what the shared log lacks
 // after a take-over or a lost answer.
-import type { NewFrame } from '../../streams/log/log.ts'
+
 import { keyOf } from './event-frame.ts'
+import type { NewFrame } from './log.ts'
 
 /** Blocks that a gateway without the lease keeps: four minutes of a chain. */
 const blocksKept = 600

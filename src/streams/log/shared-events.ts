@@ -11,17 +11,18 @@
 import { isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
-import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
-import type { EventLog, NewFrame } from '../../streams/log/log.ts'
-import { decodeFrame, encodeFrame, lostFrame } from './event-frame.ts'
-import type { Lease, Leases } from './ports.ts'
 import {
   eventsLease,
+  type Lease,
+  type Leases,
   type LogFrame,
   type LogHead,
-  type PostgresEventLog,
   runJump,
-} from './postgres/event-log.ts'
+  type SharedLog,
+} from '../../base/shared-log.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import { decodeFrame, encodeFrame, lostFrame } from './event-frame.ts'
+import type { EventLog, NewFrame } from './log.ts'
 import { keysMax, RecentFrames } from './recent-frames.ts'
 
 const leaseMs = 2_000
@@ -34,11 +35,6 @@ const appendFramesMax = 500
 const appendBytesMax = 8 * 1024 * 1024
 /** Frames that a starting gateway reads: an hour and more of a chain. */
 const startFrames = 50_000
-
-type SharedLog = Pick<
-  PostgresEventLog,
-  'head' | 'start' | 'after' | 'append' | 'renumber' | 'onNews'
->
 
 export interface SharedEventsDeps {
   readonly shared: SharedLog

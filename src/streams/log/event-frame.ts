@@ -3,9 +3,9 @@
 //
 //   {"kind":…,"facts":{"key":…,"block":…,"at":…,"of":…}} \n payload as it is sent to clients
 import { isCount, isText, matching, objectOf } from '../../base/shape.ts'
-import { type FrameFacts, frameKinds, unknownKind } from '../../streams/log/encoded.ts'
-import type { NewFrame } from '../../streams/log/log.ts'
-import { isPayload } from '../../streams/log/payload-shape.ts'
+import { type FrameFacts, frameKinds, unknownKind } from './encoded.ts'
+import type { NewFrame } from './log.ts'
+import { isPayload } from './payload-shape.ts'
 
 interface FrameHead {
   readonly kind: string

@@ -2,7 +2,7 @@
 // or anything at all.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeFrame, encodeFrame } from '../../../../src/customers/cluster/event-frame.ts'
+import { decodeFrame, encodeFrame } from '../../../../src/streams/log/event-frame.ts'
 import { jsonToMsgpack } from '../../../../src/streams/log/json-to-msgpack.ts'
 import { contentionOf } from '../../../testkit/fake-execution.ts'
 

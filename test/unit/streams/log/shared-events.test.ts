@@ -1,12 +1,13 @@
 // A gateway on a shared event log in memory: invalid rows, kinds of a later version, new runs.
+
 import { afterEach, describe, expect, test } from 'vitest'
+import { type LogFrame, runJump } from '../../../../src/base/shared-log.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { type LogFrame, runJump } from '../../../../src/customers/cluster/postgres/event-log.ts'
-import { SharedEvents } from '../../../../src/customers/cluster/shared-events.ts'
 import { EventSource } from '../../../../src/indexer/feed/source.ts'
 import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
 import { Count } from '../../../../src/products/tpu/meters.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
+import { SharedEvents } from '../../../../src/streams/log/shared-events.ts'
 import { contentionOf, HandClock } from '../../../testkit/fake-execution.ts'
 import { StreamStage, turn } from '../../../testkit/stream-stage.ts'
 
