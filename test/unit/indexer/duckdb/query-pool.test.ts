@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { QueryPool } from '../../../../src/indexer/duckdb/query-pool.ts'
 import { overheadBytes, QueryProcess } from '../../../../src/indexer/duckdb/query-process.ts'
+import { emptySnapshot } from '../../../../src/indexer/duckdb/store-files.ts'
 
 const memoryBytes = 1_000
 const totalBytes = (memoryBytes + overheadBytes) * 5
@@ -37,6 +38,7 @@ async function started(): Promise<void> {
   })
   const made = {
     ...{ memoryBytes, ended, runs: 0, isGone: false, rssBytes: () => 0 },
+    refresh: () => Promise.resolve(),
     kill() {
       made.isGone = true
       alive.splice(alive.indexOf(memoryBytes), 1)
@@ -55,6 +57,9 @@ async function poolOf(warm: number, parallel: number): Promise<void> {
   const ready = pool.start()
   await started()
   await ready
+  expect(starts).toEqual([])
+  // The refresh starts what the start left out.
+  await pool.refresh(emptySnapshot)
   while (pool.size < warm) {
     await vi.advanceTimersByTimeAsync(0)
     await started()
