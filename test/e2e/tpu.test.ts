@@ -111,8 +111,13 @@ describe('TPU Sender', () => {
     await expect(
       tpu.sendTransaction(low as never, { encoding: 'base64', skipPreflight: true }).send(),
     ).rejects.toMatchObject({ context: { __code: -32602 } })
-    const tips = await sluice(server.data, 'tips', '--output=json')
-    expect(JSON.parse(tips.stdout)).toMatchObject({
+    // It has landed once its block is confirmed.
+    let tips: { landed?: number } = {}
+    await until(async () => {
+      tips = JSON.parse((await sluice(server.data, 'tips', '--output=json')).stdout)
+      return tips.landed === 1
+    }, 'it to land')
+    expect(tips).toMatchObject({
       accepted: 1,
       landed: 1,
       tipLamports: 1_000_000,
