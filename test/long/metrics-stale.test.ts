@@ -4,7 +4,10 @@ import { Listener, openService } from '../testkit/metrics-service.ts'
 import { RingWriterProcess } from '../testkit/ring-writer.ts'
 import { startServer } from '../testkit/server.ts'
 import { isSlice } from '../testkit/slice.ts'
-import { until } from '../testkit/until.ts'
+import { until, untilWithin } from '../testkit/until.ts'
+
+/** Twice the 30 s after which a silent source is stale. */
+const staleMsMax = 60_000
 
 /** A real source of the metrics: products on embedded sources must be disabled or asked for. */
 const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(
@@ -36,7 +39,7 @@ test.skipIf(isSlice)(
         return true
       }
     }
-    await until(look, 'the door to close')
+    await untilWithin(staleMsMax, look, 'the endpoint to close')
     expect(seen.map(([what]) => what)).toEqual([
       '200 healthy',
       '200 degraded',
@@ -51,7 +54,7 @@ test.skipIf(isSlice)(
     expect(listener.closed).toBe(1001)
     expect(service.calls.restarts).toBe(1)
     service.execution.run(2)
-    await until(async () => !(await look()), 'the door to open again')
+    await until(async () => !(await look()), 'the endpoint to open again')
     expect(seen.at(-1)?.[0]).toBe('200 healthy')
     await service.running.stop()
   },
@@ -59,7 +62,7 @@ test.skipIf(isSlice)(
 
 test.skipIf(isSlice)('onStale: exit ends the process with code 75', async () => {
   const service = await openService({ isSilent: true, section: { onStale: 'exit' } })
-  await until(() => service.calls.exits.length > 0, 'the exit')
+  await untilWithin(staleMsMax, () => service.calls.exits.length > 0, 'the exit')
   expect(service.calls).toEqual({ restarts: 0, exits: [75] })
   await service.running.stop()
 })
@@ -75,7 +78,7 @@ test.skipIf(isSlice)(
     ]
     const server = await startServer({ flags })
     try {
-      await until(() => server.child.exitCode !== null, 'the end of the process')
+      await untilWithin(staleMsMax, () => server.child.exitCode !== null, 'the end of the process')
       expect(server.child.exitCode).toBe(75)
     } finally {
       await server.dispose()
@@ -104,8 +107,8 @@ test('a live ring that falls silent closes only the metrics endpoint; its next e
   try {
     await writer.write({ kind: 'mixed', count: 100 })
     await until(async () => (await health()) === 200, 'a healthy service')
-    await until(async () => (await health()) === 503, 'the silence to be told')
-    await until(async () => (await health()) === 0, 'the closed door')
+    await untilWithin(staleMsMax, async () => (await health()) === 503, 'the silence to be told')
+    await until(async () => (await health()) === 0, 'the closed endpoint')
     expect(server.child.exitCode).toBeNull()
     // A source that was started again reads what comes from then on.
     let written = 0
