@@ -28,14 +28,14 @@ const stages = [
 ].map((name) => `test/integration/${name}.test.ts`)
 
 // The short suite: unit, stress, integration, pages and end-to-end.
-// Three workers on two cores: many tests wait for timers and child processes.
+// As many workers as small machines have cores: most tests start processes of their own.
 // The timeouts only guard against a hang, on any machine: no test has one of its own below them.
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
 export default defineConfig({
   test: {
     globalSetup: ['test/testkit/compile.ts'],
     pool: 'forks',
-    maxWorkers: 3,
+    maxWorkers: 2,
     testTimeout: 300_000,
     hookTimeout: 300_000,
     reporters: ['default'],

@@ -52,7 +52,7 @@ const slow = {
     name: 'slow',
     include: isSlice ? slice : ['test/long/**/*.test.ts', 'test/cluster/**/*.test.ts'],
     exclude: soaks,
-    maxWorkers: 3,
+    maxWorkers: 2,
     sequence: { groupOrder: 0 },
     ...limits,
   },
