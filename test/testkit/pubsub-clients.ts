@@ -133,8 +133,9 @@ export function describePubsubClients(place: () => PubsubPlace): void {
           })
           .subscribe(options),
       )
-      const isTold = () => [accounts, owned, logs, slots].every((one) => one.length > 0)
-      await until(() => isTold() && outcome.length === 2, 'everything to be told')
+      for (const [what, told] of Object.entries({ accounts, owned, logs, slots }))
+        await until(() => told.length > 0, `${what} to be told`)
+      await until(() => outcome.length === 2, 'the signature to be received and told')
       const { context, value } = accounts.at(-1)!
       expect(context.slot).toBeTypeOf('bigint')
       expect(value.data).toMatchObject({

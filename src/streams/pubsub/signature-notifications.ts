@@ -26,9 +26,16 @@ import type { SignatureParams } from './subscription-params.ts'
 const AFTER_ANSWER_MS = 20
 /** Longest wait of a notification, however many subscribe meanwhile. */
 const WAIT_MS_MAX = 100
-/** Lookups while nodes do not answer, or they and the stream have not reached the same. */
-const LOOKUPS_MAX = 5
+/**
+ * Between two looks at a signature that is known, while nodes do not answer, or they and the stream
+ * have not reached its commitment. The stream may have passed it just before the subscribe.
+ */
 const LOOKUP_MS = 400
+const LOOKUP_MS_MAX = 10_000
+/** After so many of them the waits double. */
+const QUICK_LOOKUPS = 5
+/** More than the life of a blockhash: what has not landed by then is told by the stream or never. */
+const LOOKUPS_MAX = 20
 /**
  * Slots whose transactions are known here. A node has a status when its slot is complete, the
  * stream has the transaction before; the hub keeps the same updates in memory for longer.
@@ -136,42 +143,42 @@ export class SignatureNotifications {
     assert(this.#seen.size <= SEEN_SLOTS_MAX, 'seen slots are bounded')
   }
 
+  /**
+   * Looks at what was before the subscribe until it has landed, or nobody waits for it. A signature
+   * that no node knows is notified by the stream.
+   */
   async #lookUp(feed: SignatureFeed): Promise<void> {
     const { chain } = this.#deps
     const { key, commitment, withReceived } = feed.params
-    let isSeen = false
-    for (const { reached, transactions } of this.#seen.values()) {
-      const update = transactions.get(key)
-      if (update === undefined) continue
-      isSeen = true
-      if (withReceived) this.#received(feed, update.slot, null)
-      if (commitment > reached) continue
-      this.#landed(feed, { slot: update.slot, err: errText(update.err) }, null)
-      return
-    }
-    // The stream notifies of it when its slot reaches the commitment.
-    if (isSeen) return
-    for (let lookups = 1; feed.shares.size > 0; lookups++) {
-      const status = await chain.signatureStatus(bytesOf(key))
+    for (let lookups = 1; feed.shares.size > 0 && lookups <= LOOKUPS_MAX; lookups++) {
+      const seen = this.#seenStatus(key)
+      const status = seen ?? (await chain.signatureStatus(bytesOf(key)))
       if (status === null) return
       if (status !== 'unavailable') {
         const { slot } = status
         if (withReceived) this.#received(feed, slot, null)
-        const [hasNode, hasStream] = [
-          status.commitment >= commitment,
-          chain.slot(commitment) >= slot,
-        ]
-        if (hasNode && hasStream) {
-          this.#landed(feed, { slot, err: JSON.stringify(status.err) }, null)
+        // Not before the stream has that slot: calls are answered from the stream, and would show
+        // the customer an older state than it was notified of.
+        const isInStream = seen !== null || chain.slot(commitment) >= slot
+        if (status.commitment >= commitment && isInStream) {
+          this.#landed(feed, { slot, err: seen?.text ?? JSON.stringify(status.err) }, null)
           return
         }
-        // The stream notifies of it when it reaches that slot: not before, since calls are answered
-        // from the stream, and would show the customer an older state than it was notified of.
-        if (!hasNode && !hasStream) return
       }
-      if (lookups === LOOKUPS_MAX) return
-      await new Promise((resolve) => setTimeout(resolve, LOOKUP_MS))
+      const waitMs =
+        lookups < QUICK_LOOKUPS ? LOOKUP_MS : LOOKUP_MS * 2 ** (lookups - QUICK_LOOKUPS)
+      const dueMs = Math.min(waitMs, LOOKUP_MS_MAX)
+      await new Promise((resolve) => setTimeout(resolve, dueMs).unref())
     }
+  }
+
+  #seenStatus(key: string) {
+    for (const { reached: commitment, transactions } of this.#seen.values()) {
+      const update = transactions.get(key)
+      if (update === undefined) continue
+      return { slot: update.slot, commitment, err: null, text: errText(update.err) }
+    }
+    return null
   }
 
   #received(feed: SignatureFeed, slot: number, createdAtMs: number | null): void {
