@@ -34,7 +34,7 @@ const LOOKUP_MS = 400
 const LOOKUP_MS_MAX = 10_000
 /** After so many of them the waits double. */
 const QUICK_LOOKUPS = 5
-/** More than the life of a blockhash: what has not landed by then is told by the stream or never. */
+/** Over more than the life of a blockhash: the rest is told by the stream or never. */
 const LOOKUPS_MAX = 20
 /**
  * Slots whose transactions are known here. A node has a status when its slot is complete, the
