@@ -147,9 +147,10 @@ describe('a transaction with others pipelined after it in one packet', () => {
     const all = [await tipped(), await tipped(), await tipped()]
     const { isClosed } = await sendRaw(Number(port), Buffer.concat(all.map(post)), { answers: 3 })
     expect(isClosed).toBe(true)
+    const status = () => stage.chain.chain.ledger.signatureStatus(all[0]!.subarray(1, 65))
+    await until(() => status() !== null, 'the first one to run')
+    expect(status()).toMatchObject({ err: null })
     await until(() => counted().landed > before, 'the first one to land')
-    const status = stage.chain.chain.ledger.signatureStatus(all[0]!.subarray(1, 65))
-    expect(status).toMatchObject({ err: null })
   })
 })
 
