@@ -86,10 +86,11 @@ function copyPages() {
   cpSync(join(root, pages), join(fresh, pages), { recursive: true })
 }
 
-/** Definitions that the query process reads are beside their reader. */
+/** SQL is beside its readers, as it is in src. */
 function copySql() {
-  const file = join('src', 'indexer', 'clickhouse', 'duckdb', 'functions.sql')
-  copyFileSync(join(root, file), join(fresh, file))
+  const names = readdirSync(join(root, 'src'), { recursive: true })
+  for (const name of names.filter((name) => name.endsWith('.sql')))
+    copyFileSync(join(root, 'src', name), join(fresh, 'src', name))
 }
 
 /** AssemblyScript takes longer than all the rest, so an up-to-date module is taken over. */

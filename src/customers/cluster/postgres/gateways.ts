@@ -2,14 +2,6 @@
 import { guarded } from '../../../base/guard.ts'
 import type { PostgresConnection } from './client.ts'
 
-export const gatewaysSql = `
-CREATE TABLE IF NOT EXISTS gateways (
-  session text PRIMARY KEY,
-  name text NOT NULL,
-  seen timestamptz NOT NULL,
-  info json NOT NULL
-);`
-
 /** Facts about a gateway for `sluice status` and fair shares. */
 export type GatewayInfo = Readonly<Record<string, string | number | boolean>>
 

@@ -6,21 +6,6 @@ import { namesOf } from '../../subscriptions/planned-change.ts'
 import type { Registered } from '../../subscriptions/subscription.ts'
 import type { Queries } from './client.ts'
 
-export const registrySql = `
-CREATE TABLE IF NOT EXISTS head (
-  one boolean PRIMARY KEY DEFAULT true CHECK (one),
-  seq int8 NOT NULL,
-  hash text NOT NULL
-);
-CREATE TABLE IF NOT EXISTS audit (seq int8 PRIMARY KEY, entry json NOT NULL);
-CREATE TABLE IF NOT EXISTS records (
-  id text PRIMARY KEY,
-  seq int8 NOT NULL,
-  record json NOT NULL
-);
-CREATE TABLE IF NOT EXISTS names (name text PRIMARY KEY, owner text NOT NULL);
-CREATE INDEX IF NOT EXISTS names_owner ON names (owner);`
-
 /** Notified with the number of each new change. */
 export const newsChannel = 'registry'
 /** Entries that one statement sends or reads. */

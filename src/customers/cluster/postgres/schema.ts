@@ -6,14 +6,9 @@
 // A version is the hash of its SQL. The database has those that were applied, and each is applied
 // once: a gateway of the version before, which reconnects beside later ones, takes nothing back.
 import { hash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { Fault } from '../../../base/errors.ts'
 import type { Queries } from './client.ts'
-import { eventLogSql } from './event-log.ts'
-import { gatewaysSql } from './gateways.ts'
-import { leasesSql } from './leases.ts'
-import { ledgerSql } from './ledger.ts'
-import { registrySql } from './registry-rows.ts'
-import { usageSql } from './usage.ts'
 
 /** Raised by a change that an older version cannot work with. */
 const formatHere = 1
@@ -22,28 +17,18 @@ const lastNumber = 7
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_403
 
-/** Idempotent SQL, one part per port. */
+/** Idempotent SQL, one file per port; the first creates the schema that the others are in. */
 const parts: readonly string[] = [
-  gatewaysSql,
-  leasesSql,
-  registrySql,
-  usageSql,
-  ledgerSql,
-  eventLogSql,
-]
+  'meta',
+  'gateways',
+  'leases',
+  'registry',
+  'usage',
+  'ledger',
+  'event-log',
+].map((name) => readFileSync(new URL(`${name}.sql`, import.meta.url), 'utf8'))
 
-const metaSql = `
-CREATE SCHEMA IF NOT EXISTS sluice;
-SET search_path = sluice;
-CREATE TABLE IF NOT EXISTS meta (
-  one boolean PRIMARY KEY DEFAULT true CHECK (one),
-  cluster text NOT NULL DEFAULT gen_random_uuid()::text,
-  format integer NOT NULL,
-  version integer NOT NULL
-);
-ALTER TABLE meta ADD COLUMN IF NOT EXISTS hashes text[] NOT NULL DEFAULT '{}';`
-
-const hashHere = hash('sha256', [metaSql, ...parts].join('\n'), 'hex').slice(0, 16)
+const hashHere = hash('sha256', parts.join('\n'), 'hex').slice(0, 16)
 
 interface Meta {
   readonly format: number
@@ -57,7 +42,6 @@ export async function prepareSchema(queries: Queries): Promise<void> {
   try {
     await queries.query('SELECT pg_advisory_xact_lock($1)', [lockNumber])
     if (!(await isApplied(queries))) {
-      await queries.query(metaSql)
       for (const part of parts) await queries.query(part)
       await queries.query(
         `INSERT INTO meta (format, version, hashes) VALUES ($1, $2, ARRAY[$3])
