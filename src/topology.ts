@@ -17,7 +17,7 @@ import * as products from './operator/topology/products.ts'
 import { bytes, restarted, row, vital } from './operator/topology/row.ts'
 import * as state from './operator/topology/state.ts'
 import * as upstream from './operator/topology/upstream.ts'
-import { jobsMax } from './streams/flows/block-jobs.ts'
+import { jobsMax } from './streams/analysis/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './streams/flows/execution.ts'
 import { resumeFramesMax } from './streams/log/log.ts'
 

@@ -16,7 +16,7 @@ import { writeU16, writeU32, writeU64 } from '../../src/chain/evm/words.ts'
 import { EventFeed } from '../../src/streams/analysis/feed.ts'
 import { type AnalysisMemory, createMemory } from '../../src/streams/analysis/memory.ts'
 import { openProgram, type Program } from '../../src/streams/analysis/program.ts'
-import { loadAnalysisModule } from '../../src/streams/flows/analysis-module.ts'
+import { loadAnalysisModule } from '../../src/streams/flows/execution.ts'
 
 export interface BlockShape {
   readonly txns: number

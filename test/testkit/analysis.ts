@@ -4,15 +4,14 @@ import { RingReader } from '../../src/base/rings/ring-reader.ts'
 import { blockStart } from '../../src/chain/evm/event-payload.ts'
 import { EventType } from '../../src/chain/evm/event-type.ts'
 import { readU64 } from '../../src/chain/evm/words.ts'
+import { BlockAnalyst, type BlockResult, SyncTable } from '../../src/streams/analysis/block-jobs.ts'
 import {
   type Control,
   type ControlEvent,
   parseControl,
 } from '../../src/streams/analysis/control.ts'
 import { EventFeed } from '../../src/streams/analysis/feed.ts'
-import { BlockAnalyst, type BlockResult } from '../../src/streams/analysis/job.ts'
 import { type AnalysisMemory, createMemory } from '../../src/streams/analysis/memory.ts'
-import { SyncTable } from '../../src/streams/analysis/sync-table.ts'
 
 const file = new URL('../../dist/src/streams/analysis/analysis.wasm', import.meta.url)
 export const analysisModule = (): WebAssembly.Module => new WebAssembly.Module(readFileSync(file))

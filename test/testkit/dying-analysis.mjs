@@ -6,8 +6,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { threadId, workerData } from 'node:worker_threads'
-import { BlockAnalyst } from '../../dist/src/streams/analysis/job.js'
-import { SyncTable } from '../../dist/src/streams/analysis/sync-table.js'
+import { BlockAnalyst, SyncTable } from '../../dist/src/streams/analysis/block-jobs.js'
 
 const { how, when, every, times, folder } = globalThis.deathMode
 const deaths = new Int32Array(workerData.memory.buffer, 32_768, 1024)

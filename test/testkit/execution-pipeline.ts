@@ -2,12 +2,12 @@
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
+import type { ExecutionSection } from '../../src/streams/flows/execution.ts'
 import {
   type ExecutionDeps,
   type ExecutionPipeline,
   startExecution,
 } from '../../src/streams/flows/execution.ts'
-import type { ExecutionSection } from '../../src/streams/flows/source-thread.ts'
 import type { FrameKind } from '../../src/streams/log/encoded.ts'
 import type { Tape } from './tape.ts'
 import { hangMs } from './until.ts'

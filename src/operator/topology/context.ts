@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Readiness } from '../../base/readiness.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
-import type { PlayProgress } from '../../streams/flows/source-thread.ts'
+import type { PlayProgress } from '../../streams/flows/execution.ts'
 import type { Config } from '../config/config.ts'
 
 export interface TopologyDeps {

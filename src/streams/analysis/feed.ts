@@ -11,10 +11,10 @@ import { RingWriter } from '../../base/rings/ring-writer.ts'
 import { descriptor as layout } from '../../chain/evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../../chain/evm/event-type.ts'
 import { differenceU64 } from '../../chain/evm/words.ts'
+import { SyncTable } from './block-jobs.ts'
 import { controlTag, eventHeadBytes, gapBytes, rangeStatus } from './control.ts'
 import { RecordWriter, recordBytes } from './event-record.ts'
 import type { AnalysisMemory } from './memory.ts'
-import { SyncTable } from './sync-table.ts'
 
 // Destination of each event type; 0 means dropped.
 const record = 1

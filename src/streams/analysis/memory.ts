@@ -3,23 +3,24 @@
 // worker may die at any time.
 //
 //   | page 0: constants of the WebAssembly module                                              |
-//   | sync table: 128-byte lines of words, see sync-table.ts                                   |
-//   | tops: the last results of the trackers, one entry per ticket, see job.ts                 |
+//   | sync table: 128-byte lines of words, see block-jobs.ts                                   |
+//   | tops: the last results of the trackers, one entry per ticket, see block-jobs.ts          |
 //   | trackers: two states, one is current: [5-minute window f64, 0, accounts, storage]        |
 //   | control ring: block-level events for the main thread, see control.ts                     |
 //   | event ring: transaction-level events for the workers, see feed.ts                        |
 //   | scratch: one area per worker; untouched pages cost nothing                               |
 import { randomFillSync } from 'node:crypto'
 import { assert } from '../../base/assert.ts'
-import { type RingDescriptor, ringByteLength } from '../../base/rings/layout.ts'
+import { cacheLineBytes, type RingDescriptor, ringByteLength } from '../../base/rings/layout.ts'
 import { RingWriter } from '../../base/rings/ring-writer.ts'
 import { openProgram } from './program.ts'
-import { secretBytes, syncTableBytes } from './sync-table.ts'
 
 /** Counters per tracker. */
 const trackerCounters = 1000
 export const addressBytes = 20
 export const storageKeyBytes = 52
+const secretBytes = 64
+export const syncTableBytes = 6 * cacheLineBytes
 /** Entries for tracker results; more than blocks can be in flight. */
 export const topEntries = 64
 /** Fits two counts, ten accounts and ten storage slots. */

@@ -13,13 +13,13 @@ import { EventType } from '../../chain/evm/event-type.ts'
 import { hexOf } from '../../chain/evm/hex.ts'
 import { readU64, readU256 } from '../../chain/evm/words.ts'
 import { BlockCache } from '../analysis/block-cache.ts'
+import type { JobOutcome } from '../analysis/block-jobs.ts'
 import { BlockStages } from '../analysis/block-stages.ts'
 import type { ControlEvent } from '../analysis/control.ts'
 import { ExecutedBlock } from '../analysis/executed-block.ts'
 import { type LifecycleMove, type LifecycleRecord, wallMs } from '../analysis/lifecycle-record.ts'
 import { Tps } from '../analysis/tps.ts'
 import type { FrameFacts, FrameKind } from '../log/encoded.ts'
-import type { JobOutcome } from './block-jobs.ts'
 
 /** The subset of log/log.ts that the projector writes to. */
 export interface FrameLog {

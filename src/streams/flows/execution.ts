@@ -3,41 +3,43 @@
 //   source thread           event ring (shared memory)     analysis pool
 //   workers/execution.ts -> |blk 7 |blk 8 |blk 9 ...   <-  workers/analysis.ts, a job per block
 //        |                                                      |
-//        '-> control ring -> control-reader -> block-jobs  <----'  results in block order
+//        '-> control ring -> ControlReader -> block-jobs   <----'  results in block order
 //                                                  |
 //                                          execution-projector -> EventLog, ExecutionView
 //
 // The main thread sees block-level events and finished frames, never an access. Where loss is not
 // allowed (a snapshot, whose source can wait), the rings apply backpressure to the source;
 // otherwise an overrun becomes a Gap, never a wrong number.
+import { accessSync, constants } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
-import { type Fault, messageOf } from '../../base/errors.ts'
-import { openViews, type RingViews } from '../../base/rings/layout.ts'
+import { Fault, messageOf } from '../../base/errors.ts'
+import { openViews, type RingDescriptor, type RingViews } from '../../base/rings/layout.ts'
 import { moveLease, takeLease } from '../../base/rings/leases.ts'
+import { RingReader } from '../../base/rings/ring-reader.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import type { Meters } from '../../base/telemetry/meters.ts'
+import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
+import { DedicatedWorker } from '../../base/threads/dedicated.ts'
+import { packageRoot } from '../../base/threads/entry.ts'
 import { Pool } from '../../base/threads/pool.ts'
 import { blockStart } from '../../chain/evm/event-payload.ts'
 import { EventType } from '../../chain/evm/event-type.ts'
 import { readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionBlock, ExecutionView } from '../../upstream/ports.ts'
-import { type Control, type ControlEvent, rangeStatus } from '../analysis/control.ts'
-import type { BlockResult } from '../analysis/job.ts'
+import {
+  BlockJobs,
+  type BlockResult,
+  type JobOutcome,
+  jobsMax,
+  SyncTable,
+} from '../analysis/block-jobs.ts'
+import { type Control, type ControlEvent, parseControl, rangeStatus } from '../analysis/control.ts'
 import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
-import { SyncTable } from '../analysis/sync-table.ts'
-import { loadAnalysisModule } from './analysis-module.ts'
-import { BlockJobs, type JobOutcome, jobsMax } from './block-jobs.ts'
-import { ControlReader } from './control-reader.ts'
 import { type BlockRef, ExecutionProjector, type FrameLog } from './execution-projector.ts'
 import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
-import {
-  checkRecording,
-  type ExecutionSection,
-  type PlayProgress,
-  SourceThread,
-} from './source-thread.ts'
 
 /** Fits some 200 blocks like the real recording's, and a block of 15,000 transactions. */
 export const eventRingBytes = 64 * 1024 * 1024
@@ -45,6 +47,20 @@ export const eventRingBytes = 64 * 1024 * 1024
 export const analysisThreadsMax = 4
 /** Ring lease that keeps the source from overwriting records that are not analysed yet. */
 const leaseSlot = 0
+
+/** Selects the source; plain values that the source thread opens (upstream/execution/open.ts). */
+export interface ExecutionSection {
+  readonly source: 'embedded' | 'snapshot' | 'ring'
+  /** File of a snapshot or ring. */
+  readonly path?: string
+}
+
+/** Events of this pass (passes count from 0) that were delivered. */
+export interface PlayProgress {
+  readonly pass: number
+  readonly events: number
+  readonly eventsTotal: number
+}
 
 export interface ExecutionDeps {
   readonly events: FrameLog
@@ -262,4 +278,165 @@ class Pipeline implements ExecutionPipeline {
     const fields = { reason: messageOf(error), isGivenUp }
     this.#deps.log.warn('analysis worker failed on a block', fields)
   }
+}
+
+/** Bytes read before yielding to the event loop; about 40 blocks. */
+const batchBytes = 64 * 1024
+/** Timeout of one wait; a wake-up ends it at once. */
+const sleepMs = 1000
+
+interface ControlReaderOptions {
+  /** Backpressure: makes the writer wait for this reader, where loss is not allowed. */
+  readonly isLossless: boolean
+  readonly onControl: (control: Control) => void
+  /** Messages were lost to an overrun; the next message comes after the loss. */
+  readonly onOverrun: () => void
+  /** Resolves when another message may be delivered. */
+  readonly waitForCapacity: () => Promise<void>
+}
+
+/**
+ * Reads the control ring and delivers its messages one by one, in order. They are copied, and the
+ * copy is validated before use: a message overwritten in the meantime is never delivered.
+ */
+class ControlReader {
+  readonly #reader: RingReader
+  readonly #options: ControlReaderOptions
+  #overruns = 0
+  #isStopped = false
+
+  constructor(ring: RingDescriptor, options: ControlReaderOptions) {
+    const lease = options.isLossless ? { lease: 0 } : {}
+    this.#reader = new RingReader(ring, { from: 'oldest', ...lease })
+    this.#options = options
+  }
+
+  /** Reads until `stop`. Never rejects. */
+  async run(): Promise<void> {
+    const reader = this.#reader
+    while (!this.#isStopped) {
+      if (reader.poll(batchBytes) === 0) {
+        this.#noteOverrun()
+        await reader.waitAsync(sleepMs)
+        continue
+      }
+      const batch = this.#copyBatch()
+      const isIntact = reader.commit()
+      this.#noteOverrun()
+      if (isIntact) await this.#deliver(batch)
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  #copyBatch(): Control[] {
+    const batch: Control[] = []
+    const reader = this.#reader
+    while (reader.next()) {
+      const { bytes, offset, length, tag } = reader
+      // A private copy: the writer may overwrite the ring's bytes at any time.
+      const copy = new Uint8Array(length)
+      copy.set(bytes.subarray(offset, offset + length))
+      const control = parseControl(tag, copy)
+      if (control !== null) batch.push(control)
+    }
+    return batch
+  }
+
+  async #deliver(batch: readonly Control[]): Promise<void> {
+    const { onControl, waitForCapacity } = this.#options
+    for (const control of batch) {
+      await waitForCapacity()
+      if (this.#isStopped) return
+      onControl(control)
+    }
+  }
+
+  #noteOverrun(): void {
+    if (this.#reader.overruns === this.#overruns) return
+    this.#overruns = this.#reader.overruns
+    this.#options.onOverrun()
+  }
+}
+
+interface SourceData {
+  readonly memory: AnalysisMemory
+  readonly section: ExecutionSection
+  readonly isLossless: boolean
+}
+
+type SourceDeps = Pick<ExecutionDeps, 'clock' | 'log' | 'sourceEntry' | 'onDown' | 'onProgress'> & {
+  readonly restarts: CounterChild
+}
+
+/** Starts, restarts and stops the thread that reads execution events. */
+class SourceThread {
+  readonly #data: SourceData
+  readonly #deps: SourceDeps
+  #worker: DedicatedWorker | null = null
+  #restarting: Promise<void> = Promise.resolve()
+  #isStopped = false
+
+  constructor(data: SourceData, deps: SourceDeps) {
+    this.#data = data
+    this.#deps = deps
+  }
+
+  async start(): Promise<void> {
+    const { clock, log, restarts, sourceEntry = 'execution', onDown } = this.#deps
+    // The thread stamps events in our monotonic time: both threads share the process clock.
+    const originMs = Number(process.hrtime.bigint()) / 1e6 - clock.monotonicMs()
+    this.#worker = await DedicatedWorker.start(
+      {
+        name: 'execution source',
+        entry: sourceEntry,
+        data: { ...this.#data, originMs },
+        onMessage: (message) => this.#onMessage(message),
+      },
+      { clock, log, restarts, onDown },
+    )
+  }
+
+  restart(): void {
+    this.#restarting = this.#restarting.then(async () => {
+      await this.#worker?.stop()
+      if (this.#isStopped) return
+      this.#deps.restarts.inc()
+      await this.start().catch((error: unknown) => {
+        this.#deps.log.error('execution source restart failed', { reason: messageOf(error) })
+      })
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#restarting
+    await this.#worker?.stop()
+  }
+
+  /** Messages of the source thread other than its readiness. */
+  #onMessage(message: unknown): void {
+    // Reason for the cast: workers/execution.ts posts nothing else.
+    const { progress } = message as { progress?: PlayProgress }
+    if (progress !== undefined) this.#deps.onProgress?.(progress)
+  }
+}
+
+/** A ring file may appear later; a missing recording at startup is a configuration mistake. */
+function checkRecording({ source, path }: ExecutionSection): void {
+  if (source !== 'snapshot' || path === undefined) return
+  try {
+    accessSync(path, constants.R_OK)
+  } catch (error) {
+    const message = `metrics.path: the recording cannot be read: ${messageOf(error)}`
+    throw new Fault('recording-unreadable', message, { cause: error })
+  }
+}
+
+/** Always the compiled file in dist/, also when the caller runs uncompiled; workers get it. */
+export async function loadAnalysisModule(): Promise<WebAssembly.Module> {
+  const path = join(packageRoot(), 'dist', 'src', 'streams', 'analysis', 'analysis.wasm')
+  return new WebAssembly.Module(await readFile(path))
 }

@@ -1,6 +1,6 @@
 // Meters of the execution pipeline between source and event log.
 import type { CounterChild, HistogramChild, Meters } from '../../base/telemetry/meters.ts'
-import type { JobOutcome } from './block-jobs.ts'
+import type { JobOutcome } from '../analysis/block-jobs.ts'
 
 const blockOutcomes = [
   'analysed',

@@ -8,23 +8,31 @@ import {
   type GeyserBatch,
   unreadable,
 } from '../../chain/solana/geyser-batch.ts'
-import { readWrapped, updateField } from '../../chain/solana/geyser-parts.ts'
+import {
+  readError,
+  readKeys,
+  readLogs,
+  readTokenBalances,
+  readWrapped,
+  updateField,
+} from '../../chain/solana/geyser-parts.ts'
+import { encodeTransactionStatus } from '../../chain/solana/geyser-transaction.ts'
+import { changedTokenOwnersOf, tokenOwnersOf } from '../../chain/solana/update-build.ts'
 import type {
+  AccountUpdate,
   BlockMetaUpdate,
   BlockUpdate,
   EntryUpdate,
   SlotStatus,
   SlotUpdate,
   SolanaUpdate,
+  TransactionUpdate,
 } from '../../chain/solana/updates.ts'
-import { ReceivedAccount } from './received-account.ts'
-import { type BatchSource, ReceivedItem } from './received-item.ts'
-import { ReceivedTransaction } from './received-transaction.ts'
 
 /** All updates of a node's stream except blocks, which are assembled here. */
 export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate>
 
-const NONE = new Uint8Array(0)
+const NONE: Uint8Array = new Uint8Array(0)
 const slotStatusMax = 6
 
 export class ReceivedBatch implements BatchSource {
@@ -65,14 +73,6 @@ export class ReceivedBatch implements BatchSource {
   }
 }
 
-class ReceivedEntry extends ReceivedItem implements EntryUpdate {
-  readonly kind = 'entry'
-
-  get index(): number {
-    return this.column(batchColumn.extra)
-  }
-}
-
 function receiveSlot({ body, createdAtMs }: ReceivedItem): SlotUpdate | null {
   let slot = 0
   let parent: number | null = null
@@ -98,7 +98,7 @@ function receiveBlockMeta({ body, createdAtMs }: ReceivedItem): BlockMetaUpdate 
     blockTime: null as number | null,
     executedTransactionCount: 0,
     entriesCount: 0,
-    rewards: NONE as Uint8Array,
+    rewards: NONE,
   }
   const reader = new ProtoReader(body)
   while (reader.next()) {
@@ -113,4 +113,244 @@ function receiveBlockMeta({ body, createdAtMs }: ReceivedItem): BlockMetaUpdate 
     else if (reader.field === 9) meta.entriesCount = reader.number
   }
   return reader.isBroken ? null : { kind: 'blockMeta', createdAtMs, ...meta, body }
+}
+
+/** A batch that makes its updates again. */
+interface BatchSource extends GeyserBatch {
+  update(position: number): unknown
+}
+
+/** The columns of a message's row in the table, and views of its bytes, made on access. */
+class ReceivedItem {
+  readonly source: BatchSource
+  readonly position: number
+  #body: Uint8Array | null = null
+
+  constructor(source: BatchSource, position: number) {
+    this.source = source
+    this.position = position
+  }
+
+  get slot(): number {
+    return this.column(batchColumn.slot)
+  }
+
+  get createdAtMs(): number {
+    return this.column(batchColumn.createdAtMs)
+  }
+
+  get bodyBytes(): number {
+    return this.column(batchColumn.bodyEnd) - this.column(batchColumn.bodyStart)
+  }
+
+  get body(): Uint8Array {
+    this.#body ??= this.#view(batchColumn.bodyStart, batchColumn.bodyEnd)
+    return this.#body
+  }
+
+  get info(): Uint8Array {
+    return this.#view(batchColumn.infoStart, batchColumn.infoEnd)
+  }
+
+  protected column(column: number): number {
+    return this.source.table[this.position * batchColumns + column]!
+  }
+
+  #view(start: number, end: number): Uint8Array {
+    return this.source.bytes.subarray(this.column(start), this.column(end))
+  }
+}
+
+/** Fields of a SubscribeUpdateAccountInfo as views or offsets; numbers are read later. */
+interface AccountFields {
+  pubkey: Uint8Array
+  owner: Uint8Array
+  dataStart: number
+  dataEnd: number
+  txnSignature: Uint8Array | null
+  executable: boolean
+}
+
+const accountField = { lamports: 2, rentEpoch: 5, writeVersion: 7 } as const
+
+/**
+ * The fields that filters read are located in one pass over the message, on first access; each
+ * other field is located when it is read.
+ */
+class ReceivedAccount extends ReceivedItem implements AccountUpdate {
+  readonly kind = 'account'
+  #fields: AccountFields | null = null
+  #lamports: bigint | null = null
+
+  get isStartup(): boolean {
+    return this.column(batchColumn.extra) !== 0
+  }
+
+  get pubkey(): Uint8Array {
+    return this.#read().pubkey
+  }
+
+  get owner(): Uint8Array {
+    return this.#read().owner
+  }
+
+  get data(): Uint8Array {
+    const { dataStart, dataEnd } = this.#read()
+    return this.source.bytes.subarray(dataStart, dataEnd)
+  }
+
+  get txnSignature(): Uint8Array | null {
+    return this.#read().txnSignature
+  }
+
+  get executable(): boolean {
+    return this.#read().executable
+  }
+
+  get lamports(): bigint {
+    this.#lamports ??= this.#number(accountField.lamports)
+    return this.#lamports
+  }
+
+  get rentEpoch(): bigint {
+    return this.#number(accountField.rentEpoch)
+  }
+
+  get writeVersion(): bigint {
+    return this.#number(accountField.writeVersion)
+  }
+
+  #read(): AccountFields {
+    if (this.#fields !== null) return this.#fields
+    const fields: AccountFields = {
+      pubkey: NONE,
+      owner: NONE,
+      dataStart: 0,
+      dataEnd: 0,
+      txnSignature: null,
+      executable: false,
+    }
+    const reader = this.#reader()
+    while (reader.next()) {
+      if (reader.field === 1) fields.pubkey = reader.bytes
+      else if (reader.field === 3) fields.owner = reader.bytes
+      else if (reader.field === 4) fields.executable = reader.flag
+      else if (reader.field === 6) {
+        fields.dataStart = reader.start
+        fields.dataEnd = reader.end
+      } else if (reader.field === 8) fields.txnSignature = reader.bytes
+    }
+    this.#fields = fields
+    return fields
+  }
+
+  #number(which: number): bigint {
+    const reader = this.#reader()
+    let value = 0n
+    while (reader.next()) if (reader.field === which) value = reader.big
+    return value
+  }
+
+  #reader(): ProtoReader {
+    const { infoStart, infoEnd } = batchColumn
+    return new ProtoReader(this.source.bytes, this.column(infoStart), this.column(infoEnd))
+  }
+}
+
+/** Fields of a SubscribeUpdateTransactionInfo. */
+interface TransactionFields {
+  signature: Uint8Array
+  isVote: boolean
+  index: number
+  transaction: Uint8Array
+  meta: Uint8Array
+}
+
+/** Fields are located on the first access to one; keys, error, logs and owners are cached. */
+class ReceivedTransaction extends ReceivedItem implements TransactionUpdate {
+  readonly kind = 'transaction'
+  #fields: TransactionFields | null = null
+  #keys: readonly Uint8Array[] | null = null
+  #err: Uint8Array | null | undefined = undefined
+  #logs: readonly string[] | null | undefined = undefined
+  #tokenOwners: readonly Uint8Array[] | null = null
+  #changedTokenOwners: readonly Uint8Array[] | null = null
+  #statusBody: Uint8Array | null = null
+
+  get signature(): Uint8Array {
+    return this.#read().signature
+  }
+
+  get isVote(): boolean {
+    return this.#read().isVote
+  }
+
+  get index(): number {
+    return this.#read().index
+  }
+
+  get keys(): readonly Uint8Array[] {
+    this.#keys ??= readKeys(this.#read().transaction, this.#read().meta)
+    return this.#keys
+  }
+
+  get err(): Uint8Array | null {
+    if (this.#err === undefined) this.#err = readError(this.#read().meta)
+    return this.#err
+  }
+
+  get logs(): readonly string[] | null {
+    if (this.#logs === undefined) this.#logs = readLogs(this.#read().meta)
+    return this.#logs
+  }
+
+  get tokenOwners(): readonly Uint8Array[] {
+    if (this.#tokenOwners === null) this.#readOwners()
+    return this.#tokenOwners!
+  }
+
+  get changedTokenOwners(): readonly Uint8Array[] {
+    if (this.#changedTokenOwners === null) this.#readOwners()
+    return this.#changedTokenOwners!
+  }
+
+  get statusBody(): Uint8Array {
+    this.#statusBody ??= encodeTransactionStatus(this)
+    return this.#statusBody
+  }
+
+  #read(): TransactionFields {
+    if (this.#fields !== null) return this.#fields
+    const fields: TransactionFields = {
+      signature: NONE,
+      isVote: false,
+      index: 0,
+      transaction: NONE,
+      meta: NONE,
+    }
+    const reader = new ProtoReader(this.info)
+    while (reader.next()) {
+      if (reader.field === 1) fields.signature = reader.bytes
+      else if (reader.field === 2) fields.isVote = reader.flag
+      else if (reader.field === 3) fields.transaction = reader.bytes
+      else if (reader.field === 4) fields.meta = reader.bytes
+      else if (reader.field === 5) fields.index = reader.number
+    }
+    this.#fields = fields
+    return fields
+  }
+
+  #readOwners(): void {
+    const { before, after } = readTokenBalances(this.#read().meta)
+    this.#tokenOwners = tokenOwnersOf(before, after)
+    this.#changedTokenOwners = changedTokenOwnersOf(before, after)
+  }
+}
+
+class ReceivedEntry extends ReceivedItem implements EntryUpdate {
+  readonly kind = 'entry'
+
+  get index(): number {
+    return this.column(batchColumn.extra)
+  }
 }

@@ -11,23 +11,30 @@
 // Nodes send a status for some slots only (a confirmation skips ancestors, a restart forgets them);
 // the others are derived from the chain of parents. A slot below a finalized one that is not its
 // ancestor was a fork.
-
+import { hash } from 'node:crypto'
+import { assert } from '../../base/assert.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
 import { slotUpdate } from '../../chain/solana/update-build.ts'
 import {
+  type AccountUpdate,
   type BlockMetaUpdate,
+  type BlockUpdate,
+  type EntryUpdate,
   type SlotStatus,
   type SlotUpdate,
   slotStatus,
+  type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
-import { AssembledBlock } from './assembled-block.ts'
-import type { SlotItem } from './replay-dedup.ts'
-import { isComplete, statusBit, TrackedSlot } from './tracked-slot.ts'
+import { UpdateList } from '../hub/update-list.ts'
 
 /** Slots remembered below the newest finalized one: a replay may contain them. */
 const keptSlots = 64
 /** Slots remembered when nothing is ever finalized; the oldest entry is evicted. */
 const slotsMax = 2_048
+
+/** The kinds of updates that make up a slot. */
+type SlotItem = AccountUpdate | TransactionUpdate | EntryUpdate
 
 export interface SlotCounts {
   /** Updates dropped because they were published before. */
@@ -295,4 +302,196 @@ function isConfirmedOnly(tracked: TrackedSlot): boolean {
 function derived(tracked: TrackedSlot, status: SlotStatus, from: SlotUpdate): SlotUpdate {
   const { slot, parent } = tracked
   return slotUpdate({ slot, createdAtMs: from.createdAtMs }, { parent, status })
+}
+
+/** State of one slot: its items, deferred and published statuses. The tracker decides. */
+class TrackedSlot {
+  readonly slot: number
+  parent: number | null = null
+  /** Statuses that were published or are deferred, one bit each. */
+  statuses = 0
+  /** Number of the connection that its items come from. */
+  connection: number
+  /** Number of the connection that last replayed the complete block. */
+  checkedConnection = -1
+  items = new UpdateList<SlotItem>()
+  transactions = 0
+  entries = 0
+  /** Received, but not published until all items of the block arrived. */
+  meta: BlockMetaUpdate | null = null
+  /** Items published from earlier connections; null when there was none. */
+  dedup: ReplayDedup | null = null
+  /** Blockhash of the published block; null before. */
+  blockhash: string | null = null
+  /** Items that another connection replays of a published block. */
+  replayedItems: SlotItem[] = []
+  /** Items are missing and will never come. */
+  isLost = false
+  #deferred: SlotUpdate[] = []
+
+  constructor(slot: number, connection: number) {
+    this.slot = slot
+    this.connection = connection
+  }
+
+  /** Something of it arrived, and its block was not published yet. */
+  get isOpen(): boolean {
+    if (this.blockhash !== null || this.isLost) return false
+    return this.items.length > 0 || this.meta !== null || this.dedup !== null
+  }
+
+  hasStatus(status: SlotStatus): boolean {
+    return (this.statuses & statusBit(status)) !== 0
+  }
+
+  add(item: SlotItem): void {
+    assert(item.slot === this.slot, 'an item is of this slot')
+    this.items.push(item)
+    if (item.kind === 'transaction') this.transactions++
+    else if (item.kind === 'entry') this.entries++
+  }
+
+  /** Keeps a status back that must not be published before the block. */
+  defer(update: SlotUpdate): void {
+    this.statuses |= statusBit(update.status)
+    this.#deferred.push(update)
+  }
+
+  takeDeferred(): readonly SlotUpdate[] {
+    const deferred = this.#deferred
+    this.#deferred = []
+    return deferred
+  }
+
+  /** A new connection replays the slot from its start. */
+  restart(connection: number): void {
+    assert(connection > this.connection, 'connections are numbered upwards')
+    this.connection = connection
+    this.dedup = new ReplayDedup(this.items, this.dedup)
+    this.#empty()
+  }
+
+  /** Discards the published block: another one replaces it. */
+  reopen(connection: number): void {
+    this.connection = connection
+    this.blockhash = null
+    this.dedup = null
+    this.#empty()
+  }
+
+  close(meta: BlockMetaUpdate): void {
+    this.blockhash = meta.blockhash
+    this.dedup = null
+    this.#empty()
+  }
+
+  #empty(): void {
+    this.items = new UpdateList()
+    this.transactions = 0
+    this.entries = 0
+    this.meta = null
+  }
+}
+
+function statusBit(status: SlotStatus): number {
+  return 1 << status
+}
+
+/** Whether every item of the block has arrived. */
+function isComplete(tracked: TrackedSlot, meta: BlockMetaUpdate): boolean {
+  return (
+    tracked.transactions >= meta.executedTransactionCount && tracked.entries >= meta.entriesCount
+  )
+}
+
+/** Deduplicates the items of an incomplete slot that a node replays after a reconnect. */
+class ReplayDedup {
+  readonly #left: Map<string, number>
+
+  /** `earlier` has the items of previous connections that the last one did not replay. */
+  constructor(items: Iterable<SlotItem>, earlier: ReplayDedup | null) {
+    this.#left = earlier === null ? new Map() : new Map(earlier.#left)
+    for (const item of items) {
+      const name = nameOf(item)
+      this.#left.set(name, (this.#left.get(name) ?? 0) + 1)
+    }
+  }
+
+  /** True for a duplicate of a published item; each published item matches once. */
+  consume(item: SlotItem): boolean {
+    const name = nameOf(item)
+    const left = this.#left.get(name) ?? 0
+    if (left === 0) return false
+    if (left === 1) this.#left.delete(name)
+    else this.#left.set(name, left - 1)
+    return true
+  }
+}
+
+/**
+ * Dedup key: the same on every node that has the same block. The replay may come from another node,
+ * so values that each node assigns itself (write versions, times) are excluded.
+ */
+function nameOf(item: SlotItem): string {
+  switch (item.kind) {
+    case 'transaction':
+      return `t${keyOf(item.signature)}`
+    case 'entry':
+      return `e${keyOf(item.body)}`
+    case 'account': {
+      const { pubkey, txnSignature, data, lamports } = item
+      // A transaction writes an account once; other writes are identified by their content.
+      const by = txnSignature === null ? `${lamports} ${hash('sha1', data)}` : keyOf(txnSignature)
+      return `a${keyOf(pubkey)}${by}`
+    }
+  }
+}
+
+/** The lists are built on first access: they cost nothing unless a subscriber reads blocks. */
+class AssembledBlock implements BlockUpdate {
+  readonly kind = 'block'
+  readonly slot: number
+  readonly createdAtMs: number
+  readonly meta: BlockMetaUpdate
+  readonly isMixed: boolean
+  readonly #items: UpdateList<SlotItem>
+  #transactions: readonly TransactionUpdate[] | null = null
+  #accounts: readonly AccountUpdate[] | null = null
+
+  /** `items` are all those of the slot, in the order of arrival. */
+  constructor(meta: BlockMetaUpdate, items: UpdateList<SlotItem>, isMixed: boolean) {
+    this.slot = meta.slot
+    this.createdAtMs = meta.createdAtMs
+    this.meta = meta
+    this.isMixed = isMixed
+    this.#items = items
+  }
+
+  /** Sorted by index in the block: nodes send them in the order their threads finish. */
+  get transactions(): readonly TransactionUpdate[] {
+    if (this.#transactions === null) {
+      const found = [...this.#items].filter((item) => item.kind === 'transaction')
+      this.#transactions = isAscending(found) ? found : found.sort((a, b) => a.index - b.index)
+    }
+    return this.#transactions
+  }
+
+  /** The last write of each account; a block contains only that one. */
+  get accounts(): readonly AccountUpdate[] {
+    if (this.#accounts === null) {
+      const last = new Map<string, AccountUpdate>()
+      for (const item of this.#items)
+        if (item.kind === 'account') last.set(keyOf(item.pubkey), item)
+      this.#accounts = [...last.values()]
+    }
+    return this.#accounts
+  }
+
+  get entries(): readonly EntryUpdate[] {
+    return [...this.#items].filter((item) => item.kind === 'entry')
+  }
+}
+
+function isAscending(transactions: readonly TransactionUpdate[]): boolean {
+  return transactions.every((one, at) => at === 0 || transactions[at - 1]!.index < one.index)
 }

@@ -1,5 +1,5 @@
 // Counts the most accessed keys in fixed memory (true Space-Saving, k counters).
-// Thread: analysis worker, one at a time: the one that has the turn (analysis/sync-table.ts).
+// Thread: analysis worker, one at a time: the one that has the turn (analysis/block-jobs.ts).
 // Error bound: count - error <= true count <= count, and error <= fed keys / k.
 // A full tracker reassigns the counter of the smallest count to the new key; among several it
 // is the one that reached that count last. So the result depends on the order of the keys alone,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
-import type { JobOutcome } from '../../../../src/streams/flows/block-jobs.ts'
+import type { JobOutcome } from '../../../../src/streams/analysis/block-jobs.ts'
 import { ExecutionProjector } from '../../../../src/streams/flows/execution-projector.ts'
 import type { FrameFacts, FrameKind } from '../../../../src/streams/log/encoded.ts'
 import { Bench } from '../../../testkit/analysis.ts'
