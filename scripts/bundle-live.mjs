@@ -8,7 +8,7 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 
 /** Packages that the script may contain; those that it does are in THIRD-PARTY.txt. */
-const allowed = ['uplot', 'd3-force', 'd3-quadtree', 'd3-dispatch', 'd3-timer']
+const allowed = ['uplot']
 
 export async function bundleLive(root, folder) {
   const source = join(root, 'src', 'live')

@@ -127,6 +127,12 @@ export interface Status {
   ring_seqno: number
   oldest_seqno: number
   newest_seqno: number
+  /** 0 before the first block. */
+  chain_id: number
+  /** Whether the execution events are made up, were recorded, or are those of a node. */
+  source: 'generated' | 'recording' | 'ring'
+  /** Name of the recording. */
+  source_file?: string
 }
 
 export interface Health {
@@ -148,4 +154,19 @@ export const efficiencyMeanings: Readonly<Record<EfficiencyBand, string>> = {
 export function efficiencyBand(percent: number): EfficiencyBand {
   if (percent >= 90) return 'excellent'
   return percent >= 70 ? 'bottlenecks' : 'sequential'
+}
+
+/** A block with fewer transactions cannot be parallel, whatever it contends for. */
+export const verdictTxnsLeast = 50
+
+/** The band of a block; null where low efficiency says nothing: it is small, or nothing in it is
+ *  contended. */
+export function verdictOf(
+  block: Pick<
+    ContentionData,
+    'parallel_efficiency_pct' | 'total_txn_count' | 'contended_slot_count'
+  >,
+): EfficiencyBand | null {
+  const isJudged = block.total_txn_count >= verdictTxnsLeast && block.contended_slot_count > 0
+  return isJudged ? efficiencyBand(block.parallel_efficiency_pct) : null
 }

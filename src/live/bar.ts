@@ -1,4 +1,5 @@
-// The bar: state, block, age, seq, run, gaps and clients; and the banner below it. Thread: browser.
+// The bar: chain, source, state, block, age, seq, run, gaps and clients; and the banner below it. Thread: browser.
+import type { Status } from '../client/frames.ts'
 import { byId, setAttribute, setText } from './dom.ts'
 import { count } from './format.ts'
 import type { PageStore } from './page-store.ts'
@@ -20,7 +21,16 @@ const shapes: Readonly<Record<StateName, string>> = {
   paused: '❚❚',
 }
 
+/** Chains by their id. */
+const chains: Readonly<Record<number, string>> = {
+  143: 'Monad',
+  10143: 'Monad testnet',
+  20143: 'Monad devnet',
+}
+
 export class Bar {
+  readonly #chain = byId('chain')
+  readonly #source = byId('source')
   readonly #shape = byId('pill-shape')
   readonly #text = byId('pill-text')
   readonly #block = byId('bar-block')
@@ -44,6 +54,18 @@ export class Bar {
     setText(this.#seq, store.seq === 0 ? '–' : count(store.seq))
     setText(this.#run, store.run === '' ? '–' : store.run.slice(0, 8))
     setText(this.#gaps, count(store.gaps))
+    if (store.status !== null) this.#drawSource(store.status)
     setText(this.#clients, store.status === null ? '–' : count(store.status.connected_clients))
+  }
+
+  #drawSource({ chain_id: id, source, source_file: file = '' }: Status): void {
+    setText(this.#chain, id === 0 ? '' : `${chains[id] ?? `chain ${id}`}, EVM`)
+    const names = {
+      generated: 'generated data',
+      recording: `recording ${file}`,
+      ring: 'event ring of a node',
+    }
+    setText(this.#source, names[source])
+    setAttribute(this.#source, 'data-kind', source)
   }
 }

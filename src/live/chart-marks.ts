@@ -1,7 +1,7 @@
 // What the charts of the time line draw besides their lines: bands, hatching, marks of single
 // blocks. Thread: browser.
 import type uPlot from 'uplot'
-import { efficiencyBand } from '../client/frames.ts'
+import type { EfficiencyBand } from '../client/frames.ts'
 import { bend, bendHigh, bendLow } from './bend.ts'
 import { edgesOf, hatch } from './hatch.ts'
 import type { PageStore } from './page-store.ts'
@@ -90,7 +90,8 @@ export function drawOver(chart: uPlot, scene: Scene, isBent: boolean): void {
   context.restore()
 }
 
-/** Blocks below 90 by the shape of their band, empty ones hollow, competing proposals as ticks. */
+/** Blocks below 90 by the shape of their band or, without a verdict, hollow; empty ones hollow at the
+ *  bottom; competing proposals as ticks. */
 function drawBlocks(chart: uPlot, { store, from, to }: Scene): void {
   const { ctx: context, bbox } = chart
   const { history } = store
@@ -103,8 +104,12 @@ function drawBlocks(chart: uPlot, { store, from, to }: Scene): void {
       context.fillStyle = colours().rejected
       context.fillRect(x - ratio, bbox.top, 2 * ratio, 7 * ratio)
     }
+    const band = history.verdict(row)
+    const y = chart.valToPos(bend(value), 'y', true)
     if (Number.isNaN(value)) hollow(context, x, bottom - 5 * ratio, 2.5 * ratio)
-    else if (value < 90) bandShape(context, value, x, chart.valToPos(bend(value), 'y', true))
+    else if (value >= 90) continue
+    else if (band === null) hollow(context, x, y, 2.5 * ratio)
+    else bandShape(context, band, x, y)
   }
 }
 
@@ -116,8 +121,12 @@ function hollow(context: CanvasRenderingContext2D, x: number, y: number, radius:
   context.stroke()
 }
 
-function bandShape(context: CanvasRenderingContext2D, value: number, x: number, y: number): void {
-  const band = efficiencyBand(value)
+function bandShape(
+  context: CanvasRenderingContext2D,
+  band: EfficiencyBand,
+  x: number,
+  y: number,
+): void {
   const size = 3.5 * devicePixelRatio
   context.fillStyle = colours()[band]
   context.beginPath()

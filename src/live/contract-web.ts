@@ -1,4 +1,5 @@
-// Contracts and the transactions they share, with memory: each block fades what came before.
+// Contracts and the transactions they share, with memory: each block fades what came before; and
+// their layout as a graph.
 // Thread: browser; no DOM. A graph of one block alone would flicker: most of its contracts are new.
 import type { ContentionData } from '../client/frames.ts'
 
@@ -65,4 +66,63 @@ export class ContractWeb {
 
 function sorted<T extends { weight: number }>(values: Iterable<T>): T[] {
   return [...values].sort((one, other) => other.weight - one.weight)
+}
+
+/** A contract with its place and its speed. */
+export interface Placed extends Contract {
+  x: number
+  y: number
+  vx: number
+  vy: number
+}
+
+export interface Link {
+  readonly source: Placed
+  readonly target: Placed
+  readonly weight: number
+}
+
+const repulsion = 260
+const linkLength = 64
+const linkStrength = 0.25
+/** What is left of a speed after a tick. */
+const friction = 0.6
+const cooling = 0.977
+
+/** Moves the contracts by forces: every pair pushes apart, links are springs, the middle attracts.
+ *  For a few dozen contracts all pairs are cheaper than a quadtree. */
+export function layOut(
+  nodes: readonly Placed[],
+  links: readonly Link[],
+  { width, height, ticks }: { width: number; height: number; ticks: number },
+): void {
+  let heat = 0.5
+  for (let tick = 0; tick < ticks; tick++) {
+    heat *= cooling
+    for (const node of nodes) {
+      node.vx += (width / 2 - node.x) * 0.05 * heat
+      node.vy += (height / 2 - node.y) * 0.14 * heat
+      for (const other of nodes) {
+        const [dx, dy] = [node.x - other.x, node.y - other.y]
+        const push = (repulsion * heat) / Math.max(repulsion / 8, dx * dx + dy * dy)
+        node.vx += dx * push
+        node.vy += dy * push
+      }
+    }
+    for (const { source, target } of links) {
+      const [dx, dy] = [target.x - source.x, target.y - source.y]
+      const length = Math.hypot(dx, dy) || 1
+      const pull = ((length - linkLength) / length) * linkStrength * heat * 0.5
+      source.vx += dx * pull
+      source.vy += dy * pull
+      target.vx -= dx * pull
+      target.vy -= dy * pull
+    }
+    for (const node of nodes) {
+      node.vx *= friction
+      node.vy *= friction
+      node.x += node.vx
+      node.y += node.vy
+    }
+  }
 }

@@ -28,6 +28,25 @@ export function setAttribute(element: Element, name: string, value: string): voi
   if (element.getAttribute(name) !== value) element.setAttribute(name, value)
 }
 
+/** The sentence of a panel in which the filter finds nothing. */
+export class Unmatched {
+  readonly #before: Element
+  readonly #element = make(
+    'p',
+    'notes unmatched',
+    'nothing matches; the filter looks for a part of an address, such as 0x12ab',
+  )
+
+  constructor(before: Element) {
+    this.#before = before
+  }
+
+  show({ address }: { readonly address: string }, isMatched: boolean): void {
+    if (address === '' || isMatched) this.#element.remove()
+    else if (!this.#element.isConnected) this.#before.after(this.#element)
+  }
+}
+
 /** A table with fixed rows whose cells are rewritten in place. */
 export class FixedTable {
   readonly element: HTMLTableElement

@@ -19,8 +19,9 @@ interface Product {
 const error = 'outcome="error"'
 const upstreams = (now: Exposition) => {
   const all = now.count('upstream_up')
-  return all === 0 ? '' : `${now.sum('upstream_up')} of ${all} nodes up`
+  return all === 0 ? '' : `${now.sum('upstream_up')} of ${many(all, 'node')} up`
 }
+const many = (count: number, name: string) => `${count} ${name}${count === 1 ? '' : 's'}`
 const secondsOld = (now: Exposition, name: string) => `${short(now.sum(name))} s`
 
 const products: readonly Product[] = [
@@ -54,7 +55,7 @@ const products: readonly Product[] = [
     seconds: 'tpu_forward_seconds',
     errors: [['tpu_rejected_total', '']],
     open: 'tpu_in_flight',
-    state: (now) => `${now.sum('tpu_upstreams_up')} senders up`,
+    state: (now) => `${many(now.sum('tpu_upstreams_up'), 'sender')} up`,
   },
   {
     name: 'indexer',
@@ -82,7 +83,7 @@ const products: readonly Product[] = [
   },
 ]
 
-const heads = ['product', 'per s', 'p50 ms', 'p99 ms', 'errors/s', 'refused/s', 'open', 'state']
+const heads = ['product', 'state', 'per s', 'p50 ms', 'p99 ms', 'errors/s', 'refused/s', 'open']
 
 export class Endpoints {
   readonly everyMs = 500
@@ -141,13 +142,13 @@ export class Endpoints {
       const refused = ['auth_refused_total', 'quota_refused_total', 'address_refused_total']
       return [
         one.name,
+        one.state(now),
         short(total(one.rate)),
         one.seconds === '' ? '–' : millis(now.quantileMs(one.seconds, 0.5, last.now)),
         one.seconds === '' ? '–' : millis(now.quantileMs(one.seconds, 0.99, last.now)),
         short(one.errors.reduce((sum, [series, label]) => sum + rate(series, label), 0)),
         short(refused.reduce((sum, series) => sum + rate(series, door), 0)),
         one.open === '' ? '–' : short(now.sum(one.open)),
-        one.state(now),
       ]
     })
     const cpu = rate('process_cpu_seconds_total') * 100

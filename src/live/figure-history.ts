@@ -5,6 +5,8 @@
 //   [ dropped | row row row … row | free ]      twice the capacity; the rows move to the front
 //             ^start              ^end          when the end is reached, so they stay adjacent
 
+import { type EfficiencyBand, verdictOf } from '../client/frames.ts'
+
 export const columns = [
   'number',
   'tps',
@@ -34,6 +36,11 @@ export class FigureHistory {
     this.#hashes = new Array<string>(capacity * 2).fill('')
   }
 
+  /** The number of the oldest row; NaN without rows. */
+  get oldest(): number {
+    return this.value('number', 0)
+  }
+
   get length(): number {
     return this.#end - this.#start
   }
@@ -45,6 +52,15 @@ export class FigureHistory {
 
   value(column: Column, row: number): number {
     return this.#columns[column][this.#start + row] ?? Number.NaN
+  }
+
+  /** The band of a row; null where its efficiency says nothing. */
+  verdict(row: number): EfficiencyBand | null {
+    return verdictOf({
+      parallel_efficiency_pct: this.value('efficiency', row),
+      total_txn_count: this.value('txns', row),
+      contended_slot_count: this.value('contended', row),
+    })
   }
 
   hash(row: number): string {

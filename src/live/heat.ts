@@ -1,6 +1,6 @@
 // Contended storage slots by block: 16 slots, 60 blocks, colour by transactions. Thread: browser.
 // A slot keeps its row while it stays among the most contended, so that the eye can follow it.
-import { byId, Surface } from './dom.ts'
+import { byId, Surface, Unmatched } from './dom.ts'
 import { count, shortHex, shortSlot } from './format.ts'
 import { hatch } from './hatch.ts'
 import type { PageStore } from './page-store.ts'
@@ -24,6 +24,7 @@ export class Heat {
   readonly #store: PageStore
   readonly #selection: Selection
   readonly #surface: Surface
+  readonly #unmatched = new Unmatched(byId('heat-map'))
   #shown: (Slot | null)[] = new Array(rows).fill(null)
 
   constructor(store: PageStore, selection: Selection, resized: () => void) {
@@ -45,7 +46,7 @@ export class Heat {
   /** For readers without sight, and for copying. */
   table(): { heads: string[]; lines: string[][] } {
     return {
-      heads: ['contract', 'slot', `transactions in ${blocks} blocks`],
+      heads: ['contract', 'storage slot', `transactions in ${blocks} blocks`],
       lines: this.#shown
         .filter((slot) => slot !== null)
         .map(({ address, slot, total }) => [address, slot, count(total)]),
@@ -77,10 +78,16 @@ export class Heat {
       })
     })
     context.globalAlpha = 1
+    const shown = this.#shown.filter((slot) => slot !== null)
+    const isMatched = shown.some(({ address }) => this.#selection.matches(address))
+    this.#unmatched.show(this.#selection, isMatched || shown.length === 0)
     this.#hatchMissing(context, { from, to, newest, step, height: rowHeight * rows })
     this.#legend(context, height - 9)
-    const top = this.#shown.find((slot) => slot !== null)
-    const label = top == null ? 'no contended slots' : `most contended: ${top.address} ${top.slot}`
+    const [top] = shown
+    const label =
+      top === undefined
+        ? 'no contended storage slots'
+        : `most contended: ${top.address} ${top.slot}`
     this.#surface.canvas.setAttribute('aria-label', label)
   }
 
@@ -131,6 +138,8 @@ export class Heat {
 
   #legend(context: CanvasRenderingContext2D, y: number): void {
     let x = labelWidth
+    context.fillStyle = colours().soft
+    context.fillText('transactions:', 0, y)
     heatSteps.forEach((_, step) => {
       const least = 2 ** (step + 1)
       context.fillStyle = heatColour(least)

@@ -1,6 +1,6 @@
 // The ten most accessed accounts and storage slots: count, the part of it that may be an error as a
 // paler end, and the change of rank. Thread: browser.
-import { byId, FixedTable, setText } from './dom.ts'
+import { byId, FixedTable, setText, Unmatched } from './dom.ts'
 import { count, seconds, shortHex, shortSlot } from './format.ts'
 import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
@@ -25,6 +25,7 @@ export class HotKeys {
   readonly #store: PageStore
   readonly #selection: Selection
   readonly #reset = byId('keys-reset')
+  readonly #unmatched = new Unmatched(byId('keys-body'))
   readonly #lists = ['account', 'storage slot'].map((name) => ({
     table: new FixedTable([name, 'accesses'], rows),
     ranks: new Map<string, number>(),
@@ -50,7 +51,7 @@ export class HotKeys {
     if (top === null) return
     const data = latest.get('ContentionData')?.payload as { at_ms?: number } | undefined
     if (data?.at_ms !== undefined)
-      setText(this.#reset, `counted anew in ${seconds(windowMs - (data.at_ms % windowMs))}`)
+      setText(this.#reset, `resets in ${seconds(windowMs - (data.at_ms % windowMs))}`)
     const accounts = top.account.map((one) => ({
       id: one.key,
       address: one.key,
@@ -67,6 +68,8 @@ export class HotKeys {
     }))
     this.#list(0, accounts)
     this.#list(1, slots)
+    const isMatched = this.#lists.some(({ shown }) => shown.length > 0)
+    this.#unmatched.show(this.#selection, isMatched || accounts.length === 0)
   }
 
   #list(which: number, entries: readonly Entry[]): void {

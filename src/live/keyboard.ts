@@ -1,4 +1,4 @@
-// The keys of the page. Thread: browser. Nothing is taken from a field, a dialog or a shortcut of
+// The keys and the words of the page. Thread: browser. Nothing is taken from a field, a dialog or a shortcut of
 // the browser.
 import { byId, make } from './dom.ts'
 import type { SourcePanel } from './source-panel.ts'
@@ -14,6 +14,23 @@ export const keyHelp = [
   ['1 to 9', 'jump to a section'],
   ['Esc', 'clear filter and pin'],
   ['?', 'this list'],
+] as const
+
+const words = [
+  [
+    'efficiency',
+    'share of a block that ran in parallel; 90 or more is excellent, below 70 is mostly sequential, and a block of fewer than 50 transactions or without contention has no verdict',
+  ],
+  ['contended', 'accessed by more than one transaction of a block'],
+  ['written', 'contended, and changed by at least one of them: only then do others wait'],
+  [
+    'critical path',
+    'longest chain of transactions of which each waits for the one before; a block cannot be faster than it',
+  ],
+  ['wall', 'time on the clock, in contrast to the times of all transactions together'],
+  ['seq', 'number of a frame of the stream; a client resumes after the last one that it has'],
+  ['run', 'name of one start of the server; another start has another run'],
+  ['gap', 'events that the source lost for good; hatched in the timeline'],
 ] as const
 
 export type Actions = Readonly<Record<string, () => void>>
@@ -36,9 +53,13 @@ export function listenToKeys(actions: Actions): void {
 }
 
 export function showHelp(panel: SourcePanel): void {
-  const list = make('dl', 'keys')
-  for (const [key, meaning] of keyHelp) list.append(make('dt', '', key), make('dd', '', meaning))
-  panel.open('Keys', [list])
+  panel.open('Keys and words', [listOf('keys', keyHelp), listOf('keys words', words)])
+}
+
+function listOf(kind: string, lines: readonly (readonly [string, string])[]): HTMLElement {
+  const list = make('dl', kind)
+  for (const [name, meaning] of lines) list.append(make('dt', '', name), make('dd', '', meaning))
+  return list
 }
 
 function jump(to: number): void {

@@ -23,11 +23,11 @@ export class LogView {
   draw(nowMs: number): void {
     const { lines } = this.#log
     const text = lines.map(
-      ({ atMs, kind, text }) => `${clockTime(atMs)}  ${kind.padEnd(9)} ${text}`,
+      ({ atMs, kind, text }) => `${clockTime(atMs)}  ${kind.padEnd(10)} ${text}`,
     )
     setText(this.#lines, text.reverse().join('\n'))
     if (nowMs - this.#announcedMs < announceMs) return
-    const last = lines.findLast(({ kind }) => kind !== 'band')
+    const last = lines.findLast(({ kind }) => kind !== 'efficiency')
     if (last === undefined || last.atMs <= this.#announced) return
     this.#announced = last.atMs
     this.#announcedMs = nowMs

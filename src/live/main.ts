@@ -3,7 +3,7 @@
 //   feed --> store --(what changed)--> scheduler --(one animation frame)--> views
 import { Bar } from './bar.ts'
 import { BlockView } from './block-view.ts'
-import { byId, setAttribute } from './dom.ts'
+import { byId, setAttribute, setText } from './dom.ts'
 import { Endpoints } from './endpoints.ts'
 import { Graph } from './graph.ts'
 import { Heat } from './heat.ts'
@@ -154,12 +154,10 @@ function drawControls(): void {
   const filter = byId<HTMLInputElement>('filter')
   if (filter.value.trim().toLowerCase() !== selection.address) filter.value = selection.address
   setAttribute(byId('block-live'), 'aria-pressed', String(selection.pinned === null))
-  setAttribute(byId('pause'), 'aria-pressed', String(selection.pausedAt !== null))
+  setText(byId('pause'), selection.pausedAt === null ? 'pause' : 'go on')
   for (const button of document.querySelectorAll<HTMLElement>('[data-range]'))
     setAttribute(button, 'aria-pressed', String(button.dataset.range === String(selection.range)))
-  if (!selection.isKiosk) return
-  for (const control of document.querySelectorAll<HTMLElement>('.controls, .source'))
-    control.hidden = true
+  document.body.classList.toggle('kiosk', selection.isKiosk)
 }
 
 /** Hidden: nothing is drawn; later the socket is let go, so that the server has one client less. */

@@ -1,5 +1,5 @@
 // The figures of the newest block, each with a sparkline of the last 60. Thread: browser.
-import { efficiencyBand } from '../client/frames.ts'
+import { verdictTxnsLeast } from '../client/frames.ts'
 import { bend } from './bend.ts'
 import { make, Surface, setAttribute, setText } from './dom.ts'
 import type { Column, FigureHistory } from './figure-history.ts'
@@ -28,31 +28,26 @@ interface Tile {
 
 const tiles: Readonly<Record<string, Tile>> = {
   tps: {
-    label: 'Transactions per second',
+    label: 'Throughput',
     column: 'tps',
     text: ({ tps, history }, row) => {
       const value = row === history.length - 1 ? tps : history.value('tps', row)
-      return plain(count(value), 'TPS', 'over 2.5 blocks')
+      return plain(count(value), 'TPS', 'over the last 2.5 blocks')
     },
   },
   efficiency: {
     label: 'Parallel efficiency',
     column: 'efficiency',
     scale: bend,
-    text: ({ history }, row) => {
-      const value = history.value('efficiency', row)
-      if (Number.isNaN(value)) return plain('–', '', row === -1 ? '' : 'empty block')
-      const band = efficiencyBand(value)
-      return { value: percent(value), unit: '%', note: `${shapes[band]} ${band}`, tone: band }
-    },
+    text: ({ history }, row) => efficiencyText(history, row),
   },
   contended: {
-    label: 'Contended storage slots',
+    label: 'Contention',
     column: 'contended',
     text: ({ history }, row) =>
       plain(
         count(history.value('contended', row)),
-        'slots',
+        'storage slots',
         `${count(history.value('written', row))} of them written`,
       ),
   },
@@ -63,7 +58,7 @@ const tiles: Readonly<Record<string, Tile>> = {
       plain(
         count(history.value('critical', row)),
         `of ${count(history.value('txns', row))}`,
-        'transactions in a row',
+        'dependent transactions',
       ),
   },
   wall: {
@@ -72,12 +67,12 @@ const tiles: Readonly<Record<string, Tile>> = {
     text: ({ history }, row) => plain(millis(history.value('wallMs', row)), 'ms', 'wall time'),
   },
   finalize: {
-    label: 'Proposed to Finalized',
+    label: 'Finalization',
     column: null,
     text: ({ finalized }) => {
       const sorted = [...finalized].sort((a, b) => a - b)
       const p99 = millis(quantile(sorted, 0.99))
-      return plain(millis(quantile(sorted, 0.5)), 'ms', `p50 of ${sorted.length}, p99 ${p99}`)
+      return plain(millis(quantile(sorted, 0.5)), 'ms, median', `99 % below ${p99} ms`)
     },
   },
 }
@@ -128,6 +123,18 @@ export class Now {
     }
     return { draw }
   }
+}
+
+/** The efficiency of a block, with its band as a word and a shape where it has one. */
+export function efficiencyText(history: FigureHistory, row: number): TileText {
+  const value = history.value('efficiency', row)
+  if (Number.isNaN(value)) return plain('–', '', row === -1 ? '' : 'empty block')
+  const band = history.verdict(row)
+  if (band !== null)
+    return { value: percent(value), unit: '%', note: `${shapes[band]} ${band}`, tone: band }
+  const txns = history.value('txns', row)
+  const why = txns < verdictTxnsLeast ? `${count(txns)} transactions` : 'nothing contended'
+  return plain(percent(value), '%', `no verdict: ${why}`)
 }
 
 function plain(value: string, unit: string, note: string): TileText {

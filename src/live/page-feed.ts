@@ -38,6 +38,8 @@ export class PageFeed {
   /** The stream was open since the last close. */
   #hadResume = false
   #target = 0
+  /** Newest seq when the stream opened: frames up to it are as old as the server says. */
+  #oldSeq = 0
   #statusAtMs = 0
   #seenMs = 0
   link: Facts['link'] = 'starting'
@@ -58,8 +60,8 @@ export class PageFeed {
     return Math.max(0, this.#target - (this.#client?.cursor ?? this.#target))
   }
 
-  /** Age of the source's last event, by whichever is newer: a frame, or the server's own figure,
-   *  which also counts events that make no frame. */
+  /** Age of the source's last event, by whichever is newer: a frame made since the stream opened, or
+   *  the server's own figure, which also counts events that make no frame. */
   ageMs(nowMs: number): number {
     const { status } = this.#parts.store
     if (status !== null && this.#statusAtMs > this.#seenMs)
@@ -133,22 +135,23 @@ export class PageFeed {
 
   #listen(client: MetricsClient): void {
     const { store } = this.#parts
-    const seen = () => {
+    const seen = (seq: number) => {
+      if (seq <= this.#oldSeq) return
       this.#seenMs = performance.now()
       this.lastFrameAtMs = Date.now()
     }
     client.on('Resume', (resume) => this.#onResume(resume))
     client.on('TPS', (tps, seq) => {
-      seen()
+      seen(seq)
       store.takeTps(tps, seq)
     })
     client.on('ContentionData', (data, seq) => {
-      seen()
+      seen(seq)
       store.takeContention(data, seq)
     })
     client.on('TopAccesses', (top, seq) => store.takeTop(top, seq))
     client.on('Lifecycle', (move, seq) => {
-      seen()
+      seen(seq)
       store.takeLifecycle(move, seq, performance.now())
     })
     client.on('Gap', (gap, seq) => store.takeGap(gap, seq))
@@ -165,7 +168,9 @@ export class PageFeed {
     this.#stopTimer()
     this.#hadResume = true
     this.#target = mode === 'resume' ? newest : 0
-    store.log.add(mode, `run ${run}, frames ${oldest} to ${newest}`)
+    this.#oldSeq = newest
+    const kept = `the server keeps frames ${oldest} to ${newest} of run ${run}`
+    store.log.add('stream', `${mode === 'resume' ? 'resumed' : 'opened at the newest'}; ${kept}`)
     if (store.run !== '' && store.run !== run) store.takeHole('restart')
     else if (mode === 'snapshot' && store.seq > 0) store.takeHole('hole')
     store.run = run
@@ -206,7 +211,7 @@ export class PageFeed {
   async #pollOnce(): Promise<void> {
     const { store } = this.#parts
     const rest = this.#rest
-    const [status, tps, data, records, blocks, top] = await Promise.all([
+    const [, tps, data, records, blocks, top] = await Promise.all([
       this.#status(),
       rest.tps(),
       rest.contention(),
@@ -215,7 +220,6 @@ export class PageFeed {
       rest.topAccesses(),
     ])
     if (this.link !== 'refused') return
-    this.lastFrameAtMs = Date.now() - status.last_event_age_secs * 1000
     store.takeTps(tps, 0)
     store.takeBlocks(blocks)
     if (data !== null) store.takeContention(data, 0)
@@ -237,6 +241,8 @@ export class PageFeed {
   async #status(): Promise<Status> {
     const status = await this.#rest.status()
     this.#statusAtMs = performance.now()
+    const lastEventAtMs = Date.now() - status.last_event_age_secs * 1000
+    this.lastFrameAtMs = Math.max(this.lastFrameAtMs, lastEventAtMs)
     this.#parts.store.takeStatus(status)
     return status
   }

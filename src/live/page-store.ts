@@ -10,7 +10,7 @@ import type {
   Status,
   TopAccesses,
 } from '../client/frames.ts'
-import { efficiencyBand } from '../client/frames.ts'
+import { verdictOf } from '../client/frames.ts'
 import { EventLines } from './event-lines.ts'
 import { FigureHistory, type Figures } from './figure-history.ts'
 
@@ -241,11 +241,11 @@ export class PageStore {
   }
 
   #noteBand(data: ContentionData): void {
-    if (data.total_txn_count === 0) return
-    const percent = data.parallel_efficiency_pct
-    const band = efficiencyBand(percent)
+    const band = verdictOf(data)
+    if (band === null) return
+    const percent = data.parallel_efficiency_pct.toFixed(1)
     if (band !== this.#band && band !== 'excellent')
-      this.log.add('band', `${band}: ${percent.toFixed(1)} % at block ${data.block_number}`)
+      this.log.add('efficiency', `${percent} % (${band}) at block ${data.block_number}`)
     this.#band = band
   }
 }

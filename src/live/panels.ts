@@ -41,7 +41,7 @@ export const panels: readonly Panel[] = [
       { name: '● 90 or more: excellent', sign: 'tone-excellent' },
       { name: '▲ 70 to 90: bottlenecks', sign: 'tone-bottlenecks' },
       { name: '■ below 70: sequential', sign: 'tone-sequential' },
-      { name: '○ empty block', sign: '' },
+      { name: '○ empty, small or uncontended: no verdict', sign: '' },
     ],
   },
   {

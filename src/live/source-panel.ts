@@ -5,6 +5,8 @@ import type { PageStore } from './page-store.ts'
 
 export interface Source {
   readonly title: string
+  /** What the card shows, for a reader who sees it for the first time. */
+  readonly about: string
   readonly fields: string
   /** Kind of the stream's frame; '' where there is none. */
   readonly kind: string
@@ -45,7 +47,7 @@ export class SourcePanel {
   #content(source: Source): HTMLElement[] {
     const kept = this.#store.latest.get(source.kind)
     const body = source.body?.() ?? (kept === undefined ? null : frameOf(source.kind, kept))
-    const parts: HTMLElement[] = [make('p', 'notes', source.fields)]
+    const parts: HTMLElement[] = [make('p', '', source.about), make('p', 'notes', source.fields)]
     for (const call of callsFor(source)) parts.push(copyable(call, call))
     const table = source.table?.()
     if (table !== undefined) parts.push(tableOf(table))

@@ -1,4 +1,5 @@
-// Where each card's figures come from: fields, frame kind and REST path. Thread: browser.
+// What each card shows and where its figures come from: fields, frame kind and REST path.
+// Thread: browser.
 import type { BlockView } from './block-view.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { Graph } from './graph.ts'
@@ -23,9 +24,53 @@ const getBlock = {
 }
 const contention = { kind: 'ContentionData', path: '/v1/contention' }
 
+/** What a card or tile shows, for a reader who sees it for the first time. */
+const abouts: Readonly<Record<string, string>> = {
+  tps: 'Transactions executed per second, counted over the last 2.5 blocks.',
+  efficiency:
+    'How much of the newest block ran in parallel: 100 % minus its time on the clock as a share of ' +
+    'the time that its transactions take one by one.',
+  contended:
+    'Storage slots that more than one transaction of the newest block accessed. Only where one of ' +
+    'them writes must others wait.',
+  critical:
+    'The longest chain of transactions in the newest block of which each waits for the one before, ' +
+    'of all its transactions.',
+  wall: 'How long the newest block took to execute on the clock, whatever ran in parallel.',
+  finalize:
+    'Time from the proposal of a block to its finalization: the median of the last 50 blocks, and ' +
+    'what 99 % of them stay below.',
+  line:
+    'One point per block. A hatched column is what this page or the source did not see. Click on a ' +
+    'block to pin it.',
+  block:
+    'The newest block, or the one that you pinned: its time on the clock against the time of its ' +
+    'transactions one by one, its longest chain, and what its transactions contend for.',
+  heat:
+    'A row per storage slot, a column per block; the colour is the number of transactions that ' +
+    'accessed it. Click on a row to filter by its contract.',
+  graph:
+    'Contracts that the same transactions call, over the last blocks: contention of one holds up ' +
+    'the others. Click on one to filter by it.',
+  lanes:
+    'A bar per proposed block, from its proposal over votes and finalization to verification. A ' +
+    'cross means that it was rejected.',
+  keys:
+    'The accounts and storage slots that were accessed most often in the current five minutes. ' +
+    'The paler end of a bar may be counted too much.',
+  endpoints:
+    'A row per product of this server: its state, and calls, latency, errors and refusals of the ' +
+    'last two seconds.',
+  log:
+    'What happened to the stream and the chain since this page was opened: gaps, reconnections, ' +
+    'rejected blocks, falls of efficiency.',
+}
+
+type Untold = Omit<Source, 'about'>
+
 /** By section or tile. */
-function sourcesOf(store: PageStore, views: TableViews): Readonly<Record<string, Source>> {
-  const frame = (fields: string, title: string): Source => ({
+function sourcesOf(store: PageStore, views: TableViews): Readonly<Record<string, Untold>> {
+  const frame = (fields: string, title: string): Untold => ({
     ...contention,
     title,
     fields: fields.replaceAll(/\w+_\w+/g, 'ContentionData.$&'),
@@ -43,13 +88,13 @@ function sourcesOf(store: PageStore, views: TableViews): Readonly<Record<string,
     critical: frame('critical_path_txn_count, total_txn_count', 'Critical path'),
     wall: frame('block_wall_time_ns', 'Block execution'),
     finalize: {
-      title: 'Proposed to Finalized',
+      title: 'Finalization',
       fields: 'Lifecycle.block_age_ms where to_stage is Finalized',
       kind: 'Lifecycle',
       path: '/v1/blocks/lifecycle',
     },
     line: {
-      title: 'Time line',
+      title: 'Timeline',
       fields: 'one row per block: GET /v1/blocks; then TPS and ContentionData of the stream',
       kind: '',
       path: '/v1/blocks?last=600',
@@ -93,10 +138,13 @@ function sourcesOf(store: PageStore, views: TableViews): Readonly<Record<string,
   }
 }
 
-/** Gives every card and tile its button. */
+/** Gives every card and tile its button, and its title the explanation. */
 export function addSourceButtons(store: PageStore, panel: SourcePanel, views: TableViews): void {
   for (const [name, source] of Object.entries(sourcesOf(store, views))) {
     const card = document.querySelector(`#${name}, [data-tile=${name}]`)
-    card?.querySelector('h2')?.after(panel.button(source))
+    const title = card?.querySelector('h2')
+    const about = abouts[name] ?? ''
+    title?.setAttribute('title', about)
+    title?.after(panel.button({ ...source, about }))
   }
 }

@@ -14,6 +14,9 @@ import type { Selection } from './selection.ts'
 
 const blocksLeast = 30
 const notesMax = 3
+/** Heights of readout and legends, and the least part of a chart's height, in a kiosk. */
+const textsHeight = 80
+const least = 0.4
 const drawnColumns = ['tps', 'efficiency', 'contended', 'written', 'critical'] as const
 
 export class TimeLine {
@@ -52,7 +55,7 @@ export class TimeLine {
       this.#charts.push({ panel, chart })
     }
     new ResizeObserver(() => {
-      this.#resize(holder.clientWidth)
+      this.#resize(holder)
       resized()
     }).observe(holder)
   }
@@ -120,9 +123,15 @@ export class TimeLine {
   #writeReadout(): void {
     const { store, selection, to } = this.#scene
     const { history } = store
-    const chosen = this.#hovered ?? selection.pinned
-    const row = chosen === null ? to - 1 : history.nearest(chosen)
-    if (row < 0) return
+    const { pinned } = selection
+    const hovered = this.#hovered
+    const row =
+      hovered !== null ? history.nearest(hovered) : pinned !== null ? history.rowOf(pinned) : to - 1
+    if (history.length === 0) return
+    if (row < 0) {
+      setText(this.#readout, `block ${count(pinned ?? 0)} is not here`)
+      return
+    }
     const value = (name: (typeof drawnColumns)[number]) => history.value(name, row)
     const efficiency = value('efficiency')
     setText(
@@ -145,9 +154,14 @@ export class TimeLine {
     if (row !== -1) selection.set({ pinned: store.history.value('number', row) })
   }
 
-  #resize(width: number): void {
+  /** In a kiosk the charts share the height that is left for them. */
+  #resize({ clientWidth: width, clientHeight }: HTMLElement): void {
+    const heights = panels.reduce((sum, { height }) => sum + height, 0)
+    const part = this.#scene.selection.isKiosk
+      ? Math.max(least, (clientHeight - textsHeight) / heights)
+      : 1
     for (const { panel, chart } of this.#charts)
-      if (width > 0) chart.setSize({ width, height: panel.height })
+      if (width > 0) chart.setSize({ width, height: Math.floor(panel.height * part) })
   }
 }
 

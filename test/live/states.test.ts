@@ -150,6 +150,42 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     expect(await opened.text('#banner')).toMatch(/^the endpoint closes in \d+ s/)
   })
 
+  test('has the age of the server right after it is opened, not one that starts anew', async () => {
+    const clock = new HandClock()
+    const service = await openLive({ clock })
+    clock.advance(25_000)
+    const opened = await open(service)
+    await opened.reaches('live', 'quiet', 'degraded')
+    expect(await pill(opened)).toMatch(/^no event for 2[5-9] s$/)
+    // The frames that are resumed are as old as the source's silence.
+    await until(async () => (await opened.text('#bar-seq')) !== '–', 'the resumed frames')
+    expect(await pill(opened)).toMatch(/^no event for (2[5-9]|[3-9]\d) s$/)
+  })
+
+  test.each([
+    [{ kind: 'generated' }, 'generated data'],
+    [{ kind: 'recording', file: 'night.zst' }, 'recording night.zst'],
+    [{ kind: 'ring' }, 'event ring of a node'],
+  ] as const)('names the chain, and what its data are: %o', async (source, badge) => {
+    const opened = await open(await openLive({ deps: { source } }))
+    await opened.reaches('live', 'quiet')
+    expect(await opened.text('#source')).toBe(badge)
+    expect(await opened.text('#chain')).toBe('Monad devnet, EVM')
+  })
+
+  test('has no verdict on a block that is too small to be parallel', async () => {
+    const service = await openLive()
+    const opened = await open(service)
+    await opened.reaches('live', 'quiet')
+    service.chain.addSmall(13)
+    const tile = '[data-tile=efficiency]'
+    await until(async () => (await opened.text(tile)).includes('78.6'), 'the small block')
+    expect(await opened.text(`${tile} .note`)).toBe('no verdict: 13 transactions')
+    expect(await opened.page.locator(tile).getAttribute('data-tone')).toBe('')
+    expect(await opened.text('#block-body .notes')).toContain('no verdict')
+    expect(await opened.text('#log-lines')).not.toContain(String(service.chain.newest))
+  })
+
   test('polls when the stream is refused, and streams when it may', async () => {
     const service = await openLive({ section: { connectionsPerAddress: 1 } })
     const other = new WebSocket(`${service.ws}/v1/ws`)
@@ -208,12 +244,14 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     await opened.reaches('live', 'quiet')
     await opened.page.locator('#pause').click()
     await opened.reaches('paused')
+    expect(await opened.text('#pause')).toBe('go on')
     const frozen = await opened.text('#now')
     service.chain.add(43)
     await opened.page.getByText('paused, 43 blocks behind').waitFor()
     expect(await opened.text('#now')).toBe(frozen)
     await opened.page.locator('#pause').click()
     await opened.reaches('live', 'quiet')
+    expect(await opened.text('#pause')).toBe('pause')
     await until(async () => (await opened.text('#now')) !== frozen, 'new figures')
   })
 })

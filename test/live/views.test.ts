@@ -35,9 +35,10 @@ afterEach(async () => {
   expect(problems ?? []).toEqual([])
 })
 
-async function open(options: TabOptions = {}): Promise<Tab> {
+async function open(options: TabOptions & { isPinned?: boolean } = {}): Promise<Tab> {
   tab = await openTab(browser, live.origin, options)
   await tab.reaches('live', 'quiet', 'degraded')
+  if (options.isPinned === true) return tab
   await shows(tab, '#block-number', count(live.chain.newest))
   return tab
 }
@@ -58,7 +59,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     expect(body.block_number).toBe(live.chain.newest)
     await shows(opened, '[data-tile=tps]', count((await get<{ tps: number }>('/v1/tps')).tps))
     await shows(opened, '[data-tile=efficiency]', body.parallel_efficiency_pct.toFixed(2))
-    await shows(opened, '[data-tile=contended]', `${body.contended_slot_count}slots`)
+    await shows(opened, '[data-tile=contended]', `${body.contended_slot_count}storage slots`)
     await shows(opened, '[data-tile=contended]', `${body.written_contended_slot_count} of them`)
     const path = `${body.critical_path_txn_count}of ${body.total_txn_count}`
     await shows(opened, '[data-tile=critical]', path)
@@ -83,6 +84,116 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     await opened.page.keyboard.press('Home')
     const { blocks } = await get<{ blocks: BlockRow[] }>('/v1/blocks?last=3000')
     await shows(opened, '#block-number', count(blocks[0]!.block_number))
+  })
+
+  test('says so when the block of a link is not kept, and shows no other in its place', async () => {
+    const opened = await open({ path: '/live#block=1', isPinned: true })
+    const { blocks } = await get<{ blocks: BlockRow[] }>('/v1/blocks?last=3000')
+    const oldest = count(blocks[0]!.block_number)
+    await shows(opened, '#block-body', `block 1 is not kept; the oldest here is ${oldest}`)
+    expect(await opened.text('#block-number')).toBe('1')
+    expect(await opened.page.locator('#block-body :is(table, canvas):visible').count()).toBe(0)
+    expect(await opened.text('.readout')).toBe('block 1 is not here')
+    await opened.page.evaluate('location.hash = "block=99999999999"')
+    const newest = count(live.chain.newest)
+    await shows(opened, '#block-body', `has not arrived; the newest is ${newest}`)
+    await opened.page.keyboard.press('Escape')
+    await shows(opened, '#block-number', newest)
+    expect(await opened.page.locator('#block-body :is(table, canvas):visible').count()).toBe(3)
+  })
+
+  test('says in each panel that nothing matches, and keeps the height of a single row', async () => {
+    const opened = await open()
+    const { page } = opened
+    await page.locator('#filter').fill('hello')
+    const unmatched = page.locator('.unmatched:visible')
+    await until(async () => (await unmatched.count()) === 4, 'a sentence in four panels')
+    expect(await unmatched.allTextContents()).toEqual(
+      Array(4).fill('nothing matches; the filter looks for a part of an address, such as 0x12ab'),
+    )
+    const [key] = (await get<TopAccesses>('/v1/top')).account
+    await page.locator('#filter').fill(key!.key)
+    const rows = page.locator('#keys-body table').first().locator('tbody tr:visible')
+    await until(async () => (await rows.count()) === 1, 'one account')
+    expect((await rows.first().boundingBox())!.height).toBeLessThan(30)
+    expect(await unmatched.count()).toBe(0)
+  })
+
+  test('explains each panel in its title and its panel, and its words in the help', async () => {
+    const { page } = await open()
+    const titles = page.locator('main h2')
+    expect(await titles.count()).toBe(14)
+    for (const title of await titles.all()) {
+      const about = (await title.getAttribute('title')) ?? ''
+      expect([await title.textContent(), about.length > 40]).toEqual([expect.any(String), true])
+      await title.locator('xpath=following-sibling::button[1]').click()
+      expect(await page.locator('#panel-body').textContent()).toContain(about)
+      await page.keyboard.press('Escape')
+    }
+    await page.keyboard.press('?')
+    const words = await page.locator('#panel-body .words dt').allTextContents()
+    expect(words).toEqual([
+      'efficiency',
+      'contended',
+      'written',
+      'critical path',
+      'wall',
+      'seq',
+      'run',
+      'gap',
+    ])
+  })
+
+  test('has legends of the graph and of the matrix, which names its columns', async () => {
+    const { page, ...opened } = await open()
+    expect(await opened.text('#graph-legend')).toMatch(/size: .*colour: .*hollow: .*line: /)
+    await page.keyboard.press('g')
+    expect(await opened.text('#graph-legend')).toMatch(/^a row and a column per contract/)
+    const map = (await page.locator('#graph-map').boundingBox())!
+    const heads = { x: map.x + 100, y: map.y, width: 240, height: 60 }
+    const soft: Rgb = [0x56, 0x5e, 0x68]
+    await until(
+      async () => near(await page.screenshot({ clip: heads }), soft) > 200,
+      'names of columns',
+    )
+  })
+
+  test('cuts nothing at 390 px, and has every `{}` beside its title', async () => {
+    const context = { viewport: { width: 390, height: 844 } }
+    const opened = await open({ context })
+    await shows(opened, '#endpoints-body', 'event 0')
+    const cut = await opened.page.evaluate(`[...document.querySelectorAll(
+        'main h2, main .note, main .value, main th, main td, #endpoints-body, #facts dd, #source')]
+      .filter((one) => one.offsetParent !== null)
+      .filter((one) => one.scrollWidth > one.clientWidth + 1 ||
+        one.getBoundingClientRect().right > innerWidth)
+      .map((one) => one.textContent)`)
+    expect(cut).toEqual([])
+    const alone = await opened.page.evaluate(`[...document.querySelectorAll('button.source')]
+      .filter((one) => one.offsetParent !== null)
+      .filter((one) => one.offsetTop - one.parentElement.querySelector('h2').offsetTop > 12)
+      .map((one) => one.ariaLabel)`)
+    expect(alone).toEqual([])
+    const heads = opened.page.locator('#endpoints th:visible')
+    expect((await heads.allTextContents()).slice(0, 2)).toEqual(['product', 'state'])
+  })
+
+  test.each([
+    [1280, 720],
+    [1440, 900],
+    [1920, 1080],
+  ])('fits one screen of %i x %i as a kiosk', async (width, height) => {
+    const opened = await open({ path: '/live?kiosk', context: { viewport: { width, height } } })
+    const { page } = opened
+    expect(await page.evaluate('document.documentElement.scrollHeight')).toBe(height)
+    const low = await page.evaluate(`[...document.querySelectorAll('main > section')]
+      .filter((one) => one.offsetParent !== null)
+      .filter((one) => one.getBoundingClientRect().bottom > innerHeight ||
+        one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)
+      .map((one) => one.id)`)
+    expect(low).toEqual([])
+    for (const id of ['#heat-map', '#graph-map', '#lanes-map'])
+      expect((await page.locator(id).boundingBox())!.height).toBeGreaterThan(120)
   })
 
   test('has its bands in order, each in its colour', async () => {

@@ -255,5 +255,4 @@ export const importers: Readonly<Record<string, readonly string[]>> = {
   '@duckdb/node-bindings': ['src/indexer/clickhouse/duckdb/'],
   'apache-arrow': ['src/indexer/clickhouse/duckdb/arrow.ts'],
   uplot: ['src/live/'],
-  'd3-force': ['src/live/'],
 }

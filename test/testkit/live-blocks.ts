@@ -27,6 +27,19 @@ export class LiveBlocks extends FakeExecution {
     for (let made = 0; made < count; made++) this.#block(this.#number++)
   }
 
+  /** A block with so few transactions that nothing can be said about it. */
+  addSmall(txns: number): void {
+    const number = this.#number++
+    this.#append('TPS', txns)
+    this.#move(number, 'Proposed')
+    this.#append('ContentionData', {
+      ...contention(number),
+      total_txn_count: txns,
+      parallel_efficiency_pct: 78.6,
+    })
+    this.#newest = number
+  }
+
   /** The source moves on, but nobody analyses these blocks. */
   skip(count: number): void {
     this.#number += count

@@ -1,7 +1,7 @@
 // Constructs the products, each with its endpoint.
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { Commitment } from '../../base/commitment.ts'
 import { messageOf } from '../../base/errors.ts'
 import { Addresses } from '../../base/transport/address.ts'
@@ -13,7 +13,7 @@ import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
 import { declareIndexerMeters, declareIngestMeters } from '../../indexer/meters.ts'
 import { startGrpc } from '../../products/grpc/server.ts'
 import { startIndexer } from '../../products/indexer/server.ts'
-import { startMetrics } from '../../products/metrics/server.ts'
+import { type MetricsDeps, startMetrics } from '../../products/metrics/server.ts'
 import { declareRpcMeters } from '../../products/rpc/meters.ts'
 import { startRpc } from '../../products/rpc/server.ts'
 import { startShredstream } from '../../products/shredstream/server.ts'
@@ -110,12 +110,19 @@ export function openMetrics(
     meters,
     events,
     view: execution,
+    source: sourceName(config.metrics),
     run: randomBytes(8).toString('hex'),
     version,
     ready: () => readiness.report(),
     restartSource: () => execution.restartSource(),
     exit,
   })
+}
+
+/** What readers of the metrics product are told about its source; never the folder of a file. */
+function sourceName({ source, path }: Context['config']['metrics']): MetricsDeps['source'] {
+  if (source === 'snapshot') return { kind: 'recording', file: basename(path) }
+  return { kind: source === 'ring' ? 'ring' : 'generated' }
 }
 
 /** Sources -> shred worker -> destinations; packets never reach this thread. */

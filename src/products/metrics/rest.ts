@@ -9,10 +9,18 @@ import { type BlockRows, blocksMax } from './block-rows.ts'
 import { parseU64 } from './handle.ts'
 import { ageSecs, isServing, statusOf } from './health.ts'
 
+/** What the execution events are: a reader must not take generated or recorded ones for a chain. */
+export interface SourceName {
+  readonly kind: 'generated' | 'recording' | 'ring'
+  /** Name of the recording, without its folder. */
+  readonly file?: string
+}
+
 export interface RestParts {
   readonly log: EventLog
   readonly view: ExecutionView
   readonly history: BlockRows
+  readonly source: SourceName
   /** WebSockets that are open now. */
   clients(): number
   uptimeMs(): number
@@ -72,7 +80,7 @@ export function* blocks({ history }: RestParts, last: number): Generator<Uint8Ar
 const comma = Buffer.from(',')
 
 /** GET /v1/status. */
-export function status({ log, view, clients, uptimeMs }: RestParts): Answer {
+export function status({ log, view, source, clients, uptimeMs }: RestParts): Answer {
   const ageMs = view.lastEventAgeMs()
   return json(200, {
     status: statusOf(ageMs),
@@ -83,6 +91,9 @@ export function status({ log, view, clients, uptimeMs }: RestParts): Answer {
     ring_seqno: view.ringSeqno(),
     oldest_seqno: log.oldestSeq,
     newest_seqno: log.newestSeq,
+    chain_id: Number(view.chainId()),
+    source: source.kind,
+    ...(source.file === undefined ? {} : { source_file: source.file }),
   })
 }
 

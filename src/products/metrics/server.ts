@@ -32,6 +32,7 @@ import { StaleWatch } from './health.ts'
 import { Limits } from './limits.ts'
 import { LivePage } from './live.ts'
 import { declareMetricsMeters, declareMetricsReads } from './meters.ts'
+import type { SourceName } from './rest.ts'
 import { type Caller, httpOptions, jsonHead, streamPaths } from './routes.ts'
 import { socketRoute } from './session.ts'
 import { StreamSockets } from './stream-sockets.ts'
@@ -62,6 +63,7 @@ export interface MetricsDeps {
   /** Identifies this process, so that a cursor of another one is detected. */
   readonly run: string
   readonly version: string
+  readonly source: SourceName
   /** For GET /ready. */
   ready(): ReadyReport
   /** Restarts the source, after 30 s of silence. */
@@ -161,7 +163,7 @@ class MetricsService implements Running {
   }
 
   async #open(): Promise<void> {
-    const { events, view, clock, meters, version, ready } = this.#deps
+    const { events, view, source, clock, meters, version, ready } = this.#deps
     const gate = this.#section.auth === 'token' ? this.#deps.gate : null
     const session = {
       stream: this.#stream,
@@ -187,6 +189,7 @@ class MetricsService implements Running {
       http: httpOptions({
         log: events,
         view,
+        source,
         history: this.#history,
         gate,
         tickets: this.#tickets,

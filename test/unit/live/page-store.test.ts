@@ -56,6 +56,20 @@ describe('Store', () => {
     expect(store.history.value('efficiency', 0)).toBeNaN()
   })
 
+  test('logs a fall of the efficiency, but has no verdict on small or uncontended blocks', () => {
+    const low = { parallel_efficiency_pct: 78.6, total_txn_count: 50 }
+    store.takeContention(data(1, { ...low, total_txn_count: 49 }), 1)
+    store.takeContention(data(2, { ...low, contended_slot_count: 0 }), 2)
+    expect(store.log.lines).toEqual([])
+    store.takeContention(data(3, low), 3)
+    expect(store.log.lines.map(({ kind, text }) => `${kind}: ${text}`)).toEqual([
+      'efficiency: 78.6 % (bottlenecks) at block 3',
+    ])
+    store.takeContention(data(4, { ...low, total_txn_count: 13 }), 4)
+    store.takeContention(data(5, low), 5)
+    expect(store.log.lines).toHaveLength(1)
+  })
+
   test('counts the blocks of a hole when the next one arrives', () => {
     store.takeContention(data(10), 1)
     store.takeHole('hole')

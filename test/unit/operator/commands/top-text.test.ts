@@ -27,6 +27,8 @@ const figures: TopFigures = {
     ring_seqno: 1,
     oldest_seqno: 1,
     newest_seqno: 2,
+    chain_id: 20143,
+    source: 'generated',
   },
   block: {
     block_number: 4_486_937_744,

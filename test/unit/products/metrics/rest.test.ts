@@ -25,7 +25,8 @@ beforeEach(() => {
   log.listen((frame) => history.update(frame))
   const uptimeMs = () => clock.monotonicMs() - startMs
   const ready = () => ({ ready: true, checks: [] })
-  parts = { log, view, history, clients: () => 3, uptimeMs, ready }
+  const source = { kind: 'recording', file: 'night.zst' } as const
+  parts = { log, view, history, source, clients: () => 3, uptimeMs, ready }
 })
 
 const readBlocks = (last: number) =>
@@ -40,6 +41,13 @@ describe('REST before the first block', () => {
     expect(readBlocks(600)).toEqual({ blocks: [] })
     expect(read(rest.lifecycles(parts))).toEqual([200, []])
     expect(read(rest.status(parts))[1]).toMatchObject({ oldest_seqno: 0, newest_seqno: 0 })
+  })
+
+  test('names the chain and the kind of the source', () => {
+    const names = { chain_id: 20143, source: 'recording', source_file: 'night.zst' }
+    expect(read(rest.status(parts))[1]).toMatchObject(names)
+    const ring = { ...parts, source: { kind: 'ring' } as const }
+    expect(read(rest.status(ring))[1]).not.toHaveProperty('source_file')
   })
 
   test('counts the age from the start: degraded after 10 s, 503 at 30 s', () => {
