@@ -15,7 +15,7 @@ import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
 import type { QueryEngine, RowBatch } from '../../src/indexer/engine.ts'
 import { SlotSource } from '../../src/indexer/feed/slot-source.ts'
-import { startIngest } from '../../src/indexer/ingest.ts'
+import { IngestPipeline } from '../../src/indexer/ingest.ts'
 import { declareIngestMeters } from '../../src/indexer/meters.ts'
 import { RowBatches } from '../../src/indexer/rows/batches.ts'
 import { addSlotRows } from '../../src/indexer/rows/slot-rows.ts'
@@ -144,7 +144,7 @@ async function openIngest(folder: string, context: RoundContext) {
   const rowsPerSlot = templateRows(updates).reduce((sum, { count }) => sum + count, 0)
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 })
   const meters = new Meters()
-  const running = await startIngest(section, {
+  const running = await IngestPipeline.start(section, {
     events: new EventLog({ reserve: () => 0, clock: systemClock }),
     folder,
     holder: 'bench',

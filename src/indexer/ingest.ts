@@ -8,7 +8,6 @@
 // Sources are pulled at the writer's pace; a stalled writer never slows the other pipelines.
 import { type Clock, machineMs } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
-import type { Running } from '../base/running.ts'
 import type { Log } from '../base/telemetry/log.ts'
 import type { SolanaUpdate } from '../chain/solana/updates.ts'
 import type { Hub } from '../streams/hub/hub.ts'
@@ -64,114 +63,178 @@ export interface Freshness {
   readonly blockAgeMs: number | null
 }
 
-export interface RunningIngest extends Running {
-  /** Reads the slots of this hub from now on, continuing at the index's mark. Called once. */
-  follow(hub: Hub<SolanaUpdate>): void
-  tip(fact: TipFact): void
-  usage(fact: UsageFact): void
-  freshness(): Freshness
-  /** Age of the oldest update that is not yet durable; 0 when all are. */
-  lagMs(): number
-  /** Process id of the writer; 0 while no writer runs. */
-  pid(): number
-}
+/** What the service uses of it; leased-ingest.ts has the one of several gateways. */
+export type RunningIngest = Pick<
+  IngestPipeline,
+  'address' | 'follow' | 'tip' | 'usage' | 'freshness' | 'lagMs' | 'pid' | 'stop'
+>
 
-export interface IngestPipeline extends RunningIngest {
-  unackedBytes(): number
-  /** Sends the writer a later end of its term. */
-  extend(): void
-  /** For how long nothing became durable although something waits; 0 when nothing does. */
-  stuckMs(): number
-  /** Stops without waiting for what is not yet durable. */
-  abort(): Promise<void>
-}
+export class IngestPipeline {
+  readonly address = null
+  readonly #section: IngestSection
+  readonly #deps: IngestDeps
+  readonly #log: Log
+  readonly #role: IngestRole
+  readonly #fresh: FreshnessTally
+  readonly #events: EventSource
+  readonly #tips: QueueSource<'tips'>
+  readonly #usage: QueueSource<'usage'>
+  readonly #outbox: Outbox
+  readonly #link: WriterLink
+  /** Of the writer's last opening; null before the first. */
+  #marks: Marks | null = null
+  #slots: SlotSource | null = null
+  /** When something became durable, or the writer opened. */
+  #progressMs: number
+  readonly #ends: (() => void)[] = []
+  #stopping: Promise<void> | null = null
 
-export async function startIngest(
-  section: IngestSection,
-  deps: IngestDeps,
-): Promise<IngestPipeline> {
-  const { clock, events, meters, role = 'all' } = deps
-  const log = deps.log.area('indexer')
-  const fresh = new FreshnessTally(clock)
-  const eventSource = new EventSource(events, meters.lost.events)
-  const tips = new QueueSource('tips', meters.lost.tips)
-  const queries = new QueueSource('usage', meters.lost.usage)
-  let slots: SlotSource | null = null
-  let marks: Marks | null = null
-  let link: WriterLink | null = null
-  let progressMs = clock.monotonicMs()
-  const isOpen = () => link?.isOpen === true && isWithin(role)
-  const outbox = new Outbox(role === 'own facts' ? [tips, queries] : [eventSource, tips, queries], {
-    deliver: (delivery) => link!.deliver(delivery),
-    isOpen,
-    onDurable(sending) {
-      progressMs = clock.monotonicMs()
-      meters.delay.observeMs(clock.monotonicMs() - sending.sinceMs)
-      fresh.durable(sending)
-    },
-    onRetry: () => meters.reread.inc(),
-    onDropped(sending, reason) {
-      countLost(sending, meters)
-      log.error('index delivery dropped', { reason, bytes: sending.bytes })
-    },
-    clock,
-  })
-  meters.watch({ lagMs: () => outbox.lagMs(), unackedBytes: () => outbox.unackedBytes })
-  link = await WriterLink.start({
-    sink: () => sinkConfigOf(section, deps),
-    entry: deps.writerEntry ?? 'index-writer',
-    meters,
-    clock,
-    log,
-    onOpen(opened) {
-      marks = opened
-      progressMs = clock.monotonicMs()
-      if (typeof role === 'object') eventSource.resume(marks.events)
-      fresh.resume(marks.slots)
-      slots?.resume(marks.slots)
-      outbox.writerOpened()
-    },
-  })
-  const ends =
-    role === 'own facts' ? [] : [events.listen(() => outbox.wake()), eventSource.watchRestarts()]
-  let stopping: Promise<void> | null = null
-  const end = async () => {
-    for (const end of ends) end()
-    outbox.stop()
-    await link.stop()
+  private constructor(section: IngestSection, deps: IngestDeps) {
+    const { clock, events, meters, role = 'all' } = deps
+    this.#section = section
+    this.#deps = deps
+    this.#log = deps.log.area('indexer')
+    this.#role = role
+    this.#fresh = new FreshnessTally(clock)
+    this.#progressMs = clock.monotonicMs()
+    this.#events = new EventSource(events, meters.lost.events)
+    this.#tips = new QueueSource('tips', meters.lost.tips)
+    this.#usage = new QueueSource('usage', meters.lost.usage)
+    this.#link = new WriterLink({
+      sink: () => this.#sinkConfig(),
+      entry: deps.writerEntry ?? 'index-writer',
+      meters,
+      clock,
+      log: this.#log,
+      onOpen: (marks) => this.#opened(marks),
+    })
+    const own = [this.#tips, this.#usage]
+    this.#outbox = new Outbox(role === 'own facts' ? own : [this.#events, ...own], {
+      deliver: (delivery) => this.#link.deliver(delivery),
+      isOpen: () => this.#isOpen(),
+      onDurable: (sending) => this.#durable(sending),
+      onRetry: () => meters.reread.inc(),
+      onDropped: (sending, reason) => this.#dropped(sending, reason),
+      clock,
+    })
+    meters.watch({ lagMs: () => this.lagMs(), unackedBytes: () => this.unackedBytes() })
   }
-  return {
-    address: null,
-    follow(hub) {
-      slots = new SlotSource({ hub, lost: meters.lost.slots, clock })
-      if (marks !== null) slots.resume(marks.slots)
-      ends.push(listenTo(hub, slots, outbox))
-      outbox.add(slots)
-    },
-    tip(fact) {
-      tips.push(fact, clock.monotonicMs())
-      outbox.wake()
-    },
-    usage(fact) {
-      queries.push(fact, clock.monotonicMs())
-      outbox.wake()
-    },
-    freshness: () => fresh.read(),
-    lagMs: () => outbox.lagMs(),
-    pid: () => link.pid,
-    unackedBytes: () => outbox.unackedBytes,
-    extend() {
-      if (typeof role === 'object') link.extend(role.untilMs())
-    },
-    stuckMs: () => Math.min(outbox.lagMs(), clock.monotonicMs() - progressMs),
-    abort() {
-      stopping ??= end()
-      return stopping
-    },
-    stop() {
-      stopping ??= drain(outbox, link, isOpen).then(end)
-      return stopping
-    },
+
+  /** Resolves when the writer process runs; its sink opens later. */
+  static async start(section: IngestSection, deps: IngestDeps): Promise<IngestPipeline> {
+    const ingest = new IngestPipeline(section, deps)
+    await ingest.#link.start()
+    if (ingest.#role !== 'own facts') {
+      ingest.#ends.push(deps.events.listen(() => ingest.#outbox.wake()))
+      ingest.#ends.push(ingest.#events.watchRestarts())
+    }
+    return ingest
+  }
+
+  /** Reads the slots of this hub from now on, continuing at the index's mark. Called once. */
+  follow(hub: Hub<SolanaUpdate>): void {
+    const { clock, meters } = this.#deps
+    this.#slots = new SlotSource({ hub, lost: meters.lost.slots, clock })
+    if (this.#marks !== null) this.#slots.resume(this.#marks.slots)
+    this.#ends.push(listenTo(hub, this.#slots, this.#outbox))
+    this.#outbox.add(this.#slots)
+  }
+
+  tip(fact: TipFact): void {
+    this.#tips.push(fact, this.#deps.clock.monotonicMs())
+    this.#outbox.wake()
+  }
+
+  usage(fact: UsageFact): void {
+    this.#usage.push(fact, this.#deps.clock.monotonicMs())
+    this.#outbox.wake()
+  }
+
+  freshness(): Freshness {
+    return this.#fresh.read()
+  }
+
+  /** Age of the oldest update that is not yet durable; 0 when all are. */
+  lagMs(): number {
+    return this.#outbox.lagMs()
+  }
+
+  /** Process id of the writer; 0 while no writer runs. */
+  pid(): number {
+    return this.#link.pid
+  }
+
+  unackedBytes(): number {
+    return this.#outbox.unackedBytes
+  }
+
+  /** Sends the writer a later end of its term. */
+  extend(): void {
+    if (typeof this.#role === 'object') this.#link.extend(this.#role.untilMs())
+  }
+
+  /** For how long nothing became durable although something waits; 0 when nothing does. */
+  stuckMs(): number {
+    return Math.min(this.lagMs(), this.#deps.clock.monotonicMs() - this.#progressMs)
+  }
+
+  /** Stops without waiting for what is not yet durable. */
+  abort(): Promise<void> {
+    this.#stopping ??= this.#end()
+    return this.#stopping
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#drain().then(() => this.#end())
+    return this.#stopping
+  }
+
+  #isOpen(): boolean {
+    const isWithin = typeof this.#role !== 'object' || machineMs() < this.#role.untilMs()
+    return this.#link.isOpen && isWithin
+  }
+
+  #opened(marks: Marks): void {
+    this.#marks = marks
+    this.#progressMs = this.#deps.clock.monotonicMs()
+    if (typeof this.#role === 'object') this.#events.resume(marks.events)
+    this.#fresh.resume(marks.slots)
+    this.#slots?.resume(marks.slots)
+    this.#outbox.writerOpened()
+  }
+
+  #durable(sending: Sending): void {
+    this.#progressMs = this.#deps.clock.monotonicMs()
+    this.#deps.meters.delay.observeMs(this.#progressMs - sending.sinceMs)
+    this.#fresh.durable(sending)
+  }
+
+  #dropped(sending: Sending, reason: string): void {
+    countLost(sending, this.#deps.meters)
+    this.#log.error('index delivery dropped', { reason, bytes: sending.bytes })
+  }
+
+  #sinkConfig(): SinkConfig {
+    const { engine, url, clickhouse, retentionDays, retentionBytes } = this.#section
+    const { folder, holder } = this.#deps
+    const role = this.#role
+    const now = typeof role === 'object' ? { term: role.term, untilMs: role.untilMs() } : role
+    return { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder, role: now }
+  }
+
+  /** Waits until the outbox is empty; returns at once without a writer. */
+  async #drain(): Promise<void> {
+    const endMs = performance.now() + drainMsMax
+    while (!this.#outbox.isEmpty && this.#isOpen() && performance.now() < endMs) {
+      this.#link.flush()
+      await new Promise((resolve) => setTimeout(resolve, drainStepMs))
+    }
+  }
+
+  async #end(): Promise<void> {
+    for (const end of this.#ends) end()
+    this.#outbox.stop()
+    await this.#link.stop()
   }
 }
 
@@ -192,26 +255,6 @@ function listenTo(hub: Hub<SolanaUpdate>, source: SlotSource, outbox: Outbox): (
   return () => {
     unlisten()
     unwatch()
-  }
-}
-
-function isWithin(role: IngestRole): boolean {
-  return typeof role !== 'object' || machineMs() < role.untilMs()
-}
-
-function sinkConfigOf(section: IngestSection, deps: IngestDeps): SinkConfig {
-  const { engine, url, clickhouse, retentionDays, retentionBytes } = section
-  const { folder, holder, role = 'all' } = deps
-  const now = typeof role === 'object' ? { term: role.term, untilMs: role.untilMs() } : role
-  return { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder, role: now }
-}
-
-/** Waits until the outbox is empty; returns at once without a writer. */
-async function drain(outbox: Outbox, link: WriterLink, isOpen: () => boolean): Promise<void> {
-  const endMs = performance.now() + drainMsMax
-  while (!outbox.isEmpty && isOpen() && performance.now() < endMs) {
-    link.flush()
-    await new Promise((resolve) => setTimeout(resolve, drainStepMs))
   }
 }
 

@@ -13,10 +13,9 @@ import type { Hub } from '../streams/hub/hub.ts'
 import {
   type Freshness,
   type IngestDeps,
-  type IngestPipeline,
+  IngestPipeline,
   type IngestSection,
   type RunningIngest,
-  startIngest,
 } from './ingest.ts'
 import type { TipFact, UsageFact } from './parcels.ts'
 
@@ -50,8 +49,10 @@ export async function startLeasedIngest(
 ): Promise<RunningIngest> {
   // The meters are read from both pipelines together.
   const own = { ...deps, meters: { ...deps.meters, watch() {} } }
-  const facts = await startIngest(section, { ...own, role: 'own facts' })
-  const ingest = new LeasedIngest(facts, own, (role) => startIngest(section, { ...own, role }))
+  const facts = await IngestPipeline.start(section, { ...own, role: 'own facts' })
+  const ingest = new LeasedIngest(facts, own, (role) =>
+    IngestPipeline.start(section, { ...own, role }),
+  )
   deps.meters.watch({
     lagMs: () => ingest.lagMs(),
     unackedBytes: () => ingest.unackedBytes(),

@@ -8,7 +8,7 @@ import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { requestSnapshot, socketPath } from '../../src/indexer/duckdb/snapshot-socket.ts'
-import { type RunningIngest, startIngest } from '../../src/indexer/ingest.ts'
+import { IngestPipeline, type RunningIngest } from '../../src/indexer/ingest.ts'
 import { declareIngestMeters } from '../../src/indexer/meters.ts'
 import { type TableName, tables } from '../../src/indexer/tables.ts'
 import type { Hub } from '../../src/streams/hub/hub.ts'
@@ -31,7 +31,7 @@ export class IngestStage {
     this.meters = new Meters()
     const { framesMax } = this
     this.log = new EventLog({ reserve: this.#reserve, clock: systemClock, framesMax })
-    this.ingest = await startIngest(
+    this.ingest = await IngestPipeline.start(
       {
         ...{ engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 20_000_000_000 },
         clickhouse: { insertMs: 2_000, insertRows: 100_000 },

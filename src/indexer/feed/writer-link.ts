@@ -44,27 +44,25 @@ export class WriterLink {
   #retry: NodeJS.Timeout | null = null
   #loggedMs = Number.NEGATIVE_INFINITY
 
-  private constructor(deps: WriterLinkDeps) {
+  constructor(deps: WriterLinkDeps) {
     this.#deps = deps
   }
 
   /** Resolves when the process runs; its sink opens later. */
-  static async start(deps: WriterLinkDeps): Promise<WriterLink> {
-    const link = new WriterLink(deps)
-    const { clock, log, meters } = deps
-    link.#child = await SupervisedChild.start(
+  async start(): Promise<void> {
+    const { clock, entry, log, meters } = this.#deps
+    this.#child = await SupervisedChild.start(
       {
         name: 'index writer',
-        entry: deps.entry,
+        entry,
         backoff,
         stopMsMax,
-        onStart: () => link.#started(),
-        onEvent: (event, data) => link.#onEvent(event, data),
+        onStart: () => this.#started(),
+        onEvent: (event, data) => this.#onEvent(event, data),
       },
       { clock, log, restarts: meters.restarts, onDown() {} },
     )
-    link.#opening()
-    return link
+    this.#opening()
   }
 
   get isOpen(): boolean {

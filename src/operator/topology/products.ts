@@ -8,7 +8,7 @@ import { Addresses } from '../../base/transport/address.ts'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import { solanaVersion } from '../../chain/solana/version.ts'
 import { startEngine } from '../../indexer/engines.ts'
-import { startIngest } from '../../indexer/ingest.ts'
+import { IngestPipeline } from '../../indexer/ingest.ts'
 import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
 import { declareIndexerMeters, declareIngestMeters } from '../../indexer/meters.ts'
 import { startGrpc } from '../../products/grpc/server.ts'
@@ -207,7 +207,7 @@ export function runIngest(
     log,
   }
   return lease === null
-    ? startIngest(config.indexer, deps)
+    ? IngestPipeline.start(config.indexer, deps)
     : startLeasedIngest(config.indexer, { ...deps, lease })
 }
 
