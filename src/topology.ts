@@ -2,7 +2,6 @@
 // bounds, what it reads and writes, and how it restarts.
 // The rows start as soon as what they read has started and stop from the last row to the first;
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
-import type { ComponentTable } from './base/components.ts'
 import { startProcessMeters } from './base/telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './base/threads/verify-pool.ts'
 import { AddressBudget } from './customers/quota/address-budget.ts'
@@ -10,18 +9,16 @@ import { needsDevnode } from './operator/config/config.ts'
 import { isHub, sharesEvents, sharesIndex } from './operator/config/roles.ts'
 import { chainsOwned } from './operator/topology/chains-owned.ts'
 import * as cluster from './operator/topology/cluster.ts'
-import type { Components } from './operator/topology/components.ts'
-import type { Context } from './operator/topology/context.ts'
 import { Gateways } from './operator/topology/gateways.ts'
+import { bytes, restarted, row, type Topology, vital } from './operator/topology/lifecycle.ts'
 import * as products from './operator/topology/products.ts'
-import { bytes, restarted, row, vital } from './operator/topology/row.ts'
 import * as state from './operator/topology/state.ts'
 import * as upstream from './operator/topology/upstream.ts'
 import { jobsMax } from './streams/analysis/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './streams/flows/execution.ts'
 import { resumeFramesMax } from './streams/log/log.ts'
 
-export const topology: ComponentTable<Components, Context> = {
+export const topology: Topology = {
   lock: row({
     kind: 'state',
     does: 'one server per data folder',

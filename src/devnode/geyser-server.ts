@@ -69,7 +69,6 @@ export async function startGeyserServer(
     keepaliveTimeoutMs: 10_000,
     connectionIdleMs: 300_000,
     connectionsPerAddressMax: connectionsMax,
-    sendsDirectly: true,
     compression: grpcEncodings,
     clientAddress: (peer) => peer,
     isProxy: () => false,

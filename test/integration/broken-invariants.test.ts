@@ -14,7 +14,7 @@ const grpcScript = (thrown: string) => `
     import { silentLog } from '${dist}base/telemetry/log.js'
     const door = await openGrpcEndpoint({
       host: '127.0.0.1', port: 0, certificates: null, messageBytesMax: 1024, keepaliveMs: 30000,
-      keepaliveTimeoutMs: 10000, sendsDirectly: true, clientAddress: (peer) => peer,
+      keepaliveTimeoutMs: 10000, clientAddress: (peer) => peer,
       connectionIdleMs: 60000, connectionsPerAddressMax: 10, isProxy: () => false,
       admit: () => ({ ok: true, caller: null, leave() {} }), log: silentLog,
       methods: [{ kind: 'stream', path: '/a/b', open: () => ({

@@ -77,7 +77,6 @@ const section = {
   connectionsPerAddressMax: 100_000,
   connectionIdleMs: 600_000,
   health: { callsPerAddressMax: 100, callsMax: 1_000 },
-  sendsDirectly: true,
   compression: grpcEncodings,
   filters: {
     filtersMax: 10,

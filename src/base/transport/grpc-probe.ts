@@ -7,7 +7,6 @@ import { Fault } from '../errors.ts'
 import type { Log } from '../telemetry/log.ts'
 import { openGrpcEndpoint } from './grpc.ts'
 import { grpcCode } from './grpc-status.ts'
-import { DirectStream } from './grpc-stream.ts'
 import { dataFrame, headersFrame, openingBytes } from './http2-frames.ts'
 
 const path = '/sluice.Probe/Open'
@@ -31,7 +30,6 @@ export async function probeGrpcLibrary(log: Log): Promise<void> {
     connectionsPerAddressMax: 16,
     isProxy: () => false,
     compression: [],
-    sendsDirectly: true,
     clientAddress: (peer) => peer,
     admit({ isRepeated }) {
       seen.repeated = isRepeated
@@ -42,7 +40,7 @@ export async function probeGrpcLibrary(log: Log): Promise<void> {
         kind: 'stream',
         path,
         open(stream) {
-          seen.stream = stream instanceof DirectStream
+          seen.stream = true
           return {
             message() {
               seen.message = true

@@ -1,12 +1,10 @@
 // The sending side of one streaming gRPC call.
 //
 //   product: queue of framed bytes --write--> http2 stream of the call --> socket
-//                                   (or)----> call.write, message by message, when the http2
-//                                             stream cannot be reached
 //
 // Frames are whole gRPC messages with their 5-byte prefix, many joined in one buffer: one http2
 // write then carries hundreds of messages, where call.write pays a round trip through three stream
-// layers for each. The http2 stream is not public in the library, hence the fallback.
+// layers for each. The http2 stream is not public in the library: grpc-probe.ts checks it at start.
 import { constants, type ServerHttp2Stream } from 'node:http2'
 import type { GrpcEncoding } from './grpc-encoding.ts'
 import type { GrpcStatus } from './grpc-status.ts'
@@ -42,13 +40,6 @@ export interface StreamEvents {
   closed(): void
 }
 
-/** The members of the library's call that sending needs. */
-export interface CallSink {
-  write(message: Buffer): boolean
-  readonly writableLength: number
-  finish(status: GrpcStatus): void
-}
-
 /** A call of the library, with what it does to messages. */
 export interface LibraryCall {
   readonly stream: ServerHttp2Stream
@@ -72,18 +63,18 @@ export function innermostCall(call: unknown): LibraryCall | null {
 export class DirectStream implements GrpcStream {
   readonly encoding: GrpcEncoding | null
   readonly #stream: ServerHttp2Stream
-  readonly #sink: CallSink
+  readonly #finish: (status: GrpcStatus) => void
   #isEnded = false
 
+  /** `finish` sends the status of the call. */
   constructor(
     stream: ServerHttp2Stream,
-    sink: CallSink,
-    options: { readonly encoding: GrpcEncoding | null; drained(): void },
+    encoding: GrpcEncoding | null,
+    finish: (status: GrpcStatus) => void,
   ) {
     this.#stream = stream
-    this.#sink = sink
-    this.encoding = options.encoding
-    stream.on('drain', options.drained)
+    this.encoding = encoding
+    this.#finish = finish
   }
 
   get unsentBytes(): number {
@@ -104,50 +95,8 @@ export class DirectStream implements GrpcStream {
   end(status: GrpcStatus): void {
     if (this.#isEnded) return
     this.#isEnded = true
-    this.#sink.finish(status)
+    this.#finish(status)
     closeLater(this.#stream, endGraceMs)
-  }
-}
-
-/** Sends message by message through the public call; an order of magnitude slower. */
-export class PlainStream implements GrpcStream {
-  /** The library's call compresses each message. */
-  readonly encoding = null
-  readonly #sink: CallSink
-  #unsentBytes = 0
-  /** The beginning of a frame whose rest follows. */
-  #rest: Buffer = Buffer.alloc(0)
-  #isEnded = false
-
-  constructor(sink: CallSink) {
-    this.#sink = sink
-  }
-
-  get unsentBytes(): number {
-    if (this.#sink.writableLength === 0) this.#unsentBytes = 0
-    return this.#unsentBytes
-  }
-
-  write(frames: Buffer): boolean {
-    if (this.#isEnded) return true
-    if (this.#sink.writableLength === 0) this.#unsentBytes = 0
-    this.#unsentBytes += frames.length
-    let isTaken = true
-    let rest = this.#rest.length === 0 ? frames : Buffer.concat([this.#rest, frames])
-    while (rest.length >= framePrefixBytes) {
-      const end = framePrefixBytes + rest.readUInt32BE(1)
-      if (rest.length < end) break
-      isTaken = this.#sink.write(rest.subarray(framePrefixBytes, end))
-      rest = rest.subarray(end)
-    }
-    this.#rest = rest
-    return isTaken
-  }
-
-  end(status: GrpcStatus): void {
-    if (this.#isEnded) return
-    this.#isEnded = true
-    this.#sink.finish(status)
   }
 }
 

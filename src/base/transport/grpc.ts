@@ -33,13 +33,11 @@ import { errorOf, headerOf, headOf, withoutMapping } from './grpc-metadata.ts'
 import { limitRequests, type RequestLimits } from './grpc-requests.ts'
 import { type GrpcStatus, grpcCode } from './grpc-status.ts'
 import {
-  type CallSink,
   closeLater,
   DirectStream,
   type GrpcStream,
   innermostCall,
   type LibraryCall,
-  PlainStream,
   RefusedStreams,
   type StreamEvents,
 } from './grpc-stream.ts'
@@ -82,8 +80,6 @@ export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   readonly keepaliveTimeoutMs: number
   /** A connection without a call for this long is closed with GOAWAY. */
   readonly connectionIdleMs: number
-  /** False sends through the library's own call, message by message. */
-  readonly sendsDirectly: boolean
   clientAddress(peer: string, forwardedFor: string): string
   admit(peer: GrpcPeer): Admission<C>
   readonly methods: readonly GrpcMethod<C>[]
@@ -296,27 +292,20 @@ function openStream<C>(
 ): void {
   let events: StreamEvents | undefined
   let isClosed = false
-  const sink: CallSink = {
-    write: (message) => call.write(message),
-    get writableLength() {
-      return call.writableLength
-    },
-    finish(status) {
-      if (status.code === grpcCode.ok) call.end()
-      else call.emit('error', errorOf(status))
-    },
+  const finish = (status: GrpcStatus) => {
+    if (status.code === grpcCode.ok) call.end()
+    else call.emit('error', errorOf(status))
   }
-  const drained = () => {
+  const inner = innermostCall((call as unknown as { call: unknown }).call)
+  // Only in a library that grpc-probe.ts refuses at start.
+  if (inner === null) {
+    finish(ourFault)
+    return
+  }
+  const stream = new DirectStream(inner.stream, encoding, finish)
+  inner.stream.on('drain', () => {
     if (!isClosed) events?.drained()
-  }
-  const inner = options.sendsDirectly
-    ? innermostCall((call as unknown as { call: unknown }).call)
-    : null
-  const stream =
-    inner === null
-      ? new PlainStream(sink)
-      : new DirectStream(inner.stream, sink, { encoding, drained })
-  if (inner === null) call.on('drain', drained)
+  })
   const guarded = (run: () => void) => {
     try {
       run()

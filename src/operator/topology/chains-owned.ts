@@ -1,9 +1,8 @@
 // Threads, queues, hubs and caches of the component `chains`, with their bounds.
-import type { Owned } from '../../base/components.ts'
 import { yellowstoneBounds } from '../../streams/geyser/hub.ts'
 import { unfinalizedBytesInitial } from '../../streams/hub/hub.ts'
 import { inFlightBytesMax } from '../../upstream/geyser/ingest.ts'
-import { bytes, vital } from './row.ts'
+import { bytes, type Owned, vital } from './lifecycle.ts'
 
 const { replaySlots, replayBytesMax } = yellowstoneBounds
 const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`

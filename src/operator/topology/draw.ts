@@ -1,10 +1,6 @@
 // Draws the topology for docs/DESIGN.md: a line per component, its threads, processes and bounds
 // below it, and a table of what restarts how.
-import type { ComponentTable } from '../../base/components.ts'
-import type { Components } from './components.ts'
-import type { Context } from './context.ts'
-
-type Topology = ComponentTable<Components, Context>
+import type { Topology } from './lifecycle.ts'
 
 export function drawTopology(topology: Topology): string {
   const rows = Object.entries(topology)

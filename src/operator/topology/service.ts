@@ -1,7 +1,6 @@
 // Starts the service from the topology and answers questions about it.
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { ComponentLifecycle } from '../../base/components.ts'
 import { Readiness } from '../../base/readiness.ts'
 import type { EndpointAddress } from '../../base/running.ts'
 import { Meters } from '../../base/telemetry/meters.ts'
@@ -16,6 +15,7 @@ import { ownConfig } from '../config/roles.ts'
 import type { Components } from './components.ts'
 import type { TopologyDeps } from './context.ts'
 import { gatewayStatus } from './gateway-status.ts'
+import { ComponentLifecycle } from './lifecycle.ts'
 import { readyChecks } from './ready-checks.ts'
 import { geyserStatus } from './set-chains.ts'
 

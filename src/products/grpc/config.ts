@@ -85,10 +85,6 @@ export const grpcSection = group('The gRPC endpoint of the bundle: geyser.Geyser
       doc: 'Open calls of all addresses',
     }),
   }),
-  sendsDirectly: flag({
-    initial: true,
-    doc: 'Whether updates go to the HTTP/2 stream in batches; false sends them one by one',
-  }),
   filters: group('Limits of what a Subscribe request may ask for', {
     filtersMax: integer({ initial: 100, min: 1, max: 10_000, doc: 'Named filters of one kind' }),
     accountsMax: integer({

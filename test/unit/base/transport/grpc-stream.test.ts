@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { retryDetails } from '../../../../src/base/transport/grpc-status.ts'
-import { innermostCall, PlainStream } from '../../../../src/base/transport/grpc-stream.ts'
+import { innermostCall } from '../../../../src/base/transport/grpc-stream.ts'
 
 const stream = Object.assign(new EventEmitter(), { write() {}, respond() {} })
 
@@ -18,34 +18,6 @@ describe('innermostCall', () => {
     const round: { nextCall?: object } = {}
     round.nextCall = round
     expect(streamOf(round)).toBeNull()
-  })
-})
-
-describe('sending without the http2 stream', () => {
-  it('splits frames into messages', () => {
-    const sent: string[] = []
-    const plain = new PlainStream({
-      write: (message) => sent.push(message.toString()) < 2,
-      writableLength: 1,
-      finish: ({ code }) => void sent.push(`status ${code}`),
-    })
-    const frames = Buffer.from('\0\0\0\0\x02ab\0\0\0\0\0\0\0\0\0\x01c', 'latin1')
-    expect(plain.write(frames)).toBe(false)
-    plain.end({ code: 15, details: '' })
-    plain.end({ code: 0, details: '' })
-    expect(plain.write(frames)).toBe(true)
-    expect(sent).toEqual(['ab', '', 'c', 'status 15'])
-  })
-})
-
-describe('frames in several buffers', () => {
-  it('are put together when they are sent message by message', () => {
-    const sent: string[] = []
-    const sink = { writableLength: 0, finish() {} }
-    const plain = new PlainStream({ ...sink, write: (message) => sent.push(String(message)) > 0 })
-    const frames = Buffer.from('\0\0\0\0\x02ab\0\0\0\0\0\0\0\0\0\x01c', 'latin1')
-    for (const byte of frames) plain.write(Buffer.of(byte))
-    expect(sent).toEqual(['ab', '', 'c'])
   })
 })
 

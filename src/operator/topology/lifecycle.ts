@@ -1,7 +1,10 @@
-// Starts the components of a table, each after those it reads, and stops them in the table's order
-// from the last to the first.
+// Starts the components of the topology, each after those it reads, and stops them in the table's
+// order from the last to the first.
 // Components that do not depend on each other start at the same time. When one fails to start, the
 // others are stopped, so that nothing stays half open.
+import { formatQuantity } from '../../base/units.ts'
+import type { Components } from './components.ts'
+import type { Context } from './context.ts'
 
 export type OwnedKind = 'thread' | 'process' | 'ring' | 'log' | 'hub' | 'queue' | 'cache' | 'file'
 
@@ -14,8 +17,10 @@ export interface Owned {
   readonly restart?: string
 }
 
+type Name = keyof Components
+
 /** A row of the table. `R` are the names of what it reads, `V` is its value. */
-export interface Component<P, R extends keyof P, V, C> {
+interface Component<R extends Name, V> {
   readonly kind: 'state' | 'pipeline' | 'endpoint'
   readonly does: string
   readonly reads: readonly R[]
@@ -23,39 +28,46 @@ export interface Component<P, R extends keyof P, V, C> {
   /** Names of components or folders that it writes to. */
   readonly writes?: readonly string[]
   /** Where false, the component is not started and its value is null. */
-  isEnabled?(context: C): boolean
-  start(context: C, read: Pick<P, R>): V | Promise<V>
+  isEnabled?(context: Context): boolean
+  start(context: Context, read: Pick<Components, R>): V | Promise<V>
   /** Default: the value's own `stop`, where it has one. */
   stop?(value: V): void | Promise<void>
 }
 
 /** All rows. The order is that of the stop, from the last row to the first. */
-export type ComponentTable<P, C> = {
+export type Topology = {
   // biome-ignore lint/suspicious/noExplicitAny: each row reads components of its own.
-  readonly [K in keyof P]: Component<P, any, P[K], C>
+  readonly [K in Name]: Component<any, Components[K]>
 }
+
+/** Checks that a row reads only what it declares. */
+export const row = <R extends Name, V>(component: Component<R, V>) => component
+
+export const restarted = 'restarted with exponential back-off'
+export const vital = `${restarted}; after too many deaths in a row the server exits`
+export const bytes = (count: number) => formatQuantity(count, 'bytes')
 
 /** Stop timeout of one component; after it the next one is stopped. */
 const stopMsMax = 8_000
 
-export class ComponentLifecycle<P extends object, C> {
-  readonly #table: ComponentTable<P, C>
-  readonly #context: C
+export class ComponentLifecycle {
+  readonly #table: Topology
+  readonly #context: Context
   readonly #onSlow: (name: string) => void
-  readonly #starting = new Map<keyof P, Promise<unknown>>()
-  readonly #started = new Map<keyof P, unknown>()
+  readonly #starting = new Map<Name, Promise<unknown>>()
+  readonly #started = new Map<Name, unknown>()
   #hasFailed = false
   #stopping: Promise<void> | null = null
 
-  constructor(table: ComponentTable<P, C>, context: C, onSlow: (name: string) => void) {
+  constructor(table: Topology, context: Context, onSlow: (name: string) => void) {
     this.#table = table
     this.#context = context
     this.#onSlow = onSlow
   }
 
   /** Resolves when every component runs; rejects with the first error, after all have stopped. */
-  async start(): Promise<P> {
-    const names = Object.keys(this.#table) as (keyof P)[]
+  async start(): Promise<Components> {
+    const names = Object.keys(this.#table) as Name[]
     const starts = names.map((name) => this.#start(name))
     try {
       await Promise.all(starts)
@@ -67,7 +79,7 @@ export class ComponentLifecycle<P extends object, C> {
       throw error
     }
     // Reason for the cast: an entry per row, each of the row's type.
-    return Object.fromEntries(this.#started) as P
+    return Object.fromEntries(this.#started) as unknown as Components
   }
 
   /** Stops every component. Calls after the first share its outcome. */
@@ -76,7 +88,7 @@ export class ComponentLifecycle<P extends object, C> {
     return this.#stopping
   }
 
-  #start(name: keyof P): Promise<unknown> {
+  #start(name: Name): Promise<unknown> {
     let starting = this.#starting.get(name)
     if (starting === undefined) {
       starting = this.#startAfterReads(name)
@@ -85,9 +97,9 @@ export class ComponentLifecycle<P extends object, C> {
     return starting
   }
 
-  async #startAfterReads(name: keyof P): Promise<unknown> {
+  async #startAfterReads(name: Name): Promise<unknown> {
     const row = this.#table[name]
-    const reads = row.reads as readonly (keyof P)[]
+    const reads = row.reads as readonly Name[]
     const values = await Promise.all(reads.map((read) => this.#start(read)))
     // Only what the row declares is passed, so that the table cannot be wrong about it.
     const read = Object.fromEntries(reads.map((read, index) => [read, values[index]]))
@@ -101,13 +113,13 @@ export class ComponentLifecycle<P extends object, C> {
   /** A component that fails to stop (a full disk) does not keep the others from stopping. */
   async #stopAll(): Promise<void> {
     const faults: unknown[] = []
-    for (const name of (Object.keys(this.#table) as (keyof P)[]).reverse()) {
+    for (const name of (Object.keys(this.#table) as Name[]).reverse()) {
       const stop = this.#stopOf(name)
       if (stop === null) continue
       let timer: NodeJS.Timeout | undefined
       const timeout = new Promise<void>((resolve) => {
         timer = setTimeout(() => {
-          this.#onSlow(String(name))
+          this.#onSlow(name)
           resolve()
         }, stopMsMax)
       })
@@ -122,10 +134,10 @@ export class ComponentLifecycle<P extends object, C> {
     if (faults.length > 0) throw faults[0]
   }
 
-  #stopOf(name: keyof P): (() => void | Promise<void>) | null {
+  #stopOf(name: Name): (() => void | Promise<void>) | null {
     const value = this.#started.get(name)
     const { stop } = this.#table[name]
-    if (stop !== undefined && value != null) return () => stop(value as P[keyof P])
+    if (stop !== undefined && value != null) return () => stop(value as never)
     return isStoppable(value) ? () => value.stop() : null
   }
 }
