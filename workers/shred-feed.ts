@@ -3,8 +3,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { UdpSocket } from '../src/base/transport/udp.ts'
 import { identityOf } from '../src/devnode/genesis.ts'
-import type { ShredTarget, SlotBatch } from '../src/devnode/shred-feed.ts'
-import { ShredMaker } from '../src/devnode/shred-maker.ts'
+import { ShredMaker, type ShredTarget, type SlotBatch } from '../src/devnode/shred-feed.ts'
 
 const { host, port, version, seed } = workerData as ShredTarget & { readonly seed: Uint8Array }
 const identity = identityOf(seed)

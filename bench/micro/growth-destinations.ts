@@ -2,7 +2,6 @@
 // Thread: main of the bench process; each size is a process of its own.
 // The receiving socket is never read: the kernel drops what its small buffer does not take, so
 // only sending is measured.
-
 import {
   boundPort,
   type Libc,
@@ -11,8 +10,7 @@ import {
   pinned,
 } from '../../src/base/transport/udp-batch.ts'
 import { batchMax, slotBytes } from '../../src/base/transport/udp-receive.ts'
-import { BatchSender } from '../../src/base/transport/udp-send.ts'
-import { ShredVectors } from '../../src/base/transport/udp-vectors.ts'
+import { BatchSender, ShredVectors } from '../../src/base/transport/udp-send.ts'
 import { Caps } from '../../src/products/shredstream/caps.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 

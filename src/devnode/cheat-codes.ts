@@ -7,13 +7,11 @@ import { isSameKey, keyOf } from '../chain/solana/keys.ts'
 import { findProgramAddress } from '../chain/solana/program-address.ts'
 import { nativeMint, programs, sysvarOwner } from '../chain/solana/programs.ts'
 import { readTokenAccount, tokenAccountBytes } from '../chain/solana/token-account.ts'
-import type { VmAccount } from './executed.ts'
 import type { Block } from './ledger/block.ts'
 import type { LedgerState } from './ledger/state.ts'
-import type { Producer } from './producer.ts'
+import type { Producer, SlotClock } from './producer.ts'
 import { rentExemptMinimum } from './rent.ts'
-import type { SlotClock } from './slot-clock.ts'
-import type { Svm } from './svm.ts'
+import type { Svm, VmAccount } from './svm.ts'
 
 export interface CheatDeps {
   readonly ledger: LedgerState

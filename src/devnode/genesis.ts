@@ -4,13 +4,17 @@ import { createHash } from 'node:crypto'
 import { Keypair } from '../chain/solana/keypair.ts'
 import { nativeMint, programs, stakeConfig, sysvars } from '../chain/solana/programs.ts'
 import { mintBytes, tokenAccountBytes } from '../chain/solana/token-account.ts'
-import type { VmAccount } from './executed.ts'
 import type { EpochSchedule } from './ledger/epoch-schedule.ts'
 import { rentExemptMinimum } from './rent.ts'
-import { emptySlotHistory } from './slot-history.ts'
-import { bootstrapEpoch } from './stakes.ts'
-import { epochScheduleSysvar, slotSysvars, stakeHistorySysvar, sysvarAccount } from './sysvars.ts'
-import { newVoteState } from './vote-state.ts'
+import { bootstrapEpoch, newVoteState } from './stakes.ts'
+import type { VmAccount } from './svm.ts'
+import {
+  emptySlotHistory,
+  epochScheduleSysvar,
+  slotSysvars,
+  stakeHistorySysvar,
+  sysvarAccount,
+} from './sysvars.ts'
 
 const lamportsPerSol = 1_000_000_000n
 const faucetLamports = 500_000_000n * lamportsPerSol

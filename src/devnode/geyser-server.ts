@@ -15,7 +15,7 @@ import { loadCodec } from '../streams/geyser/codec.ts'
 import { declareGrpcMeters } from '../streams/geyser/meters.ts'
 import { GeyserService } from '../streams/geyser/service.ts'
 import { statusOf } from '../streams/geyser/status.ts'
-import { secretCheck } from './callers.ts'
+import { secretCheck } from './pubsub-server.ts'
 
 export interface GeyserServerDeps {
   readonly chain: GrpcChain

@@ -6,11 +6,10 @@ import { isSameKey, keyOf } from '../chain/solana/keys.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../chain/solana/token-account.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import { encodeTransactionError } from '../chain/solana/transaction-error.ts'
-import { costUnitsOf } from './cost-units.ts'
-import type { Executed, VmAccount } from './executed.ts'
 import type { Fee } from './fee.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
+import type { Executed, VmAccount } from './svm.ts'
 
 type Read = (pubkey: Uint8Array) => { owner: Uint8Array; data: Uint8Array; lamports: bigint } | null
 
@@ -101,4 +100,37 @@ function tokenBalances(
     })
   })
   return balances
+}
+
+// Computes what a transaction costs its block, in compute units (`costUnits`), as agave's cost
+// model does for a transaction that landed.
+
+const unitsPerSignature = 720n
+const unitsPerWriteLock = 300n
+/** Of ed25519, secp256k1, secp256r1. */
+const unitsPerPrecompileSignature = [2_400n, 6_690n, 4_800n] as const
+const instructionBytesPerUnit = 4
+const pageBytes = 32 * 1024
+const unitsPerPage = 8n
+
+/** `units`: those it consumed. `loadedBytes`: of the accounts it loaded. */
+export function costUnitsOf(
+  layout: TransactionLayout,
+  fee: Fee,
+  ran: { readonly units: bigint; readonly loadedBytes: number },
+): bigint {
+  const { keyCount, loadedWritable, readonlySigned, readonlyUnsigned } = layout
+  // Requested locks count, also those that the runtime demotes.
+  const writeLocks = keyCount + loadedWritable - readonlySigned - readonlyUnsigned
+  let signatures = BigInt(layout.requiredSignatures) * unitsPerSignature
+  fee.precompileSignatures.forEach((count, kind) => {
+    signatures += BigInt(count) * unitsPerPrecompileSignature[kind]!
+  })
+  return (
+    signatures +
+    BigInt(writeLocks) * unitsPerWriteLock +
+    BigInt(Math.floor(fee.instructionBytes / instructionBytesPerUnit)) +
+    ran.units +
+    BigInt(Math.ceil(ran.loadedBytes / pageBytes)) * unitsPerPage
+  )
 }

@@ -1,26 +1,37 @@
 // Makes the blocks: lands transactions in the open slot, ends it, opens the next. Thread: main of
 // the devnode. Publishes to the sink: written accounts, then the transaction; entries; block;
 // statuses.
+
+import { hash } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
-import { sysvars } from '../chain/solana/programs.ts'
+import type { EntryContent } from '../chain/solana/geyser-content.ts'
+import { keyOf } from '../chain/solana/keys.ts'
+import { programs, sysvars } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
 import { slotStatus } from '../chain/solana/updates.ts'
 import { writeLocks } from '../chain/solana/write-locks.ts'
-import type { Executed, VmAccount } from './executed.ts'
 import { feeOf } from './fee.ts'
 import { metaOf, versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
+import { epochOf } from './ledger/epoch-schedule.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { packTransaction, StoredTransaction } from './ledger/stored-transaction.ts'
+import { durableNonce } from './load.ts'
 import { messageContent, signaturesOf } from './message-content.ts'
-import { durableNonce } from './nonce.ts'
-import { OpenSlot } from './open-slot.ts'
 import { reportBlock, type SolanaSink } from './sink.ts'
-import { addSlot, slotHistoryOf } from './slot-history.ts'
-import { sysvarAccount } from './sysvars.ts'
-import { openingAccounts } from './validator.ts'
+import { type StakeTotals, totalStake, votesMax, withVotes } from './stakes.ts'
+import type { Executed, VmAccount } from './svm.ts'
+import {
+  addSlot,
+  readStakeHistory,
+  slotHashesMax,
+  slotHistoryOf,
+  slotSysvars,
+  stakeHistorySysvar,
+  sysvarAccount,
+} from './sysvars.ts'
 
 /** A block is confirmed at once, by the only validator's own vote, and finalized 32 slots later. */
 const finalizedAfter = 32
@@ -217,5 +228,219 @@ export class Producer {
       ledger.write(version)
       sink.account(slot, { ...version, txnSignature: null })
     }
+  }
+}
+
+// Groups the transactions of the open slot into entries, and ends the slot. Thread: main of the
+// devnode. Transactions of one entry must not conflict, as validators run them in parallel; one
+// that does begins the next entry.
+
+/** Ticks that end every slot, as on the real chain. */
+const ticksPerSlot = 64
+const entryTransactionsMax = 64
+
+export interface Locks {
+  readonly signatures: readonly Uint8Array[]
+  readonly keys: readonly Uint8Array[]
+  isWritable(index: number): boolean
+}
+
+export class OpenSlot {
+  readonly slot: number
+  readonly entries: EntryContent[] = []
+  readonly #chain: EntryChain
+  readonly #onEntry: (entry: EntryContent) => void
+  #signatures: (readonly Uint8Array[])[] = []
+  readonly #written = new Set<string>()
+  readonly #read = new Set<string>()
+
+  constructor(slot: number, parentHash: Uint8Array, onEntry: (entry: EntryContent) => void) {
+    this.slot = slot
+    this.#chain = new EntryChain(parentHash)
+    this.#onEntry = onEntry
+  }
+
+  add({ signatures, keys, isWritable }: Locks): void {
+    const names = keys.map(keyOf)
+    const isConflict = names.some(
+      (key, index) => this.#written.has(key) || (isWritable(index) && this.#read.has(key)),
+    )
+    if (isConflict || this.#signatures.length >= entryTransactionsMax) this.#record()
+    this.#signatures.push(signatures)
+    names.forEach((key, index) => {
+      if (isWritable(index)) this.#written.add(key)
+      else this.#read.add(key)
+    })
+  }
+
+  /** Records the last entry and the ticks; returns the block's hash. */
+  end(): Uint8Array {
+    this.#record()
+    for (let tick = 0; tick < ticksPerSlot; tick++) this.#emit(this.#chain.tick())
+    return this.#chain.hash
+  }
+
+  #record(): void {
+    if (this.#signatures.length === 0) return
+    this.#emit(this.#chain.record(this.#signatures))
+    this.#signatures = []
+    this.#written.clear()
+    this.#read.clear()
+  }
+
+  #emit(entry: EntryContent): void {
+    this.entries.push(entry)
+    this.#onEntry(entry)
+  }
+}
+
+// Builds the hash chain of entries, as Solana's proof of history does.
+// Verifiable with the rules of the real chain; only the number of hashes between entries is
+// small, since the embedded chain does not have to prove that time passed.
+//
+//   entry with transactions: hash = sha256(previous | merkle root of all signatures)
+//   tick:                    hash = sha256(previous)
+
+export class EntryChain {
+  #hash: Uint8Array
+  #index = 0
+  #transactions = 0
+
+  /** Continues from the last hash of the parent block. */
+  constructor(parentHash: Uint8Array) {
+    this.#hash = parentHash
+  }
+
+  get hash(): Uint8Array {
+    return this.#hash
+  }
+
+  /** `signatures`: all signatures of each transaction, in order. */
+  record(signatures: readonly (readonly Uint8Array[])[]): EntryContent {
+    this.#hash = sha256(this.#hash, merkleRoot(signatures.flat()))
+    return this.#next(signatures.length)
+  }
+
+  tick(): EntryContent {
+    this.#hash = sha256(this.#hash)
+    return this.#next(0)
+  }
+
+  #next(executedTransactionCount: number): EntryContent {
+    const startingTransactionIndex = this.#transactions
+    this.#transactions += executedTransactionCount
+    const index = this.#index++
+    return {
+      index,
+      numHashes: 1,
+      hash: this.#hash,
+      executedTransactionCount,
+      startingTransactionIndex,
+    }
+  }
+}
+
+const leafPrefix = Uint8Array.of(0)
+const nodePrefix = Uint8Array.of(1)
+
+/** Merkle root over the leaves; an odd node at the end of a layer is paired with itself. */
+export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
+  let level = leaves.map((leaf) => sha256(leafPrefix, leaf))
+  if (level.length === 0) return new Uint8Array(32)
+  while (level.length > 1) {
+    const above: Uint8Array[] = []
+    for (let at = 0; at < level.length; at += 2)
+      above.push(sha256(nodePrefix, level[at]!, level[at + 1] ?? level[at]!))
+    level = above
+  }
+  return level[0]!
+}
+
+function sha256(...parts: readonly Uint8Array[]): Uint8Array {
+  return hash('sha256', parts.length === 1 ? parts[0]! : Buffer.concat(parts), 'buffer')
+}
+
+// What the chain's only validator writes without a transaction when a slot opens: sysvars, its
+// votes, and the stake history at the start of an epoch.
+
+export function openingAccounts(
+  ledger: LedgerState,
+  open: { readonly vote: Uint8Array; readonly slot: number; readonly unixTime: number },
+): VmAccount[] {
+  const { vote, slot, unixTime } = open
+  const { epochSchedule: schedule, newest } = ledger
+  const blocks = lastBlocks(ledger)
+  const clock = ledger.newestAccount(sysvars.clock)?.data ?? null
+  const accounts = slotSysvars({ slot, schedule, unixTime, clock, blocks })
+  const ended = epochOf(newest.slot, schedule)
+  if (epochOf(slot, schedule) > ended) accounts.push(nextStakeHistory(ledger, BigInt(ended)))
+  const account = ledger.newestAccount(vote)
+  if (account === null || account.lamports === 0n) return accounts
+  const voted = blocks.slice(0, votesMax + 1).map((block) => block.slot)
+  const { slotsPerEpoch } = schedule
+  const votes = { slot, slotsPerEpoch, voted: voted.filter((one) => one > 0) }
+  const data = withVotes(account.data, { ...votes, unixTime: newest.blockTime })
+  return data === null ? accounts : [...accounts, { ...account, data }]
+}
+
+/** Newest first. */
+function lastBlocks(ledger: LedgerState): Block[] {
+  const blocks: Block[] = []
+  let block: Block | null = ledger.newest
+  while (block !== null && blocks.length < slotHashesMax) {
+    blocks.push(block)
+    block = block.slot === 0 ? null : ledger.block(block.parentSlot)
+  }
+  return blocks
+}
+
+/** Adds the totals of the epoch that has ended. */
+function nextStakeHistory(ledger: LedgerState, ended: bigint): VmAccount {
+  const history = readStakeHistory(ledger.newestAccount(sysvars.stakeHistory)!.data)
+  const stakes = ledger.accountsByOwner(programs.stake, Commitment.processed)
+  const entry: [bigint, StakeTotals] = [ended, totalStake(stakes, ended, history)]
+  return stakeHistorySysvar([entry, ...history])
+}
+
+// Ends a slot every so many milliseconds.
+// Ticks are due at fixed times, so that a late one does not delay the following ones; a clock that
+// is many slots late (a suspended machine) skips them instead of catching up.
+
+const slotsLateMax = 4
+
+export class SlotClock {
+  readonly #slotMs: number
+  readonly #clock: Clock
+  readonly #onSlot: () => void
+  #nextMs = 0
+  #timer: NodeJS.Timeout | null = null
+
+  constructor(slotMs: number, clock: Clock, onSlot: () => void) {
+    this.#slotMs = slotMs
+    this.#clock = clock
+    this.#onSlot = onSlot
+  }
+
+  start(): void {
+    this.#nextMs = this.#clock.monotonicMs() + this.#slotMs
+    this.#arm()
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
+  #arm(): void {
+    const waitMs = Math.max(0, this.#nextMs - this.#clock.monotonicMs())
+    this.#timer = setTimeout(() => this.#tick(), waitMs)
+  }
+
+  #tick(): void {
+    const nowMs = this.#clock.monotonicMs()
+    this.#nextMs += this.#slotMs
+    if (nowMs - this.#nextMs > slotsLateMax * this.#slotMs) this.#nextMs = nowMs + this.#slotMs
+    this.#arm()
+    this.#onSlot()
   }
 }

@@ -4,11 +4,17 @@
 //
 //   message      -> subscribe methods -> registry -> feed
 //   chain update -> hub -> pubsub engine: text once -> published to all subscribers
+
+import { timingSafeEqual } from 'node:crypto'
+import { isLoopback } from '../base/cidr.ts'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
-import { encodedText, errorMessage } from '../base/jsonrpc/build.ts'
+import { encodedText, errorMessage, type Message } from '../base/jsonrpc/build.ts'
 import { whole } from '../base/jsonrpc/message-stream.ts'
-import type { Log } from '../base/telemetry/log.ts'
+import { Methods, type MethodTable } from '../base/jsonrpc/methods.ts'
+import { parseRequest } from '../base/jsonrpc/parse.ts'
+import { answerCalls, responseMessage, unlimitedCalls } from '../base/jsonrpc/serve.ts'
+import { faultReport, type Log } from '../base/telemetry/log.ts'
 import type { Meters } from '../base/telemetry/meters.ts'
 import { openHttpEndpoint } from '../base/transport/http-endpoint.ts'
 import type { ListenAddress } from '../base/transport/ports.ts'
@@ -21,10 +27,8 @@ import { Ids } from '../streams/pubsub/feed-registry.ts'
 import { declareSubscriptionMeters } from '../streams/pubsub/meters.ts'
 import { subscriptionMethods } from '../streams/pubsub/methods.ts'
 import { Notifier } from '../streams/pubsub/notifier.ts'
-import type { Session } from '../streams/pubsub/session.ts'
-import { secretCheck } from './callers.ts'
+import type { Customer, Session } from '../streams/pubsub/session.ts'
 import type { Ledger } from './ledger/ledger.ts'
-import { UnlimitedMethods, unlimitedCustomer } from './unlimited.ts'
 
 export interface PubsubServerDeps {
   readonly hub: SolanaHub
@@ -146,4 +150,70 @@ class Connection implements Session {
     this.#socket = null
     for (const end of this.#endings.splice(0)) end()
   }
+}
+
+// Who may call the devnode.
+// Beside a gateway it serves its parent alone, which sends the secret of this start. A node of its
+// own serves whoever reaches its port; a web page reaches it too, under its own name or under one
+// that it points here, and that caller gets no cheat codes.
+
+/** The check of `x-token`; without a secret everybody passes. */
+export function secretCheck(secret: string | null): (sent: string | undefined) => boolean {
+  if (secret === null) return () => true
+  const expected = Buffer.from(secret)
+  return (sent = '') => {
+    const bytes = Buffer.from(sent)
+    return bytes.length === expected.length && timingSafeEqual(bytes, expected)
+  }
+}
+
+/** Whether a request names this machine: in Host, and in Origin where a browser sends one. */
+export function isLocalCaller(head: { readonly host: string; readonly origin: string }): boolean {
+  const { host, origin } = head
+  return isLocalUrl(`http://${host}`) && (origin === '' || isLocalUrl(origin))
+}
+
+function isLocalUrl(text: string): boolean {
+  return URL.canParse(text) && isLoopback(new URL(text).hostname)
+}
+
+// Admits every call and subscription: a local node has no plans.
+
+const batchItemsMax = 10_000
+
+export class UnlimitedMethods<C> {
+  readonly #methods: Methods<C>
+  readonly #end: string
+  readonly #reportBug: (error: unknown) => void
+
+  /** `end` follows every response. */
+  constructor({ methods, log }: { methods: MethodTable<C>; log: Log }, end = '') {
+    this.#methods = new Methods(methods)
+    this.#end = end
+    this.#reportBug = faultReport(log, 'method failed')
+  }
+
+  /** The response, '' for none. Never throws and never rejects. */
+  serve(body: Buffer, caller: C): Message | Promise<Message> {
+    const request = parseRequest(body, batchItemsMax)
+    return answerCalls(request, {
+      answer: (call) => this.#methods.call(call, caller),
+      failed: this.#reportBug,
+      budget: unlimitedCalls,
+      respond: (answers) => responseMessage(request, answers, this.#end),
+    })
+  }
+}
+
+/** Pays for any number of subscriptions and notifications. */
+export const unlimitedCustomer: Customer = {
+  plan: {
+    subscriptionsPerConnection: Number.MAX_SAFE_INTEGER,
+    distinctSubscriptions: Number.MAX_SAFE_INTEGER,
+  },
+  enter: () => true,
+  leave() {},
+  meter() {},
+  chargeNotification: () => true,
+  notificationWaitMs: () => 0,
 }

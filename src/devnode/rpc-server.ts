@@ -11,13 +11,12 @@ import type { MethodTable } from '../base/jsonrpc/methods.ts'
 import type { Log } from '../base/telemetry/log.ts'
 import type { HttpRoute } from '../base/transport/http.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../base/transport/http-endpoint.ts'
-import { mediaTypeOf } from '../base/transport/media-type.ts'
 import type { ListenAddress } from '../base/transport/ports.ts'
 import { Reply, ResponseHead } from '../base/transport/reply.ts'
-import { isLocalCaller, secretCheck } from './callers.ts'
+import { mediaTypeOf } from '../base/transport/request.ts'
 import type { Ledger } from './ledger/ledger.ts'
-import { nonCirculating } from './rpc/supply.ts'
-import { UnlimitedMethods } from './unlimited.ts'
+import { isLocalCaller, secretCheck, UnlimitedMethods } from './pubsub-server.ts'
+import { nonCirculating } from './rpc/accounts.ts'
 
 export interface RpcServerDeps {
   readonly methods: MethodTable<null>

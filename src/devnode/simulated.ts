@@ -4,12 +4,12 @@ import type { MetaContent } from '../chain/solana/geyser-content.ts'
 import { keyOf } from '../chain/solana/keys.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'
-import type { Executed } from './executed.ts'
 import type { Fee } from './fee.ts'
 import { metaOf } from './landing.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { messageContent } from './message-content.ts'
+import type { Executed } from './svm.ts'
 
 export interface SimulateOptions {
   /** Takes the newest blockhash instead of the transaction's own. */

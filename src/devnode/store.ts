@@ -9,21 +9,30 @@
 // Once the disk has refused the journal nothing is kept until a snapshot begins another one: it is
 // tried again every second, and when the chain stops.
 import { randomBytes } from 'node:crypto'
-import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { closeSync, openSync, readSync, writeSync } from 'node:fs'
+import {
+  copyFile,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+} from 'node:fs/promises'
 import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
 import { type Converter, prepareFormat } from '../base/format-file.ts'
 import { type Log, LogThrottle } from '../base/telemetry/log.ts'
 import type { HistogramChild } from '../base/telemetry/meters.ts'
 import { yellowstoneBounds } from '../streams/geyser/hub.ts'
+import { readAccounts, writeAccount } from './ledger/accounts.ts'
 import { Block } from './ledger/block.ts'
 import { ByteReader, ByteWriter } from './ledger/bytes.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
-import { readAccounts, writeAccount } from './ledger/stored-account.ts'
-import { RecordFileWriter, readRecords } from './record-file.ts'
-import { SlotMark } from './slot-mark.ts'
 
 const chunkBytes = 256 * 1024
 /** From a refused write to the next try. */
@@ -347,4 +356,134 @@ async function syncFolder(path: string): Promise<void> {
 function broken(why: string): Fault {
   const advice = 'start with --fresh (sluice devnode: --reset) for a new chain'
   return new Fault('chain-state', `the embedded chain cannot be read: ${why}; ${advice}`)
+}
+
+// Writes and reads files of checksummed records.
+// Reading a file ends at the first record that is truncated or corrupt.
+//
+//   +--------------+--------------+-----------------+
+//   | length u32   | crc32 u32    | payload         |  …
+//   +--------------+--------------+-----------------+
+
+const headBytes = 8
+
+/** Writes records one after the other, in the order of the calls. */
+export class RecordFileWriter {
+  readonly #file: FileHandle
+  #tail: Promise<void> = Promise.resolve()
+  #fault: unknown = null
+  #pendingBytes = 0
+
+  private constructor(file: FileHandle) {
+    this.#file = file
+  }
+
+  /** Creates the file, or truncates it. */
+  static async create(path: string): Promise<RecordFileWriter> {
+    return new RecordFileWriter(await open(path, 'w', 0o600))
+  }
+
+  /** The error of the first write that failed; nothing is written after it. */
+  get fault(): unknown {
+    return this.#fault
+  }
+
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+
+  append(payload: Uint8Array): Promise<void> {
+    const head = Buffer.alloc(headBytes)
+    head.writeUInt32LE(payload.length, 0)
+    head.writeUInt32LE(crc32(payload), 4)
+    const record = Buffer.concat([head, payload])
+    this.#pendingBytes += record.length
+    this.#tail = this.#tail.then(async () => {
+      if (this.#fault !== null) return
+      try {
+        // Unlike `write`, this writes all of it or throws: a nearly full disk takes a piece.
+        await this.#file.appendFile(record)
+      } catch (error) {
+        this.#fault = error
+      } finally {
+        this.#pendingBytes -= record.length
+      }
+    })
+    return this.#tail
+  }
+
+  /** Flushes to the disk itself. Throws the error of an earlier write. */
+  async close(): Promise<void> {
+    await this.#tail
+    try {
+      await this.#file.datasync()
+    } finally {
+      await this.#file.close()
+    }
+    if (this.#fault !== null) throw this.#fault
+  }
+}
+
+/** The records of a file, up to the first that is not whole. */
+export async function* readRecords(path: string): AsyncIterableIterator<Buffer> {
+  const bytes = await readFile(path)
+  let at = 0
+  while (at + headBytes <= bytes.length) {
+    const length = bytes.readUInt32LE(at)
+    const end = at + headBytes + length
+    if (end > bytes.length) return
+    const payload = bytes.subarray(at + headBytes, end)
+    if (crc32(payload) !== bytes.readUInt32LE(at + 4)) return
+    yield payload
+    at = end
+  }
+}
+
+// Remembers the newest complete slot, also while the journal is not written. Thread: main of the
+// devnode. The file is overwritten in place, which a full disk allows: a chain that lost blocks
+// goes on after the slots that were seen, so that none of them comes again with another content.
+//
+//   slot u64 | crc32 u32
+
+const markBytes = 12
+
+export class SlotMark {
+  /** As the file had it at the start; -1 for none. */
+  readonly slot: number
+  readonly #fd: number
+  readonly #bytes = Buffer.alloc(markBytes)
+
+  private constructor(fd: number) {
+    this.#fd = fd
+    const bytes = this.#bytes
+    const isWhole =
+      readSync(fd, bytes, 0, markBytes, 0) === markBytes && bytes.readUInt32LE(8) === sumOf(bytes)
+    this.slot = isWhole ? Number(bytes.readBigUInt64LE(0)) : -1
+  }
+
+  static open(path: string): SlotMark {
+    try {
+      return new SlotMark(openSync(path, 'r+'))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+    return new SlotMark(openSync(path, 'wx+', 0o600))
+  }
+
+  /** Never throws: a disk that refuses even this is reported by the journal. */
+  set(slot: number): void {
+    this.#bytes.writeBigUInt64LE(BigInt(slot), 0)
+    this.#bytes.writeUInt32LE(sumOf(this.#bytes), 8)
+    try {
+      writeSync(this.#fd, this.#bytes, 0, markBytes, 0)
+    } catch {}
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+}
+
+function sumOf(bytes: Buffer): number {
+  return crc32(bytes.subarray(0, 8))
 }

@@ -12,13 +12,18 @@ import type { AccountState } from '../chain/solana/geyser-content.ts'
 import { isSameKey } from '../chain/solana/keys.ts'
 import { programs, sysvarOwner } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
-import type { TransactionError } from '../chain/solana/transaction-error.ts'
-import { type Executed, feesOnly, type Keys, notExecuted, type VmAccount } from './executed.ts'
+import type { InstructionError, TransactionError } from '../chain/solana/transaction-error.ts'
 import type { Fee } from './fee.ts'
-import { type Load, loadOf } from './load.ts'
-import { lookedUp, lookupErrors } from './lookup-table.ts'
-import { durableNonce, isNonceAccount, nonceOf, withNonce } from './nonce.ts'
-import { executed, readError } from './svm-outcome.ts'
+import {
+  durableNonce,
+  isNonceAccount,
+  type Load,
+  loadOf,
+  lookedUp,
+  lookupErrors,
+  nonceOf,
+  withNonce,
+} from './load.ts'
 
 const empty = new Uint8Array(0)
 /** Of a transaction that lands, as a validator's default; simulations have no limit. */
@@ -233,4 +238,185 @@ function isFailure(outcome: object): outcome is FailedTransactionMetadata {
 
 function isUpgradeable({ owner, data }: VmAccount): boolean {
   return data.length === 36 && isSameKey(owner, programs.upgradeableLoader)
+}
+
+// Turns litesvm's outcome of a transaction into plain values.
+// It knows litesvm's objects by their shape: svm.ts alone imports litesvm.
+
+interface VmMeta {
+  logs(): string[]
+  computeUnitsConsumed(): bigint
+  innerInstructions(): { stackHeight(): number; instruction(): VmCompiled }[][]
+  returnData(): { programId(): Uint8Array; data(): Uint8Array }
+}
+
+interface VmCompiled {
+  programIdIndex(): number
+  accounts(): Uint8Array
+  data(): Uint8Array
+}
+
+// litesvm numbers errors without fields in an order of its own.
+const transactionErrors = `AccountInUse AccountLoadedTwice AccountNotFound ProgramAccountNotFound
+  InsufficientFundsForFee InvalidAccountForFee AlreadyProcessed BlockhashNotFound CallChainTooDeep
+  MissingSignatureForFee InvalidAccountIndex SignatureFailure InvalidProgramForExecution
+  SanitizeFailure ClusterMaintenance AccountBorrowOutstanding WouldExceedMaxBlockCostLimit
+  UnsupportedVersion InvalidWritableAccount WouldExceedMaxAccountCostLimit
+  WouldExceedAccountDataBlockLimit TooManyAccountLocks AddressLookupTableNotFound
+  InvalidAddressLookupTableOwner InvalidAddressLookupTableData InvalidAddressLookupTableIndex
+  InvalidRentPayingAccount WouldExceedMaxVoteCostLimit WouldExceedAccountDataTotalLimit
+  MaxLoadedAccountsDataSizeExceeded ResanitizationNeeded InvalidLoadedAccountsDataSizeLimit
+  UnbalancedTransaction ProgramCacheHitMaxLimit CommitCancelled`.split(/\s+/)
+
+const instructionErrors = `GenericError InvalidArgument InvalidInstructionData InvalidAccountData
+  AccountDataTooSmall InsufficientFunds IncorrectProgramId MissingRequiredSignature
+  AccountAlreadyInitialized UninitializedAccount UnbalancedInstruction ModifiedProgramId
+  ExternalAccountLamportSpend ExternalAccountDataModified ReadonlyLamportChange
+  ReadonlyDataModified DuplicateAccountIndex ExecutableModified RentEpochModified
+  NotEnoughAccountKeys AccountDataSizeChanged AccountNotExecutable AccountBorrowFailed
+  AccountBorrowOutstanding DuplicateAccountOutOfSync InvalidError ExecutableDataModified
+  ExecutableLamportChange ExecutableAccountNotRentExempt UnsupportedProgramId CallDepth
+  MissingAccount ReentrancyNotAllowed MaxSeedLengthExceeded InvalidSeeds InvalidRealloc
+  ComputationalBudgetExceeded PrivilegeEscalation ProgramEnvironmentSetupFailure
+  ProgramFailedToComplete ProgramFailedToCompile Immutable IncorrectAuthority
+  AccountNotRentExempt InvalidAccountOwner ArithmeticOverflow UnsupportedSysvar IllegalOwner
+  MaxAccountsDataAllocationsExceeded MaxAccountsExceeded MaxInstructionTraceLengthExceeded
+  BuiltinProgramsMustConsumeComputeUnits BorshIoError`.split(/\s+/)
+
+export function executed(
+  meta: VmMeta,
+  outcome: {
+    readonly keys: Keys
+    readonly err: TransactionError | null
+    readonly loadedBytes: number
+    readonly accounts: readonly VmAccount[]
+  },
+): Executed {
+  const { keys, err, loadedBytes, accounts } = outcome
+  const { loadedWritable, loadedReadonly } = keys
+  return {
+    err,
+    isCharged: true,
+    logs: meta.logs(),
+    units: meta.computeUnitsConsumed(),
+    inner: innerOf(meta),
+    returnData: returnDataOf(meta),
+    loadedWritable,
+    loadedReadonly,
+    loadedBytes,
+    accounts,
+  }
+}
+
+export function readError(error: unknown): TransactionError {
+  if (typeof error === 'number') return transactionErrors[error] ?? 'SanitizeFailure'
+  const value = error as {
+    index?: number
+    accountIndex?: number
+    err?(): unknown
+    constructor: { name: string }
+  }
+  if (typeof value.err === 'function')
+    return { InstructionError: [value.index ?? 0, readInstructionError(value.err())] }
+  if (value.index !== undefined) return { DuplicateInstruction: value.index }
+  const place = { account_index: value.accountIndex ?? 0 }
+  return value.constructor.name === 'TransactionErrorInsufficientFundsForRent'
+    ? { InsufficientFundsForRent: place }
+    : { ProgramExecutionTemporarilyRestricted: place }
+}
+
+function readInstructionError(error: unknown): InstructionError {
+  if (typeof error === 'number') return instructionErrors[error] ?? 'GenericError'
+  const { code } = error as { code?: number }
+  return code === undefined ? 'BorshIoError' : { Custom: code }
+}
+
+function innerOf(meta: VmMeta): Executed['inner'] {
+  const groups = meta.innerInstructions().map((group, index) => ({
+    index,
+    instructions: group.map((inner) => {
+      const instruction = inner.instruction()
+      return {
+        programIdIndex: instruction.programIdIndex(),
+        accounts: instruction.accounts(),
+        data: instruction.data(),
+        stackHeight: inner.stackHeight(),
+      }
+    }),
+  }))
+  return groups.filter(({ instructions }) => instructions.length > 0)
+}
+
+/** Null when no program returned data; the program id may be set anyway. */
+function returnDataOf(meta: VmMeta): Executed['returnData'] {
+  const returned = meta.returnData()
+  const data = returned.data()
+  return data.length === 0 ? null : { programId: returned.programId(), data }
+}
+
+// What goes into the VM and what comes out of it, as plain values.
+
+/** An account with 0 lamports does not exist. */
+export type VmAccount = AccountState
+
+interface VmInstruction {
+  readonly programIdIndex: number
+  readonly accounts: Uint8Array
+  readonly data: Uint8Array
+  readonly stackHeight: number
+}
+
+export interface Executed {
+  readonly err: TransactionError | null
+  /** False when it was refused before the fee was taken: it never lands in a block. */
+  readonly isCharged: boolean
+  /** Null when it never ran, as `inner`: also one that only paid. */
+  readonly logs: readonly string[] | null
+  readonly units: bigint
+  readonly inner:
+    | readonly { readonly index: number; readonly instructions: VmInstruction[] }[]
+    | null
+  readonly returnData: { readonly programId: Uint8Array; readonly data: Uint8Array } | null
+  readonly loadedWritable: readonly Uint8Array[]
+  readonly loadedReadonly: readonly Uint8Array[]
+  /** Bytes of the accounts it loaded, as limits count them. */
+  readonly loadedBytes: number
+  /** State after it of everything it wrote, in the order of its keys. */
+  readonly accounts: readonly VmAccount[]
+}
+
+/** Account keys of a transaction, with those of lookup tables. */
+export interface Keys {
+  readonly all: readonly Uint8Array[]
+  readonly loadedWritable: readonly Uint8Array[]
+  readonly loadedReadonly: readonly Uint8Array[]
+}
+
+/** The outcome of a transaction that neither ran nor paid. */
+export function notExecuted(
+  err: TransactionError,
+  keys?: Pick<Keys, 'loadedWritable' | 'loadedReadonly'>,
+): Executed {
+  return {
+    err,
+    isCharged: false,
+    logs: null,
+    units: 0n,
+    inner: null,
+    returnData: null,
+    loadedWritable: keys?.loadedWritable ?? [],
+    loadedReadonly: keys?.loadedReadonly ?? [],
+    loadedBytes: 0,
+    accounts: [],
+  }
+}
+
+/** The outcome of one that could not run and only paid. `accounts`: the payer and its nonce. */
+export function feesOnly(
+  err: TransactionError,
+  keys: Keys,
+  accounts: readonly VmAccount[],
+): Executed {
+  const loadedBytes = accounts.reduce((bytes, { data }) => bytes + data.length, 0)
+  return { ...notExecuted(err, keys), isCharged: true, loadedBytes, accounts }
 }

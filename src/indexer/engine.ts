@@ -5,7 +5,7 @@
 //   endpoint -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
 import type { QueryError } from './clickhouse/exceptions.ts'
 import type { OutputOptions } from './clickhouse/formats/formats.ts'
-import type { Statement } from './clickhouse/sql/statement.ts'
+import type { Statement } from './clickhouse/sql/parameters.ts'
 import type { Database, FeedName, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */

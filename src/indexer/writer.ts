@@ -12,8 +12,7 @@ import { Fault, messageOf } from '../base/errors.ts'
 import type { IndexerSection } from './config.ts'
 import type { Marks, RowSink, SinkEvents } from './engine.ts'
 import type { Cut, Delivery } from './parcels.ts'
-import { RowBatches } from './rows/batches.ts'
-import { addDeliveryRows } from './rows/delivery-rows.ts'
+import { addDeliveryRows, RowBatches } from './rows/delivery-rows.ts'
 
 /** A commit of DuckDB costs a few milliseconds, so one write covers a block of rows. */
 const duckdbGather = { insertMs: 50, insertRows: 20_000 }

@@ -5,7 +5,7 @@ import { Duplex } from 'node:stream'
 import { gunzipSync } from 'node:zlib'
 import { decompress } from 'fzstd'
 import type { GrpcEncoding } from '../../src/base/transport/grpc-encoding.ts'
-import { headersFrame } from '../../src/base/transport/http2-frames.ts'
+import { headersFrame } from '../../src/base/transport/grpc-probe.ts'
 
 type Headers = Record<string, string | string[]>
 type Pair = readonly [string, string]

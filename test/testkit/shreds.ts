@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { readPcap } from '../../src/base/transport/pcap.ts'
 import { Keypair } from '../../src/chain/solana/keypair.ts'
 import { flagBits, flagsOf, indexOf, offsets } from '../../src/chain/solana/shred.ts'
-import { ShredMaker } from '../../src/devnode/shred-maker.ts'
+import { ShredMaker } from '../../src/devnode/shred-feed.ts'
 import { realData } from './real-data.ts'
 
 export const testSeed = Uint8Array.from({ length: 32 }, (_, index) => index + 1)

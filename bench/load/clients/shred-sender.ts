@@ -3,8 +3,7 @@
 import { createSocket } from 'node:dgram'
 import { loadLibc, openSocket, pinned } from '../../../src/base/transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../../src/base/transport/udp-receive.ts'
-import { BatchSender } from '../../../src/base/transport/udp-send.ts'
-import { ShredVectors } from '../../../src/base/transport/udp-vectors.ts'
+import { BatchSender, ShredVectors } from '../../../src/base/transport/udp-send.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface SendInput {

@@ -3,7 +3,6 @@
 import { isatty, WriteStream } from 'node:tty'
 import { pino } from 'pino'
 import type { Log, LogFields, LogLevel } from './log.ts'
-import { logText } from './log-text.ts'
 
 const stderr = 2
 const unwrittenBytesMax = 1024 * 1024
@@ -44,4 +43,46 @@ function wrap(root: pino.Logger, area: string): Log {
     error: (msg, fields) => root.error({ area, ...fields }, msg),
     area: (name) => wrap(root, name),
   }
+}
+
+// Renders a JSON log line for a person at a terminal.
+//
+//   20:15:03.123 warn  upstream  node state changed  node=default/1 state=down
+//
+// Values of unknown origin cannot steer the terminal: control characters are replaced.
+
+const colours: Readonly<Record<string, string>> = {
+  debug: '\u001b[2m',
+  warn: '\u001b[33m',
+  error: '\u001b[31m',
+}
+const reset = '\u001b[0m'
+/** Of `2026-11-15T20:15:03.123Z`. */
+const timeAt = [11, 23] as const
+
+/** The line of one JSON object, with its line break; what is no object is returned as it is. */
+export function logText(json: string, hasColour: boolean): string {
+  let line: Record<string, unknown>
+  try {
+    line = JSON.parse(json) as Record<string, unknown>
+  } catch {
+    return json
+  }
+  const { level = '', time = '', area = '', msg = '', ...fields } = line
+  const colour = hasColour ? (colours[String(level)] ?? '') : ''
+  const head = `${String(time).slice(...timeAt)} ${String(level).padEnd(5)} ${area}  `
+  const pairs = Object.entries(fields).map(([name, value]) => ` ${name}=${shown(value)}`)
+  const rest = pairs.length === 0 ? '' : ` ${pairs.join('')}`
+  return `${colour}${head}${printable(String(msg))}${rest}${colour === '' ? '' : reset}\n`
+}
+
+/** Quoted where it has spaces; further lines, such as those of a stack, are indented. */
+function shown(value: unknown): string {
+  const text = printable(String(value))
+  if (text.includes('\n')) return text.replaceAll('\n', '\n    ')
+  return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text)
+}
+
+function printable(text: string): string {
+  return text.replaceAll(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
 }

@@ -8,9 +8,9 @@ import type { Socket } from 'node:net'
 import { addressKey } from '../cidr.ts'
 import { Fault } from '../errors.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
+import { InFlight } from './connections.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { encodingAskedBy, type GrpcEncoding } from './grpc-encoding.ts'
-import { InFlight } from './in-flight.ts'
 
 export interface ConnectionLimits {
   /** Connections of one address, IPv4 /32 or IPv6 /64; one more is closed at once. */

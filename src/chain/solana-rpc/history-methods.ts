@@ -1,15 +1,24 @@
 // RPC methods on landed transactions and their blocks: getSignatureStatuses, getTransaction,
 // getBlock.
 import { Commitment, commitmentNames } from '../../base/commitment.ts'
-import { jsonText } from '../../base/json-text.ts'
-import { type Answer, encodedText, failure } from '../../base/jsonrpc/build.ts'
+import { jsonText, objectText } from '../../base/json-text.ts'
+import { type Answer, encodedText, failure, type RpcError } from '../../base/jsonrpc/build.ts'
 import { encodeBase58 } from '../solana/base58.ts'
+import type { TransactionContent } from '../solana/geyser-content.ts'
 import { rewardsText } from '../solana/ui-meta.ts'
-import type { TransactionView } from '../solana/ui-transaction.ts'
+import {
+  isShowable,
+  type TransactionView,
+  transactionDetails,
+  transactionEncodings,
+  transactionMembers,
+  versionOf,
+} from '../solana/ui-transaction.ts'
 import type { SignatureStatus } from '../solana/updates.ts'
 import type { HistoryReads, LandedBlock, Source } from './chain-reads.ts'
-import { encodingConfigOf, transactionText } from './encode-transaction.ts'
+import { rpcFaults } from './errors.ts'
 import { inTurns, whenDone } from './in-turns.ts'
+import { ParamFields, type Params } from './params.ts'
 import { type Answering, answering, historyViewOf, inContext } from './view.ts'
 
 const statusesMax = 256
@@ -96,4 +105,39 @@ function blockAnswer(block: LandedBlock, view: TransactionView): Answer | Promis
     if (problem !== undefined) return failure(problem)
     return encodedText(`{${parts.join(',')},"transactions":[${list.join(',')}]}`)
   })
+}
+
+// Landed transactions in answers: which form a config selects, and the text.
+
+/** `encoding` and its companions of a config. */
+function transactionViewOf(fields: ParamFields): TransactionView {
+  return {
+    encoding: fields.choice('encoding', transactionEncodings) ?? 'json',
+    details: fields.choice('transactionDetails', transactionDetails) ?? 'full',
+    showRewards: fields.flag('rewards') !== false,
+    versionMax: fields.u64('maxSupportedTransactionVersion', 'u8'),
+    isSorted: true,
+  }
+}
+
+/** The config after a slot or signature: an object, or an encoding alone, as of old clients. */
+export function encodingConfigOf(params: Params, struct: string): [ParamFields, TransactionView] {
+  return params.untagged('RpcEncodingConfigWrapper', () => {
+    const second = params.at(1)
+    const config =
+      typeof second === 'string'
+        ? new ParamFields(params, { encoding: second })
+        : params.config(1, struct)
+    return [config, transactionViewOf(config)]
+  })
+}
+
+/** `{transaction, meta, version}` and `also`; an error for a version the client does not know. */
+export function transactionText(
+  content: TransactionContent,
+  view: TransactionView,
+  ...also: readonly string[]
+): string | RpcError {
+  if (!isShowable(content, view)) return rpcFaults.unsupportedVersion(versionOf(content))
+  return objectText([...also, ...transactionMembers(content, view)], view.isSorted)
 }

@@ -13,20 +13,7 @@ import { chmodSync, mkdirSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { isSameKey } from '../../chain/solana/keys.ts'
-import {
-  addressKey,
-  positionKey,
-  rangeOf,
-  signatureKey,
-  sizeOf,
-  slotIn,
-  slotKey,
-  transactionSize,
-  u64,
-} from './archive-keys.ts'
 import { Block, packEntries } from './block.ts'
-import { ignoreCommitRejections } from './commit-rejections.ts'
-import { SlotRanges } from './slot-ranges.ts'
 import { type Position, StoredTransaction } from './stored-transaction.ts'
 
 type Rows = Database<Buffer, Buffer>
@@ -306,4 +293,116 @@ function transactionOf(key: Buffer, value: Buffer): StoredTransaction {
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
+}
+
+// Keys of the archive's rows, big-endian, so that they sort by slot and index, and their sizes.
+
+/** Pages are partly empty, and rows have headers: measured. */
+const fillFactor = 1.6
+const rowBytes = 24
+
+export function u64(value: number): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigUInt64BE(BigInt(Math.max(0, Math.round(value))))
+  return bytes
+}
+
+export const slotKey = u64
+
+export function slotIn(key: Buffer): number {
+  return Number(key.readBigUInt64BE())
+}
+
+export function positionKey({ slot, index }: Position): Buffer {
+  const key = Buffer.alloc(12)
+  key.writeBigUInt64BE(BigInt(slot))
+  key.writeUInt32BE(index, 8)
+  return key
+}
+
+export function addressKey(address: Uint8Array, position: Buffer): Buffer {
+  return Buffer.concat([address, position])
+}
+
+/** Half of it is as unique as a hash; a reader compares the whole. */
+export function signatureKey(signature: Uint8Array): Buffer {
+  return Buffer.from(signature.subarray(0, 32))
+}
+
+export function rangeOf(slot: number): { start: Buffer; end: Buffer } {
+  return { start: slotKey(slot), end: slotKey(slot + 1) }
+}
+
+/** Of all rows of a transaction. */
+export function transactionSize(
+  { record }: { readonly record: Uint8Array },
+  keyCount: number,
+): number {
+  return sizeOf(record.length + 64) + sizeOf(44) * keyCount
+}
+
+/** Of a row on disk, about. */
+export function sizeOf(bytes: number): number {
+  return (bytes + rowBytes) * fillFactor
+}
+
+// Keeps the process alive when LMDB cannot commit, as on a full disk.
+// Besides the promises that it returns, lmdb then rejects some of its own, out of reach; an
+// unhandled rejection ends a process. The archive learns of the failure by the promises it has.
+
+/** Ignores rejections of failed commits; every other one is thrown, as without a listener. */
+export function ignoreCommitRejections(): () => void {
+  process.on('unhandledRejection', onRejection)
+  return () => process.off('unhandledRejection', onRejection)
+}
+
+function onRejection(error: unknown): void {
+  if (!isOfCommit(error)) throw error
+}
+
+function isOfCommit(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  return 'commitError' in error || (error.stack?.includes('/lmdb/write.js') ?? false)
+}
+
+// The slots of blocks as ranges without gaps: a chain skips few.
+
+interface Gap {
+  /** The first slot after the gap, and the last one before it. */
+  readonly slot: number
+  readonly previous: number
+}
+
+export class SlotRanges {
+  /** Ascending. */
+  #gaps: Gap[] = []
+
+  add(gap: Gap): void {
+    this.#gaps.push(gap)
+  }
+
+  /** Forgets the gaps that end at this slot or before. */
+  dropBefore(slot: number): void {
+    this.#gaps = this.#gaps.filter((gap) => gap.slot > slot)
+  }
+
+  /** Forgets the gaps that end after this slot. */
+  dropAfter(slot: number): void {
+    this.#gaps = this.#gaps.filter((gap) => gap.slot <= slot)
+  }
+
+  /** Slots from `from` to `to`, both included, without those in gaps; at most `limit`. */
+  slots({ from, to, limit }: { from: number; to: number; limit: number }): number[] {
+    const slots: number[] = []
+    let at = from
+    const addUpTo = (end: number) => {
+      for (; at <= Math.min(end, to) && slots.length < limit; at++) slots.push(at)
+    }
+    for (const { slot, previous } of this.#gaps) {
+      addUpTo(previous)
+      at = Math.max(at, slot)
+    }
+    addUpTo(to)
+    return slots
+  }
 }

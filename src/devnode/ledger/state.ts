@@ -6,6 +6,9 @@
 //   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
 import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
+import { isSameKey } from '../../chain/solana/keys.ts'
+import { programs } from '../../chain/solana/programs.ts'
+import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../chain/solana/updates.ts'
 import type { LatestBlockhash } from '../../chain/solana-rpc/chain-reads.ts'
 import { type BlockFee, RecentFees } from '../../chain/solana-rpc/recent-fees.ts'
@@ -13,10 +16,8 @@ import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
 import type { Archive } from './archive.ts'
 import type { Block } from './block.ts'
-import { BlockHistory } from './block-history.ts'
-import type { Blocks, LedgerBounds } from './blocks.ts'
+import { Blocks, History, type Indexed, type LedgerBounds } from './blocks.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
-import type { Indexed } from './history.ts'
 import type {
   Ledger,
   LedgerAccount,
@@ -25,9 +26,7 @@ import type {
   SignatureInfo,
   TokenIndex,
 } from './ledger.ts'
-import { memoOf } from './memo.ts'
-import { Samples } from './samples.ts'
-import type { StoredTransaction } from './stored-transaction.ts'
+import { isOlder, type Position, type StoredTransaction } from './stored-transaction.ts'
 
 export interface LedgerIdentity {
   readonly genesisHash: string
@@ -302,5 +301,145 @@ export class LedgerState implements Ledger {
   #commitmentOf(slot: number): Commitment {
     if (slot <= this.#finalized) return Commitment.finalized
     return slot <= this.#confirmed ? Commitment.confirmed : Commitment.processed
+  }
+}
+
+// The memos of a transaction as getSignaturesForAddress shows them.
+
+const layout = new TransactionLayout({ v1: true })
+
+/** `[5] hello; [2] hi`, lengths in bytes; null without a memo. */
+export function memoOf(bytes: Uint8Array): string | null {
+  if (layout.decode(bytes) !== 'ok') return null
+  const memos: string[] = []
+  for (let index = 0; index < layout.instructionCount; index++) {
+    const at = layout.keysAt + layout.programIndex[index]! * 32
+    const program = bytes.subarray(at, at + 32)
+    if (!isSameKey(program, programs.memo) && !isSameKey(program, programs.memoV1)) continue
+    const from = layout.dataAt[index]!
+    const length = layout.dataLength[index]!
+    memos.push(`[${length}] ${Buffer.from(bytes.subarray(from, from + length)).toString()}`)
+  }
+  return memos.length === 0 ? null : memos.join('; ')
+}
+
+// Performance samples of the last blocks.
+
+/** As a validator's cache: 12 hours of samples, one a minute. */
+const samplesMax = 720
+const samplePeriodSecs = 60
+
+export class Samples {
+  readonly #samples: PerformanceSample[] = []
+  #sample = { sinceSecs: 0, slots: 0, transactions: 0 }
+
+  closed(block: { slot: number; transactionCount: number; blockTime: number }): void {
+    const sample = this.#sample
+    if (sample.sinceSecs === 0) sample.sinceSecs = block.blockTime
+    sample.slots += 1
+    sample.transactions += block.transactionCount
+    if (block.blockTime - sample.sinceSecs < samplePeriodSecs) return
+    this.#samples.push({
+      slot: block.slot,
+      numTransactions: sample.transactions,
+      numNonVoteTransactions: sample.transactions,
+      numSlots: sample.slots,
+      samplePeriodSecs,
+    })
+    if (this.#samples.length > samplesMax) this.#samples.shift()
+    this.#sample = { sinceSecs: block.blockTime, slots: 0, transactions: 0 }
+  }
+
+  performanceSamples(limit: number): PerformanceSample[] {
+    return this.#samples.slice(-limit).reverse()
+  }
+}
+
+// Blocks and transactions of the chain: recent ones in memory, all of them in the archive. Thread:
+// main of the devnode. A block leaves the memory only when the archive can be read up to it.
+
+export class BlockHistory {
+  readonly recent: Blocks
+  readonly #index = new History()
+  readonly #archive: Archive | null
+
+  /** Without an archive there is what fits into the bounds of memory. */
+  constructor(bounds: LedgerBounds, archive: Archive | null) {
+    this.recent = new Blocks(bounds)
+    this.#archive = archive
+  }
+
+  get firstSlot(): number {
+    return Math.min(this.recent.firstSlot, this.#archive?.firstSlot ?? Number.POSITIVE_INFINITY)
+  }
+
+  /** A transaction of the open slot, or of a block that is appended next. */
+  add(transaction: StoredTransaction, known?: Indexed): void {
+    this.#index.add(transaction, known)
+  }
+
+  append(block: Block): void {
+    this.#archive?.append(block)
+    const keptFrom = (this.#archive?.readableSlot ?? Number.POSITIVE_INFINITY) + 1
+    for (const { stored } of this.recent.append(block, keptFrom)) this.#index.drop(stored)
+  }
+
+  block(slot: number): Block | null {
+    return this.recent.get(slot) ?? this.#archive?.block(slot) ?? null
+  }
+
+  has(slot: number): boolean {
+    return this.recent.get(slot) !== null || (this.#archive?.has(slot) ?? false)
+  }
+
+  /** Slots of blocks from `from` to `to`, both included; at most `limit`. */
+  slots(range: { readonly from: number; readonly to: number; readonly limit: number }): number[] {
+    const { from, to, limit } = range
+    const older = { from, to: Math.min(to, this.recent.firstSlot - 1), limit }
+    const slots = older.to < from ? [] : (this.#archive?.slots(older) ?? [])
+    return [...slots, ...this.recent.slots({ from, to, limit: limit - slots.length })]
+  }
+
+  /** A transaction that is in memory: long enough to recognise a duplicate. */
+  findRecent(signature: Uint8Array): StoredTransaction | null {
+    return this.#index.find(signature)
+  }
+
+  find(signature: Uint8Array): StoredTransaction | null {
+    return this.#index.find(signature) ?? this.#archive?.find(signature) ?? null
+  }
+
+  /**
+   * Transactions of an address up to a slot, newest first. `before` and `until` are signatures,
+   * both excluded; an unknown `before` gives none.
+   */
+  page(
+    address: Uint8Array,
+    range: {
+      readonly limit: number
+      readonly before: Uint8Array | null
+      readonly until: Uint8Array | null
+      readonly newestSlot: number
+    },
+  ): StoredTransaction[] {
+    const before = range.before === null ? null : this.find(range.before)
+    if (range.before !== null && before === null) return []
+    const until = range.until === null ? null : this.find(range.until)
+    const found: StoredTransaction[] = []
+    for (const transaction of this.#backwards(address, before)) {
+      // Both signatures may be those of other addresses: their positions count.
+      if (found.length >= range.limit || (until !== null && !isOlder(until, transaction))) break
+      if (transaction.slot <= range.newestSlot) found.push(transaction)
+    }
+    return found
+  }
+
+  *#backwards(address: Uint8Array, before: Position | null): IterableIterator<StoredTransaction> {
+    const border = { slot: this.recent.firstSlot, index: 0 }
+    const isArchived = before !== null && isOlder(before, border)
+    if (!isArchived)
+      for (const transaction of this.#index.backwards(address))
+        if (before === null || isOlder(transaction, before)) yield transaction
+    yield* this.#archive?.backwards(address, isArchived ? before : border) ?? []
   }
 }

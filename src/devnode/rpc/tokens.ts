@@ -1,6 +1,5 @@
 // RPC methods on tokens: getTokenSupply, getTokenLargestAccounts, getTokenAccountsByOwner,
 // getTokenAccountsByDelegate.
-
 import { jsonText } from '../../base/json-text.ts'
 import { failure } from '../../base/jsonrpc/build.ts'
 import { mintUnit } from '../../chain/solana/json-parsed/token-accounts.ts'
@@ -12,8 +11,7 @@ import {
   type UiTokenAmount,
   uiTokenAmount,
 } from '../../chain/solana/token-amount.ts'
-import { unitOf } from '../../chain/solana-rpc/account-methods.ts'
-import { accountViewOf } from '../../chain/solana-rpc/encode-account.ts'
+import { accountViewOf, unitOf } from '../../chain/solana-rpc/account-methods.ts'
 import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
 import { whenDone } from '../../chain/solana-rpc/in-turns.ts'
 import {
@@ -25,7 +23,7 @@ import {
   viewOf,
 } from '../../chain/solana-rpc/view.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
-import { keyedAccountsText } from './keyed-accounts.ts'
+import { keyedAccountsText } from './accounts.ts'
 import type { RpcNode } from './rpc-node.ts'
 
 const largestAccountsCount = 20

@@ -10,23 +10,28 @@
 // It reads tokens, not a tree: at every position of a table only names of the catalogue, common
 // tables of WITH, subqueries and a few harmless functions are allowed. An ambiguous position
 // counts as one of a table. The text for the server is rebuilt by rebuild.ts.
-
 import { databaseOf, systemRows, type VisibleTable, visibleTable } from '../catalogue.ts'
 import { type Checked, checked, type ExceptionName, fail } from '../clickhouse/exceptions.ts'
+import { type Edit, isForeignSymbol, rebuilt, writtenToken } from '../clickhouse/server/rebuild.ts'
 import {
   forbiddenFunctions,
   forbiddenPrefixes,
   harmlessTableFunctions,
-} from '../clickhouse/server/forbidden.ts'
-import { type Edit, isForeignSymbol, rebuilt, writtenToken } from '../clickhouse/server/rebuild.ts'
-import { type TablePosition, tablePositions } from '../clickhouse/server/table-positions.ts'
+  type TablePosition,
+  tablePositions,
+} from '../clickhouse/server/table-positions.ts'
 import { lex, symbolOf, type Token, wordOf } from '../clickhouse/sql/lexer.ts'
 import { clickhouseString, nameOf } from '../clickhouse/sql/quoting.ts'
 import { lexProblem } from '../clickhouse/sql/reading.ts'
 import { scopeText } from '../clickhouse/sql/scope-text.ts'
 import { type Database, type TableName, tableNames, tables } from '../tables.ts'
-import { hiddenTables, isShownAsStored, storedName, visibleSql } from './schema.ts'
-import type { ServerFacts } from './server-facts.ts'
+import {
+  hiddenTables,
+  isShownAsStored,
+  type ServerFacts,
+  storedName,
+  visibleSql,
+} from './schema.ts'
 
 export interface Caller {
   readonly subscription: string

@@ -8,18 +8,33 @@
 // key. ClickHouse prefers few and large inserts: the writer gathers rows for `insertMs`.
 //
 // Of several gateways of a cluster the one with the cluster's lease writes slots and events, and
-// only until its term ends (fenced-rows.ts). The next one waits for inserts that are still running,
+// only until its term ends (below). The next one waits for inserts that are still running,
 // and deletes what is beyond the mark; marks of an earlier term are of a lower version.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { machineMs } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
-import type { Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
-import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
+import { clickhouseString } from '../clickhouse/sql/quoting.ts'
+import type { Cell, Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
+import {
+  type ColumnType,
+  type FeedName,
+  type Table,
+  type TableName,
+  tableNames,
+  tables,
+} from '../tables.ts'
 import { ClickhouseClient } from './client.ts'
-import { checkTerm, endInserts, insertId, type Term, untilTermEnds } from './fenced-rows.ts'
 import { WriterLease } from './lease.ts'
-import { encodeRows } from './rows.ts'
-import { database, ensureTables, marksTable, migrateKeys, storedName } from './schema.ts'
-import { readServerFacts, type ServerFacts } from './server-facts.ts'
+import {
+  database,
+  digitsOf,
+  ensureTables,
+  marksTable,
+  migrateKeys,
+  readServerFacts,
+  type ServerFacts,
+  storedName,
+} from './schema.ts'
 
 export interface ClickhouseSinkOptions {
   readonly retentionDays: number
@@ -281,4 +296,136 @@ class ClickhouseSink implements RowSink {
 
 function isOurs(table: string): boolean {
   return table.startsWith('_') && tableNames.includes(table.slice(1) as TableName)
+}
+
+// Sends the rows of an insert only while the writer's term lasts.
+//
+//   rows ─► piece ─► before the end? ─► piece ─► ... ─► the last bytes     complete: inserted
+//                        └─ no: the connection is closed in the middle of a row: ClickHouse inserts
+//                           nothing of it
+//
+// ClickHouse has no condition on an insert: so the time is compared before each piece is written,
+// in the same turn, also after the process was paused. Who takes over ends what is still running.
+
+/** A term of the cluster's lease `index`. */
+export interface Term {
+  /** Grows with each holder; a time in milliseconds. */
+  readonly number: number
+  /** By `machineMs`: nothing is written after it. */
+  untilMs(): number
+}
+
+const idPrefix = 'sluice-index-'
+/** Less than what sockets buffer: a long insert is compared with the time again and again. */
+const pieceBytes = 64 * 1024
+const rowEnd = Buffer.from('}\n')
+const pollMs = 50
+/** An insert that runs longer has no rows to come: its writer is paused, and then refused. */
+const endMsMax = 60_000
+
+export function insertId(term: Term, number: number): string {
+  return `${idPrefix}${term.number}-${number}`
+}
+
+export function checkTerm({ untilMs }: Term): void {
+  if (machineMs() >= untilMs())
+    throw new Fault('index-lease', 'the lease of the index has ended: another gateway may write')
+}
+
+/** The rows in pieces; every piece but the last ends within a row. */
+export async function* untilTermEnds(text: string, term: Term): AsyncGenerator<Uint8Array> {
+  const rows = Buffer.from(text)
+  for (let begin = 0; begin < rows.length; ) {
+    const end = endOfPiece(rows, begin)
+    checkTerm(term)
+    yield rows.subarray(begin, end)
+    begin = end
+  }
+}
+
+/** Ends the inserts of earlier terms. */
+export async function endInserts(client: ClickhouseClient): Promise<void> {
+  const endMs = performance.now() + endMsMax
+  const running = `query_id LIKE '${idPrefix}%'`
+  for (let isFirst = true; performance.now() < endMs; isFirst = false) {
+    const rows = await client.rows<{ query_id: string }>(
+      `SELECT query_id FROM system.processes WHERE ${running} AND query NOT LIKE 'KILL%'`,
+    )
+    if (rows.length === 0) return
+    const ids = rows.map(({ query_id }) => clickhouseString(query_id)).join(', ')
+    // A server that does not let us end them ends them by itself.
+    if (isFirst)
+      await client.run({ sql: `KILL QUERY WHERE query_id IN (${ids}) ASYNC` }).catch(() => {})
+    await sleep(pollMs)
+  }
+}
+
+/** The last piece is only the end of the last row. */
+function endOfPiece(rows: Uint8Array, begin: number): number {
+  const last = rows.length - 2
+  if (begin >= last) return rows.length
+  let end = Math.min(begin + pieceBytes, last)
+  while (end < last && rowEnd.includes(rows[end - 1]!)) end++
+  return end
+}
+
+// Encodes rows as JSONEachRow. 64-bit integers are exact. A DateTime is in
+// seconds; a DateTime64 is a UTC string, or the plain count where the server lacks the type.
+
+type Write = (cell: Cell) => string
+
+/** The rows from `begin` up to `end`, one line each. */
+export function encodeRows(
+  batch: RowBatch,
+  range: { readonly begin: number; readonly end: number },
+  facts: ServerFacts,
+): string {
+  const { columns }: Table = tables[batch.table]
+  const parts = Object.entries(columns).map(([name, type], index) => ({
+    lead: `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`,
+    write: writerOf(type, facts),
+    cells: batch.columns[index]!,
+  }))
+  let text = ''
+  for (let row = range.begin; row < range.end; row++) {
+    for (const { lead, write, cells } of parts) text += lead + write(cells[row]!)
+    text += '}\n'
+  }
+  return withoutLoneSurrogates(text)
+}
+
+function writerOf(type: ColumnType, facts: ServerFacts): Write {
+  const digits = digitsOf(type)
+  if (digits > 0) return facts.hasDateTime64 ? timeWriter(digits) : String
+  switch (type) {
+    case 'String':
+    case 'Array(String)':
+      return JSON.stringify
+    case 'Float64':
+      return (cell) => (Number.isFinite(cell) ? String(cell) : '0')
+    default:
+      return String
+  }
+}
+
+/** Rows of one block share their second, so the last string is cached. */
+function timeWriter(digits: number): Write {
+  const unit = 10n ** BigInt(digits)
+  let second = -1n
+  let text = ''
+  return (cell) => {
+    const count = BigInt(cell as number | bigint)
+    const whole = count / unit
+    if (whole !== second) {
+      second = whole
+      text = new Date(Number(whole) * 1000).toISOString().slice(0, 19).replace('T', ' ')
+    }
+    return `"${text}.${String(count % unit).padStart(digits, '0')}"`
+  }
+}
+
+/** JSON.stringify writes a lone surrogate as an escape, which ClickHouse rejects. */
+function withoutLoneSurrogates(text: string): string {
+  if (!text.includes('\\ud')) return text
+  return text.replaceAll(/(?<=(?:^|[^\\])(?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g, '\\ufffd')
 }

@@ -1,7 +1,6 @@
 // ClickHouse exceptions: their codes, texts and HTTP statuses.
 // The only table from a code to a status. Clients parse code and name from the text, so its form
 // is fixed: `Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR)`.
-
 /** A ClickHouse exception: its code, upper-case name and message. */
 export interface QueryError {
   readonly code: number

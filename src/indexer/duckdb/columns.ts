@@ -21,7 +21,7 @@ import {
   DuckDBTimestampSecondsValue,
   listValue,
 } from '@duckdb/node-api/lib/values/index.js'
-import { sqlTypes } from '../clickhouse/duckdb/types.ts'
+import { sqlTypes } from '../clickhouse/duckdb/typing.ts'
 import type { Cell } from '../engine.ts'
 import { type ColumnType, type TableName, tables } from '../tables.ts'
 

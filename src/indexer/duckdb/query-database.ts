@@ -8,19 +8,23 @@
 import { join } from 'node:path'
 import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api'
 import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
+import { DuckDBScalarFunction } from '@duckdb/node-api/lib/DuckDBScalarFunction.js'
+import { ANY, BLOB, VARCHAR } from '@duckdb/node-api/lib/DuckDBType.js'
 import { version } from '@duckdb/node-api/lib/version.js'
 import { messageOf } from '../../base/errors.ts'
+import { decodeBase58, encodeBase58 } from '../../chain/solana/base58.ts'
+import { EMULATED_VERSION, type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
+import { aggregateNames } from '../clickhouse/duckdb/aggregates.ts'
 import { macros } from '../clickhouse/duckdb/definitions.ts'
+import { functionNames } from '../clickhouse/duckdb/functions.ts'
 import { renderingMacros } from '../clickhouse/duckdb/nested-text.ts'
-import type { TreeRules } from '../clickhouse/duckdb/syntax-tree.ts'
-import { sqlTypes } from '../clickhouse/duckdb/types.ts'
+import { allowedFunctions, type TreeRules } from '../clickhouse/duckdb/syntax-tree.ts'
+import { sqlTypes } from '../clickhouse/duckdb/typing.ts'
 import { duckdbString } from '../clickhouse/sql/quoting.ts'
 import { type Database, type TableName, tableNames } from '../tables.ts'
-import { base58Names, registerBase58 } from './base58-functions.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import { schemaOf } from './schemas.ts'
 import type { SnapshotFile, StoreSnapshot } from './store-files.ts'
-import { ownMacroNames, systemNames, systemSql } from './system-tables.ts'
 
 export interface DatabaseOptions {
   /** Path of the index's folder in this process. */
@@ -260,4 +264,122 @@ function isColumnMissing(error: unknown): boolean {
 
 function catalogOf(file: string): string {
   return file.replace(/\.duckdb$/, '').replaceAll('-', '_')
+}
+
+// Base58 as functions of DuckDB that are computed by Node, for analysts of Solana's data.
+
+/** Names of the functions, which functions.sql uses. */
+export const base58Names = ['base58_text', 'base58_bytes']
+
+/** The time grows with the square of the length; a transaction is shorter. */
+const bytesMax = 1_683
+
+type Text = { readonly bytes: Uint8Array } | string
+
+const bytesOf = (value: Text): Uint8Array =>
+  typeof value === 'string' ? Buffer.from(value) : value.bytes
+
+export function registerBase58(connection: DuckDBConnection): void {
+  const text = (value: Text) => encodeBase58(bytesOf(value))
+  const bytes = (value: Text) => {
+    const decoded = decodeBase58(Buffer.from(bytesOf(value)).toString('latin1'))
+    return decoded === null ? null : { bytes: decoded }
+  }
+  for (const [name, returnType, compute] of [
+    ['base58_text', VARCHAR, text],
+    ['base58_bytes', BLOB, bytes],
+  ] as const)
+    connection.registerScalarFunction(
+      DuckDBScalarFunction.create({
+        name,
+        returnType,
+        parameterTypes: [ANY],
+        mainFunction: (info, input, output) => {
+          const values = input.getColumnVector(0)
+          for (let row = 0; row < input.rowCount; row += 1) {
+            // Reason for the cast: functions.sql calls it with a String, a VARCHAR or a BLOB.
+            const value = values.getItem(row) as Text | null
+            if (value !== null && bytesOf(value).length > bytesMax)
+              return info.setError(`not answered here: Base58 of more than ${bytesMax} bytes`)
+            output.setItem(row, value === null ? null : compute(value))
+          }
+          output.flush()
+        },
+      }),
+    )
+}
+
+// The SQL that makes `system`, `information_schema` and ClickHouse's table functions in DuckDB.
+
+/** Names by schema, for the gate. */
+export const systemNames: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries(
+  ['system', 'information_schema'].map((database) => [
+    schemaOf[database]!,
+    new Set(visibleTables.filter((one) => one.database === database).map(({ name }) => name)),
+  ]),
+)
+
+/** Streamed by DuckDB: a row exists only while it is read. */
+const numbers = (...bounds: readonly string[]) =>
+  `(SELECT CAST(range AS UBIGINT) AS number FROM range(${bounds.join(', ')}))`
+const end = 'CAST(a AS BIGINT) + CAST(n AS BIGINT)'
+const int64Max = '9223372036854775807'
+
+const ownMacros = ["database() AS 'chain'", `version() AS '${EMULATED_VERSION}'`]
+const tableMacros = [
+  `numbers(n) AS TABLE ${numbers('CAST(n AS BIGINT)')},
+   (a, n) AS TABLE ${numbers('CAST(a AS BIGINT)', end)},
+   (a, n, step) AS TABLE ${numbers('CAST(a AS BIGINT)', end, 'CAST(step AS BIGINT)')}`,
+  'zeros(n) AS TABLE (SELECT CAST(0 AS UTINYINT) AS zero FROM range(CAST(n AS BIGINT)))',
+]
+
+export const ownMacroNames = [...ownMacros, ...tableMacros].map((text) =>
+  text.slice(0, text.indexOf('(')).toLowerCase(),
+)
+
+export function systemSql(): string {
+  const views = {
+    'system.numbers': numbers(int64Max),
+    'system.zeros': `SELECT CAST(0 AS UTINYINT) AS zero FROM range(${int64Max})`,
+    'system.functions': functionsSql(),
+  }
+  return [
+    ...Object.values(schemaOf).map((schema) => `CREATE SCHEMA IF NOT EXISTS ${schema}`),
+    ...[...ownMacros, ...tableMacros].map((text) => `CREATE OR REPLACE MACRO ${text}`),
+    ...Object.entries(systemRows('DuckDB')).map(([path, rows]) => tableSql(path, rows)),
+    ...Object.entries(views).map(([path, sql]) => `CREATE VIEW ${placeOf(path)} AS ${sql}`),
+  ].join(';\n')
+}
+
+function placeOf(path: string): string {
+  const [database = '', name] = path.split('.')
+  return `${schemaOf[database]}."${name}"`
+}
+
+/** ClickHouse's functions, and DuckDB's that may be called as well. */
+function functionsSql(): string {
+  const own = [...functionNames, ...aggregateNames]
+  const names = new Map(own.map((name) => [name.toLowerCase(), name]))
+  const other = [...allowedFunctions].filter((name) => /^\w+$/.test(name) && !names.has(name))
+  const aggregates = new Set(aggregateNames.map((name) => name.toLowerCase()))
+  const rows = [...names.values(), ...other].map(
+    (name) => `(${duckdbString(name)}, ${Number(aggregates.has(name.toLowerCase()))})`,
+  )
+  return `SELECT name, CAST(is_aggregate AS UTINYINT) AS is_aggregate,
+      CAST(1 AS UTINYINT) AS case_insensitive, '' AS alias_to
+    FROM (VALUES ${rows.join(', ')}) AS t(name, is_aggregate)`
+}
+
+function tableSql(path: string, rows: readonly SystemRow[]): string {
+  const table = visibleTables.find(({ database, name }) => `${database}.${name}` === path)
+  const types = Object.entries(table?.columns ?? {})
+  const names = types.map(([name]) => `"${name}"`).join(', ')
+  const typed = types.map(([name, type]) => `CAST("${name}" AS ${sqlTypes[type]}) AS "${name}"`)
+  const values = rows.map((row) => `(${row.map(cell).join(', ')})`)
+  return `CREATE TABLE ${placeOf(path)} AS
+    SELECT ${typed.join(', ')} FROM (VALUES ${values.join(', ')}) AS t(${names})`
+}
+
+function cell(value: string | number): string {
+  return typeof value === 'number' ? String(value) : duckdbString(value)
 }

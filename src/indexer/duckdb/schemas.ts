@@ -1,7 +1,6 @@
 // The tables of the catalogue, and their names in DuckDB. Data only.
-
 import { databaseOf, visibleTable, visibleTables } from '../catalogue.ts'
-import type { Catalogue } from '../clickhouse/duckdb/context.ts'
+import type { Catalogue } from '../clickhouse/duckdb/entry.ts'
 import { duckdbName } from '../clickhouse/sql/quoting.ts'
 
 /** Schemas of the databases whose names DuckDB uses itself. */

@@ -13,8 +13,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { duckdbString } from '../clickhouse/sql/quoting.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
-import type { HotFile } from './hot-file.ts'
-import { RecentKeys } from './recent-keys.ts'
+import { type HotFile, RecentKeys } from './hot-file.ts'
 import { Spans } from './spans.ts'
 import {
   attach,

@@ -11,7 +11,6 @@ import { chown, mkdir } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
-import { stepDownTo } from './file-access.ts'
 import { QueryDatabase } from './query-database.ts'
 import {
   type QueryGreeting,
@@ -20,9 +19,8 @@ import {
   type QueryReport,
   resultPipe,
 } from './query-protocol.ts'
-import { QueryRunner } from './query-runner.ts'
-import type { ByteSink } from './result-writer.ts'
-import type { StoreSnapshot } from './store-files.ts'
+import { type ByteSink, QueryRunner } from './query-runner.ts'
+import { type StoreSnapshot, stepDownTo } from './store-files.ts'
 
 const niceness = 10
 const watchMs = 10

@@ -1,16 +1,15 @@
 // Writes rows into the embedded DuckDB index: the `RowSink` of the embedded engine.
 // Thread: main of the writer process, the only process that writes the index's files.
 //
-// A state machine, drawn in store-state.ts. Tasks run one at a time, in their order; only the copy
+// A state machine, drawn below. Tasks run one at a time, in their order; only the copy
 // of a merge runs beside them. A crash in any state is repaired by `opening`: what exists follows
 // from the names of the files alone.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
-import { isBug } from '../../base/assert.ts'
+import { assert, isBug } from '../../base/assert.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import { HotFile } from './hot-file.ts'
-import { Publisher } from './publisher.ts'
 import { SealedFiles } from './sealed-files.ts'
 import { serveSnapshots } from './snapshot-socket.ts'
 import {
@@ -18,9 +17,10 @@ import {
   listFolder,
   readSnapshot,
   removeFiles,
+  type SnapshotFile,
   type StoreSnapshot,
+  writeSnapshot,
 } from './store-files.ts'
-import { assertTransition, type StoreState } from './store-state.ts'
 
 const defaults = {
   /** The hot file is sealed when its write-ahead log has this size, or when it is this old. */
@@ -285,4 +285,89 @@ function faultOf(error: unknown, what: string): Fault {
   const isOurs = isBug(error) || error instanceof RangeError || error instanceof SyntaxError
   const retryable = !isRows && !isOurs
   return new Fault('index-write', `${what}: ${message}`, { cause: error, retryable })
+}
+
+// Publishes the list of files that readers open, and deletes files once no reader needs them.
+// One call at a time.
+
+/** Grace period before a replaced file is deleted: readers of an older snapshot may open it. */
+export const removeDelayMs = 15_000
+
+export class Publisher {
+  readonly #folder: string
+  #published: StoreSnapshot
+  readonly #removals = new Set<NodeJS.Timeout>()
+
+  /** Versions grow from the one on disk. */
+  constructor(folder: string, published: StoreSnapshot) {
+    this.#folder = folder
+    this.#published = published
+  }
+
+  /** Resolves when the snapshot with these files is on disk. */
+  async publish(files: readonly SnapshotFile[]): Promise<StoreSnapshot> {
+    const before = this.#published
+    if (isSame(before.files, files)) return before
+    const snapshot = { version: before.version + 1, files }
+    await writeSnapshot(this.#folder, snapshot)
+    this.#published = snapshot
+    return snapshot
+  }
+
+  removeLater(names: readonly string[]): void {
+    if (names.length === 0) return
+    const timer = setTimeout(() => {
+      this.#removals.delete(timer)
+      void removeFiles(this.#folder, names).catch(() => {})
+    }, removeDelayMs)
+    timer.unref()
+    this.#removals.add(timer)
+  }
+
+  stop(): void {
+    for (const timer of this.#removals) clearTimeout(timer)
+  }
+}
+
+function isSame(a: StoreSnapshot['files'], b: StoreSnapshot['files']): boolean {
+  return a.length === b.length && a.every((file, index) => file.name === b[index]!.name)
+}
+
+// The states of the embedded index's store, and the transitions between them.
+//
+//            ┌────────────────────────── ready ◄───────────────────────────┐
+//            │ write      │ publish,      │ merged copy       │ cut        │
+//            ▼            ▼ full, old     ▼ complete, expired ▼            │
+//         writing     rotating        replacing            cutting         │
+//            │            ▼               │                   │            │
+//            │         sealing            ▼                   │            │
+//            │            └───────────► listing ◄─────────────┘            │
+//            └───────────────────────────┴─────────────────────────────────┘
+//   any of these ── the disk or the engine failed ──► broken ── next task ──► opening ──► ready
+//
+//   writing    rows and marks into the hot file, in one commit: durable
+//   rotating   creates the next hot file, with all marks
+//   sealing    turns the previous hot file into an immutable one that readers may open
+//   listing    writes readable.json, the list of files that readers open
+//   replacing  puts a merged file in the place of its sources, or drops expired files
+//   cutting    rewrites the files that have rows of a chain that restarted
+//   opening    lists the folder, replays the hot file's log, seals it; also what follows a crash
+
+const transitions = {
+  opening: ['rotating', 'listing', 'broken'],
+  ready: ['writing', 'rotating', 'listing', 'replacing', 'cutting', 'broken'],
+  writing: ['ready', 'broken'],
+  rotating: ['sealing', 'broken'],
+  sealing: ['listing', 'broken'],
+  replacing: ['listing', 'broken'],
+  cutting: ['listing', 'broken'],
+  listing: ['ready', 'broken'],
+  broken: ['opening'],
+} as const
+export type StoreState = keyof typeof transitions
+
+/** Throws when the state machine has no such transition. */
+export function assertTransition(from: StoreState, to: StoreState): void {
+  const allowed: readonly StoreState[] = transitions[from]
+  assert(allowed.includes(to), `the store goes from ${from} to ${to}`)
 }

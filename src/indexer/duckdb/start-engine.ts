@@ -11,11 +11,10 @@ import type { Log } from '../../base/telemetry/log.ts'
 import { fail } from '../clickhouse/exceptions.ts'
 import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
 import type { QueryProcessMeters } from '../meters.ts'
-import { openFolder } from './file-access.ts'
-import { PooledQuery } from './pooled-query.ts'
-import { QueryPool } from './query-pool.ts'
+import { PooledQuery, QueryPool } from './query-pool.ts'
 import { overheadBytes } from './query-process.ts'
 import { LatestSnapshot } from './snapshot-socket.ts'
+import { openFolder } from './store-files.ts'
 import { BackOff, QueryWatch } from './watch.ts'
 
 export interface DuckdbEngineDeps {

@@ -1,7 +1,7 @@
 // Counts the open calls of the health service per client address.
 // It takes no token, so there is no plan that could bound them.
 import { addressKey } from '../../base/cidr.ts'
-import { InFlight } from '../../base/transport/in-flight.ts'
+import { InFlight } from '../../base/transport/connections.ts'
 
 export class OpenCalls {
   readonly #byAddress: InFlight

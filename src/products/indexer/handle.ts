@@ -24,9 +24,8 @@ import {
   isWhole,
 } from '../../indexer/clickhouse/formats/formats.ts'
 import { isWord } from '../../indexer/clickhouse/sql/lexer.ts'
-import { bindParameters } from '../../indexer/clickhouse/sql/parameters.ts'
+import { bindParameters, type Statement } from '../../indexer/clickhouse/sql/parameters.ts'
 import { type Reading, readStatement } from '../../indexer/clickhouse/sql/reading.ts'
-import type { Statement } from '../../indexer/clickhouse/sql/statement.ts'
 import { readKill } from '../../indexer/clickhouse/sql/token-cursor.ts'
 import type { QueryEngine, QueryTotals } from '../../indexer/engine.ts'
 import type { Freshness } from '../../indexer/ingest.ts'

@@ -2,11 +2,9 @@
 //
 //   recvmmsg ─► admit each, no copy ─► vectors ─► sendmmsg to every target ─► one step of long work
 //        every 2 ms one of: count, targets and challenges | errors | echoes | reports
-
 import { type Libc, pinned } from '../../base/transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../base/transport/udp-receive.ts'
-import { BatchSender, type SendTarget } from '../../base/transport/udp-send.ts'
-import { ShredVectors } from '../../base/transport/udp-vectors.ts'
+import { BatchSender, type SendTarget, ShredVectors } from '../../base/transport/udp-send.ts'
 import { codeShredBytes, dataShredBytes } from '../../chain/solana/shred.ts'
 import { verdicts } from './admit.ts'
 import { closeSockets, openSockets } from './batch-sockets.ts'

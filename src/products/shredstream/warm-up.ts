@@ -8,8 +8,7 @@
 import { parseAddress, parseCidr } from '../../base/cidr.ts'
 import { Fault } from '../../base/errors.ts'
 import { boundPort, type Libc, openSocket } from '../../base/transport/udp-batch.ts'
-import { BatchSender } from '../../base/transport/udp-send.ts'
-import { ShredVectors } from '../../base/transport/udp-vectors.ts'
+import { BatchSender, ShredVectors } from '../../base/transport/udp-send.ts'
 import {
   codeShredBytes,
   dataShredBytes,

@@ -5,7 +5,6 @@
 //   POST /batch                 octet-stream, framed           200 [{"signature"}|{"error"}]
 //   POST /check                 any of the above               200 {"accepted",...}
 //   GET  /ping, /tip-accounts, /health
-
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { type Answer, errorMessage, errorTextOf } from '../../base/jsonrpc/build.ts'
@@ -13,9 +12,8 @@ import type { Methods } from '../../base/jsonrpc/methods.ts'
 import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
 import { answerCalls, responseMessage, unlimitedCalls } from '../../base/jsonrpc/serve.ts'
 import type { HttpRoute } from '../../base/transport/http.ts'
-import { mediaTypeOf } from '../../base/transport/media-type.ts'
 import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
-import type { Request } from '../../base/transport/request.ts'
+import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
 import { registryExpired } from '../../customers/auth/gate.ts'
 import { type AddressCost, speaksRpc } from './address-cost.ts'
 import { batchItemsMax, decodeText, splitBatch } from './bodies.ts'

@@ -9,7 +9,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { filtersTake } from '../../chain/solana/account-filter.ts'
 import { encodeBase58 } from '../../chain/solana/base58.ts'
-import { accountParser } from '../../chain/solana/json-parsed/account-parser.ts'
+import { accountParser } from '../../chain/solana/json-parsed/accounts.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountParser,

@@ -12,8 +12,8 @@ import {
   unitLimitInstruction,
   unitPriceInstruction,
 } from '../../../src/devnode/build.ts'
-import { EntryChain, merkleRoot } from '../../../src/devnode/entries.ts'
 import { feeOf } from '../../../src/devnode/fee.ts'
+import { EntryChain, merkleRoot } from '../../../src/devnode/producer.ts'
 
 const seed = new Uint8Array(32).fill(3)
 const from = Keypair.derive(seed, 'from')

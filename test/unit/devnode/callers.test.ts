@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isLocalCaller, secretCheck } from '../../../src/devnode/callers.ts'
+import { isLocalCaller, secretCheck } from '../../../src/devnode/pubsub-server.ts'
 
 describe('secretCheck', () => {
   it('admits the secret alone', () => {

@@ -11,8 +11,8 @@ import {
   unitLimitInstruction,
   unitPriceInstruction,
 } from '../../../src/devnode/build.ts'
-import { costUnitsOf } from '../../../src/devnode/cost-units.ts'
 import { feeOf } from '../../../src/devnode/fee.ts'
+import { costUnitsOf } from '../../../src/devnode/landing.ts'
 
 const from = Keypair.derive(new Uint8Array(32), 'from')
 const second = Keypair.derive(new Uint8Array(32), 'second')

@@ -6,11 +6,11 @@ import { Keypair } from '../../../src/chain/solana/keypair.ts'
 import { programs, sysvars } from '../../../src/chain/solana/programs.ts'
 import { slotStatus } from '../../../src/chain/solana/updates.ts'
 import { buildTransaction, type Instruction } from '../../../src/devnode/build.ts'
-import type { Executed } from '../../../src/devnode/executed.ts'
 import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
 import { epochScheduleOf } from '../../../src/devnode/ledger/epoch-schedule.ts'
 import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { Producer } from '../../../src/devnode/producer.ts'
+import type { Executed } from '../../../src/devnode/svm.ts'
 
 const key = (value: number) => new Uint8Array(32).fill(value)
 const executed: Executed = {

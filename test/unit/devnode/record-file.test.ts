@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { ByteReader, ByteWriter } from '../../../src/devnode/ledger/bytes.ts'
-import { RecordFileWriter, readRecords } from '../../../src/devnode/record-file.ts'
+import { RecordFileWriter, readRecords } from '../../../src/devnode/store.ts'
 import { canMount, mountSmallDisk } from '../../testkit/small-disk.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-records-'))

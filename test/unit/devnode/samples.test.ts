@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Samples } from '../../../src/devnode/ledger/samples.ts'
+import { Samples } from '../../../src/devnode/ledger/state.ts'
 
 describe('the samples of the ledger', () => {
   it('have one a minute, newest first', () => {

@@ -12,9 +12,8 @@ import {
   transferInstruction,
   unitPriceInstruction,
 } from '../../../src/devnode/build.ts'
-import type { VmAccount } from '../../../src/devnode/executed.ts'
 import { feeOf } from '../../../src/devnode/fee.ts'
-import { Svm } from '../../../src/devnode/svm.ts'
+import { Svm, type VmAccount } from '../../../src/devnode/svm.ts'
 import { type V1Parts, v1Transaction } from '../../testkit/transaction-v1.ts'
 
 const seed = new Uint8Array(32).fill(2)

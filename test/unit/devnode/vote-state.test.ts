@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { parsedVote } from '../../../src/chain/solana/json-parsed/vote-account.ts'
 import { keyText } from '../../../src/chain/solana/key-text.ts'
 import { programs } from '../../../src/chain/solana/programs.ts'
-import { newVoteState, withVotes } from '../../../src/devnode/vote-state.ts'
+import { newVoteState, withVotes } from '../../../src/devnode/stakes.ts'
 
 const node = new Uint8Array(32).fill(1)
 const vote = new Uint8Array(32).fill(2)

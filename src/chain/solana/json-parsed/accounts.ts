@@ -1,13 +1,14 @@
 // Parses account data of known programs for `jsonParsed`.
 // Null for data that no parser knows; the caller then returns base64, as a validator does.
+
+import { jsonText, sortedMembers } from '../../../base/json-text.ts'
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
-import { keyOf } from '../keys.ts'
-import { programs, sysvarOwner } from '../programs.ts'
-import { parsedConfig } from './config-account.ts'
-import { layout, type Read } from './layout.ts'
+import { isSameKey, keyOf } from '../keys.ts'
+import { programs, stakeConfig, sysvarOwner, sysvars, validatorInfo } from '../programs.ts'
+import type { AccountParser } from '../ui-account.ts'
+import { layout, list, type Read } from './layout.ts'
 import type { Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
-import { parsedSysvar } from './sysvars.ts'
 import { parsedToken } from './token-accounts.ts'
 import { parsedVote } from './vote-account.ts'
 
@@ -111,4 +112,117 @@ function parsedLookupTable({ data }: ParsedAccount): Parsed | null {
   // An absent authority is left out.
   const authority = head.authority ?? undefined
   return { info: { addresses, ...head, authority }, type: 'lookupTable' }
+}
+
+// Parses accounts of the config program for `jsonParsed`.
+//
+//   count u8 (7 bits each, more bytes above 127) | { key[32], signer u8 }… | data
+//   stake config:   rate f64 | penalty u8
+//   validator info: JSON, prefixed by its length as u64
+
+const readStakeConfig = layout('warmupCooldownRate:f64 slashPenalty:u8')
+const readKey = layout('pubkey:key signer:bool')
+
+export function parsedConfig({ pubkey, data }: ParsedAccount): Parsed | null {
+  const cursor = new Cursor(data)
+  const count = compactCount(cursor)
+  const first = data.subarray(data.length - cursor.left)
+  const keys: unknown[] = []
+  while (keys.length < count && !cursor.isShort) keys.push(readKey(cursor))
+  if (isSameKey(pubkey, stakeConfig)) {
+    const info = readStakeConfig(cursor)
+    return cursor.isShort ? null : { info, type: 'stakeConfig' }
+  }
+  if (count === 0 || !isSameKey(first.subarray(0, 32), validatorInfo)) return null
+  const text = cursor.text(cursor.u64())
+  const configData = cursor.isShort ? undefined : jsonValue(text)
+  return configData === undefined ? null : { info: { configData, keys }, type: 'validatorInfo' }
+}
+
+function compactCount(cursor: Cursor): number {
+  let count = 0
+  for (let shift = 0; shift < 21; shift += 7) {
+    const byte = cursor.u8()
+    count |= (byte & 0x7f) << shift
+    if (byte < 0x80) break
+  }
+  return count
+}
+
+/** Undefined when the text is not JSON. */
+function jsonValue(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+// Parses sysvar accounts for `jsonParsed`.
+
+const kinds = {
+  feeCalculator: layout('lamportsPerSignature:string'),
+  stake: layout('effective:u64 activating:u64 deactivating:u64'),
+}
+
+const readers: Readonly<Partial<Record<keyof typeof sysvars, Read>>> = {
+  clock: layout(`slot:u64 epochStartTimestamp:i64 epoch:u64 leaderScheduleEpoch:u64
+    unixTimestamp:i64`),
+  epochRewards: layout(`distributionStartingBlockHeight:u64 numPartitions:u64 parentBlockhash:hash
+    totalPoints:string128 totalRewards:string distributedRewards:string active:bool`),
+  epochSchedule: layout(`slotsPerEpoch:u64 leaderScheduleSlotOffset:u64 warmup:bool
+    firstNormalEpoch:u64 firstNormalSlot:u64`),
+  fees: layout('feeCalculator:feeCalculator', kinds),
+  lastRestartSlot: layout('lastRestartSlot:u64'),
+  recentBlockhashes: list(layout('blockhash:hash feeCalculator:feeCalculator', kinds)),
+  rent: layout('lamportsPerByteYear:string exemptionThreshold:f64 burnPercent:u8'),
+  rewards: layout('validatorPointValue:f64 _:f64'),
+  slotHashes: list(layout('slot:u64 hash:hash')),
+  slotHistory: layout('bits:bits nextSlot:u64', { bits: readBits }),
+  stakeHistory: list(layout('epoch:u64 stakeHistory:stake', kinds)),
+}
+
+const known = new Map(
+  Object.entries(readers).map(([type, read]) => [
+    // Reason for the cast: the table's type admits no other names.
+    keyOf(sysvars[type as keyof typeof sysvars]),
+    { type, read },
+  ]),
+)
+
+export function parsedSysvar({ pubkey, data }: ParsedAccount): Parsed | null {
+  const sysvar = known.get(keyOf(pubkey))
+  if (sysvar === undefined) return null
+  const cursor = new Cursor(data)
+  const info = sysvar.read(cursor)
+  return cursor.isShort ? null : { info, type: sysvar.type }
+}
+
+/** Every slot history has as many bits: one for each of its last slots. */
+const historyBits = 1024 * 1024
+const zeroCharacter = 48
+
+/** present u8 | words u64 | u64… | bits u64: one character per bit, slot 0 first. */
+function readBits(cursor: Cursor): string {
+  const isPresent = cursor.choice(2) === 1
+  const words = isPresent ? cursor.u64() : 0n
+  const bytes = words * 8n > cursor.left ? null : cursor.bytes(Number(words) * 8)
+  if (bytes === null || cursor.u64() < historyBits || bytes.length * 8 < historyBits) {
+    cursor.isShort = true
+    return ''
+  }
+  const text = Buffer.alloc(historyBits)
+  for (let slot = 0; slot < historyBits; slot++)
+    text[slot] = zeroCharacter + ((bytes[slot >> 3]! >> (slot & 7)) & 1)
+  return text.toString('latin1')
+}
+
+// Makes the parser of `jsonParsed` accounts for ui-account.ts.
+
+/** `read` finds the mint of a token account, whose decimals are not in the account itself. */
+export function accountParser(read: ReadAccount): AccountParser {
+  return (account) => {
+    const parsed = parsedAccount(account, read)
+    return parsed === null ? null : jsonText(sortedMembers(parsed))
+  }
 }

@@ -16,14 +16,8 @@
 //   $       the end of the data: no byte may follow
 import { assert } from '../../../base/assert.ts'
 import { Cursor } from '../cursor.ts'
-import { accountNamer, type NameAccounts } from './instruction-accounts.ts'
-import {
-  type InstructionSource,
-  instructionValues,
-  type ReadValue,
-  refuse,
-} from './instruction-values.ts'
-import { readers } from './layout.ts'
+import { type UiTokenAmount, uiTokenAmount } from '../token-amount.ts'
+import { base64, list, listOf, type Read, readers } from './layout.ts'
 import type { Parsed } from './parsed.ts'
 
 interface Instruction {
@@ -129,4 +123,161 @@ function nested(members: ReadonlyMap<string, unknown>): Record<string, unknown> 
     }
   }
   return info
+}
+
+// Names the accounts of instructions for `jsonParsed`, by the words of instruction-table.ts.
+
+/** Adds the accounts from `index` on; returns the index of the next one. */
+export type NameAccounts = (
+  accounts: readonly string[],
+  index: number,
+  members: Map<string, unknown>,
+) => number
+
+export function accountNamer(word: string): NameAccounts {
+  const name = word.replace(/^\W+|[?~]$/g, '')
+  switch (word[0]) {
+    case '.':
+      return (accounts, index, members) => {
+        members.set(name, accounts.slice(index))
+        return accounts.length
+      }
+    case '@':
+      return signerMembers(name)
+    case '%':
+      return proofMembers(name)
+    default: {
+      const absent = word.endsWith('~') ? null : undefined
+      return (accounts, index, members) => {
+        members.set(name, accounts[index] ?? absent)
+        return index + 1
+      }
+    }
+  }
+}
+
+function signerMembers(word: string): NameAccounts {
+  const [signer, alias] = word.split('=') as [string, string?]
+  const multisig = alias ?? `multisig${signer[0]!.toUpperCase()}${signer.slice(1)}`
+  return (accounts, index, members) => {
+    if (accounts.length === index + 1) members.set(signer, accounts[index])
+    else {
+      members.set(multisig, accounts[index])
+      members.set('signers', accounts.slice(index + 1))
+    }
+    return accounts.length
+  }
+}
+
+/**
+ * A proof is in another instruction of the transaction, at an offset that the data has, or, when
+ * the offset is 0, in an account. With any offset but 0 the sysvar of instructions precedes. All
+ * accounts but the last are taken for proofs: the signers of a multisig look the same.
+ */
+function proofMembers(word: string): NameAccounts {
+  const [list, alias] = word.split('=') as [string, string?]
+  const proofs = list.split(',').map((proof) => ({
+    offset: `${proof}InstructionOffset`,
+    context: `${proof}ContextStateAccount`,
+    record: alias ?? `${proof}RecordAccount`,
+  }))
+  return (accounts, start, members) => {
+    const end = accounts.length - 1
+    let index = start
+    if (index < end && proofs.some(({ offset }) => members.get(offset) !== 0))
+      members.set('instructionsSysvar', accounts[index++])
+    for (const { offset, context, record } of proofs) {
+      if (index >= end) break
+      members.set(members.get(offset) === 0 ? context : record, accounts[index++])
+    }
+    return index
+  }
+}
+
+// Reads the data fields of instructions for `jsonParsed`: what they have besides layout.ts.
+
+export interface InstructionSource {
+  readonly cursor: Cursor
+  /** Without those that a field has taken off the end. */
+  accounts: readonly string[]
+  /** The value of the field before. */
+  previous: unknown
+}
+
+export type ReadValue = (cursor: Cursor, source: InstructionSource) => unknown
+
+/** The value does not exist: the data is malformed. */
+export function refuse(cursor: Cursor): undefined {
+  cursor.isShort = true
+}
+
+/** The name at the index that `read` returns; `-` is no name. */
+export function oneOf(names: string, read: (cursor: Cursor) => number): Read {
+  const all = names.trim().split(/\s+/)
+  return (cursor) => {
+    const name = all[read(cursor)]
+    return name === undefined || name === '-' ? refuse(cursor) : name
+  }
+}
+
+const extensionType = oneOf(
+  `uninitialized transferFeeConfig transferFeeAmount mintCloseAuthority confidentialTransferMint
+  confidentialTransferAccount defaultAccountState immutableOwner memoTransfer nonTransferable
+  interestBearingConfig cpiGuard permanentDelegate nonTransferableAccount transferHook
+  transferHookAccount confidentialTransferFeeConfig confidentialTransferFeeAmount metadataPointer
+  tokenMetadata groupPointer tokenGroup groupMemberPointer tokenGroupMember confidentialMintBurn
+  scaledUiAmount pausable pausableAccount`,
+  readers.u16,
+)
+const extensions: Read = (cursor) =>
+  listOf(cursor, Math.ceil(cursor.left / 2), () => extensionType(cursor))
+
+export const instructionValues: Readonly<Record<string, ReadValue>> = {
+  ...readers,
+  i8: (cursor) => (cursor.u8() << 24) >> 24,
+  /** Omitted when all bytes are 0. */
+  nonZeroKey: (cursor) => readers.keyOrNull(cursor) ?? undefined,
+  keys: list(readers.key),
+  /** Two ElGamal ciphertexts. */
+  auditorCiphertexts: (cursor) => cursor.bytes(128),
+  /** Prefixed by the length as u64. */
+  bytes(cursor) {
+    const length = cursor.u64()
+    return length > cursor.left ? refuse(cursor) : base64(cursor.bytes(Number(length)))
+  },
+  text: (cursor) => cursor.text(cursor.u64()),
+  /** Up to the end of the data. */
+  rest: (cursor) => cursor.text(cursor.left),
+  tokenAmount(cursor) {
+    const amount = cursor.u64()
+    return uiTokenAmount(amount, cursor.u8())
+  },
+  // Reason for the cast: it follows the token amount, whose decimals it has.
+  tokenFee: (cursor, { previous }) =>
+    uiTokenAmount(cursor.u64(), (previous as UiTokenAmount).decimals),
+  /** So many accounts at the end of the list. */
+  lastAccounts(cursor, source) {
+    const start = source.accounts.length - cursor.u8()
+    if (start < 0) return refuse(cursor)
+    const last = source.accounts.slice(start)
+    source.accounts = source.accounts.slice(0, start)
+    return last
+  },
+  accountState: oneOf('uninitialized initialized frozen', readers.u8),
+  extensions,
+  /** Omitted when there are none. */
+  anyExtensions: (cursor) => (cursor.left === 0 ? undefined : extensions(cursor)),
+  /** A field of token metadata: one of the fixed ones, or a key of its own. */
+  metadataField(cursor) {
+    const field = cursor.choice(4)
+    return ['name', 'symbol', 'uri'][field] ?? readers.shortText(cursor)
+  },
+  accountAuthority: oneOf('- - accountOwner closeAccount', readers.u8),
+  mintAuthority: oneOf(
+    `mintTokens freezeAccount - - transferFeeConfig withheldWithdraw closeMint interestRate
+    permanentDelegate confidentialTransferMint transferHookProgramId confidentialTransferFeeConfig
+    metadataPointer groupPointer groupMemberPointer scaledUiAmount pause`,
+    readers.u8,
+  ),
+  stakeAuthority: oneOf('Staker Withdrawer', readers.u32),
 }

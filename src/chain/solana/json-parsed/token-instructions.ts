@@ -1,8 +1,7 @@
 // Instructions of the token programs and of associated token accounts for `jsonParsed`.
 // Lines of `-` are extensions, whose instructions have a tag of their own.
-import { instructionTable, parseInstruction } from './instruction-table.ts'
+import { type InstructionTable, instructionTable, parseInstruction } from './instruction-table.ts'
 import type { Parsed } from './parsed.ts'
-import { extensionInstructions, interfaceInstructions } from './token-extension-instructions.ts'
 
 const newMint = 'decimals:u8 mintAuthority:key freezeAuthority:key?'
 const instructions = instructionTable(`
@@ -79,3 +78,150 @@ export function parsedAssociatedInstruction(
 ): Parsed | null {
   return parseInstruction(associatedInstructions[data[0] ?? 0], accounts, data, 1)
 }
+
+// Instructions of the extensions of Token-2022 for `jsonParsed`.
+
+const fee = 'transferFeeBasisPoints:u16 maximumFee:u64'
+const transferFee = instructionTable(`
+  initializeTransferFeeConfig  mint \
+    transferFeeConfigAuthority:key? withdrawWithheldAuthority:key? ${fee}
+  transferCheckedWithFee  source mint destination @authority \
+    tokenAmount:tokenAmount feeAmount:tokenFee
+  withdrawWithheldTokensFromMint      mint feeRecipient @withdrawWithheldAuthority
+  withdrawWithheldTokensFromAccounts  mint feeRecipient @withdrawWithheldAuthority \
+    sourceAccounts:lastAccounts
+  harvestWithheldTokensToMint  mint ...sourceAccounts?
+  setTransferFee  mint @transferFeeConfigAuthority=multisigtransferFeeConfigAuthority  ${fee}`)
+
+const mintConfig = 'autoApproveNewAccounts:flag auditorElGamalPubkey:elgamalKeyOrNull'
+const offset = (proof: string) => `${proof}ProofInstructionOffset:i8`
+const sourceBalance = 'newSourceDecryptableAvailableBalance:aeCiphertext _:auditorCiphertexts'
+const balance = 'newDecryptableAvailableBalance:aeCiphertext'
+const validity = 'CiphertextValidityProof'
+const proofs = 'equalityProof,ciphertextValidityProof,rangeProof'
+const proofOffsets = ['equality', 'ciphertextValidity', 'range'].map(offset).join(' ')
+const confidentialTransfer = instructionTable(`
+  initializeConfidentialTransferMint  mint  authority:nonZeroKey ${mintConfig} $
+  updateConfidentialTransferMint  mint confidentialTransferMintAuthority  ${mintConfig} $
+  configureConfidentialTransferAccount  account mint %proof=recordAccount @owner \
+    decryptableZeroBalance:aeCiphertext maximumPendingBalanceCreditCounter:u64 \
+    proofInstructionOffset:i8 $
+  approveConfidentialTransferAccount  account mint confidentialTransferAuditorAuthority
+  emptyConfidentialTransferAccount  account %proof=recordAccount @owner \
+    proofInstructionOffset:i8 $
+  depositConfidentialTransfer  source destination mint @owner  amount:u64 decimals:u8 $
+  withdrawConfidentialTransfer  source destination mint %equalityProof,rangeProof @owner \
+    amount:u64 decimals:u8 ${balance} ${offset('equality')} ${offset('range')} $
+  confidentialTransfer  source mint destination %${proofs}? @owner \
+    ${sourceBalance} ${proofOffsets} $
+  applyPendingConfidentialTransferBalance  account @owner \
+    expectedPendingBalanceCreditCounter:u64 ${balance} $
+  enableConfidentialTransferConfidentialCredits      account @owner
+  disableConfidentialTransferConfidentialCredits     account @owner
+  enableConfidentialTransferNonConfidentialCredits   account @owner
+  disableConfidentialTransferNonConfidentialCredits  account @owner
+  confidentialTransferWithFee  source mint destination \
+    %equalityProof,transferAmount${validity},fee${validity},feeSigmaProof,rangeProof? @owner \
+    ${sourceBalance} ${offset('equality')} ${offset('transferAmountCiphertextValidity')} \
+    ${offset('feeSigma')} ${offset('feeCiphertextValidity')} ${offset('range')} $
+  configureConfidentialAccountWithRegistry  account mint registry`)
+
+const withdrawn = `proofInstructionOffset:i8 ${balance}`
+const confidentialTransferFee = instructionTable(`
+  initializeConfidentialTransferFeeConfig  mint \
+    authority:nonZeroKey withdrawWithheldAuthorityElGamalPubkey:elgamalKey $
+  withdrawWithheldConfidentialTransferTokensFromMint \
+    mint feeRecipient %proof=recordAccount @withdrawWithheldAuthority  ${withdrawn} $
+  withdrawWithheldConfidentialTransferTokensFromAccounts \
+    mint feeRecipient %proof=proofAccount @withdrawWithheldAuthority \
+    sourceAccounts:lastAccounts ${withdrawn} $
+  harvestWithheldConfidentialTransferTokensToMint  mint ...sourceAccounts?
+  enableConfidentialTransferFeeHarvestToMint   account @owner
+  disableConfidentialTransferFeeHarvestToMint  account @owner`)
+
+const supplyKey = 'newSupplyElGamalPubkey:elgamalKey'
+const rotate = 'rotateConfidentialMintBurnSupplyElGamalPubkey'
+const confidentialMintBurn = instructionTable(`
+  initializeConfidentialMintBurnMint  mint \
+    supplyElGamalPubkey:elgamalKey decryptableSupply:aeCiphertext $
+  ${rotate}  mint proofAccount @owner  ${supplyKey} proofInstructionOffset:i8=0 $
+  | ${rotate}  mint instructionsSysvar @owner  ${supplyKey} proofInstructionOffset:i8 $
+  updateConfidentialMintBurnDecryptableSupply  mint @owner  newDecryptableSupply:aeCiphertext $
+  confidentialMint  destination mint %${proofs}? @owner \
+    newDecryptableSupply:aeCiphertext _:auditorCiphertexts ${proofOffsets} $
+  confidentialBurn  destination mint %${proofs}? @owner \
+    ${balance} _:auditorCiphertexts ${proofOffsets} $
+  applyPendingBurn  mint @owner`)
+
+const defaultAccountState = instructionTable(`
+  initializeDefaultAccountState  mint  accountState:accountState $
+  updateDefaultAccountState      mint @freezeAuthority  accountState:accountState $`)
+
+const memoTransfer = instructionTable(`
+  enableRequiredMemoTransfers   account @owner
+  disableRequiredMemoTransfers  account @owner`)
+
+const interestBearing = instructionTable(`
+  initializeInterestBearingConfig  mint  rateAuthority:keyOrNull rate:i16 $
+  updateInterestBearingConfigRate  mint @rateAuthority  newRate:i16 $`)
+
+const cpiGuard = instructionTable(`
+  enableCpiGuard   account @owner
+  disableCpiGuard  account @owner`)
+
+/** Extensions that hold an authority and the address of something else. */
+const pointer = (name: string, address: string) =>
+  instructionTable(`
+  initialize${name}  mint  authority:nonZeroKey ${address}:nonZeroKey $
+  update${name}      mint @authority  ${address}:nonZeroKey $`)
+
+const scaledUiAmount = instructionTable(`
+  initializeScaledUiAmountConfig  mint  authority:keyOrNull multiplier:floatText $
+  updateMultiplier  mint @authority  newMultiplier:floatText newMultiplierTimestamp:i64 $`)
+
+const pausable = instructionTable(`
+  initializePausableConfig  mint  authority:key $
+  pause   mint @authority
+  resume  mint @authority`)
+
+/** By the tag of the extension. */
+export const extensionInstructions: ReadonlyMap<number, InstructionTable> = new Map([
+  [26, transferFee],
+  [27, confidentialTransfer],
+  [28, defaultAccountState],
+  [30, memoTransfer],
+  [33, interestBearing],
+  [34, cpiGuard],
+  [36, pointer('TransferHook', 'programId')],
+  [37, confidentialTransferFee],
+  [39, pointer('MetadataPointer', 'metadataAddress')],
+  [40, pointer('GroupPointer', 'groupAddress')],
+  [41, pointer('GroupMemberPointer', 'memberAddress')],
+  [42, confidentialMintBurn],
+  [43, scaledUiAmount],
+  [44, pausable],
+])
+
+const metadata = 'metadata updateAuthority'
+const interfaces: Readonly<Record<string, string>> = {
+  d2e11ea258b84d8d: `initializeTokenMetadata ${metadata} mint mintAuthority \
+    name:shortText symbol:shortText uri:shortText $`,
+  dde9312db5cadcc8: `updateTokenMetadataField ${metadata}  field:metadataField value:shortText $`,
+  ea122038598d25b5: `removeTokenMetadataKey ${metadata}  idempotent:bool key:shortText $`,
+  d7e4a6e45464567b: `updateTokenMetadataAuthority ${metadata}  newAuthority:keyOrNull $`,
+  faa6b4fa0d0cb846: 'emitTokenMetadata metadata  start:u64? end:u64? $',
+  '79716c2736330004': `initializeTokenGroup group mint mintAuthority \
+    updateAuthority:keyOrNull maxSize:u64 $`,
+  '6c25ab8ff81e126e': 'updateTokenGroupMaxSize group updateAuthority  maxSize:u64 $',
+  a1695801edddd8cb:
+    'updateTokenGroupAuthority group updateAuthority \
+    newAuthority:keyOrNull $',
+  '9820deb0dfed7486':
+    'initializeTokenGroupMember \
+    member memberMint memberMintAuthority group groupUpdateAuthority $',
+}
+
+/** Token metadata and groups, by the 8 bytes of their tags. */
+export const interfaceInstructions: ReadonlyMap<string, InstructionTable[number]> = new Map(
+  Object.entries(interfaces).map(([tag, line]) => [tag, instructionTable(line)[0]!]),
+)

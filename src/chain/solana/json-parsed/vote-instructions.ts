@@ -1,7 +1,6 @@
 // Instructions of the vote program for `jsonParsed`.
 import type { Cursor } from '../cursor.ts'
-import { instructionTable } from './instruction-table.ts'
-import { oneOf, type ReadValue, refuse } from './instruction-values.ts'
+import { instructionTable, oneOf, type ReadValue, refuse } from './instruction-table.ts'
 import { layout, list, listOf, readers } from './layout.ts'
 
 const u64Max = 2n ** 64n - 1n

@@ -18,7 +18,7 @@ export function engineError(message: string): QueryError {
 }
 
 const any = /^/
-/** The mark of `throwIf` in system-tables.ts. */
+/** The mark of `throwIf` in query-database.ts. */
 const thrown = /^throwIf: (.*)$/s
 type Rule = readonly [type: string, pattern: RegExp, code: number, name: string]
 

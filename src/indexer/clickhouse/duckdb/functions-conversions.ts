@@ -4,7 +4,6 @@ import { SqlProblem } from '../sql/parser.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { parseType } from '../sql/types.ts'
 import { type CallOf, type Entries, type Entry, notAnswered } from './entry.ts'
-import { timeType } from './types.ts'
 import {
   castTo,
   condition,
@@ -24,6 +23,7 @@ import {
   splitTypes,
   synonymOf,
   type Typed,
+  timeType,
   unknown,
   withoutNull,
   zoneOf,

@@ -496,7 +496,7 @@ CREATE MACRO anyDate(x) AS CASE WHEN typeof(x) LIKE '%INT%' THEN DATE '1970-01-0
 CREATE MACRO anyDateTime(x) AS CASE WHEN typeof(x) LIKE '%INT%' OR typeof(x) IN ('DOUBLE', 'FLOAT')
   THEN make_timestamp(trunc(TRY_CAST(x AS DOUBLE))::BIGINT * 1000000) ELSE date_trunc('second', x::TIMESTAMP) END::TIMESTAMP_S;
 
--- helpers of time-arithmetic.ts and functions-times.ts
+-- helpers of operators.ts and functions-times.ts
 CREATE MACRO withNanoseconds(t, other) AS make_timestamp_ns(epoch_ns(t) + epoch_ns(other::TIMESTAMP_NS) % 1000);
 CREATE MACRO unitsBetween(unit, a, b) AS date_diff(unit, a::TIMESTAMP, b::TIMESTAMP);
 CREATE MACRO wholeUnitsBetween(unit, a, b) AS date_sub(unit, a::TIMESTAMP, b::TIMESTAMP);

@@ -1,12 +1,11 @@
 // Writes the values of query parameters as DuckDB literals. Thread: main of a query process. Pure.
-// A value is a validated string of its type (sql/values.ts); whatever it contains, it can only
+// A value is a validated string of its type (sql/parameters.ts); whatever it contains, it can only
 // become a literal of that type here.
 
+import type { Statement, TypedValue } from '../sql/parameters.ts'
 import { duckdbString } from '../sql/quoting.ts'
-import type { Statement, TypedValue } from '../sql/statement.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
-import { sqlTypes, timeType } from './types.ts'
-import { duckdbTypeOf } from './typing.ts'
+import { duckdbTypeOf, sqlTypes, timeType } from './typing.ts'
 
 /** The statement as it was written, with its parameters in braces. */
 export function statementText({ texts, values }: Statement): string {

@@ -1,23 +1,27 @@
 // Prints ClickHouse expressions as DuckDB's SQL, each with its static type. Thread: main of a query
 // process. Pure. Every printed expression is an atom: it can stand anywhere without parentheses.
-
-import type { Expr, Lambda, Literal } from '../sql/ast.ts'
+import type { Expr, Lambda, Literal, Order, Window } from '../sql/ast.ts'
+import type { TypedValue } from '../sql/parameters.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
-import type { TypedValue } from '../sql/statement.ts'
 import { type AggregateCall, aggregateSql, findAggregate } from './aggregates.ts'
-import { allowedFunctions } from './allowed-functions.ts'
-import type { Context } from './context.ts'
-import { type CallOf, filledTemplate, isFlagEntry, resultType } from './entry.ts'
+import {
+  type CallOf,
+  type Context,
+  filledTemplate,
+  isFlagEntry,
+  notAnswered,
+  resultType,
+} from './entry.ts'
 import { functions } from './functions.ts'
 import { literal as valueSql } from './literal.ts'
 import { typedOperators } from './operators.ts'
-import { printMembership } from './print-membership.ts'
-import { overSql } from './print-window.ts'
 import { argumentsOf, nearName, Scope, shown } from './scope.ts'
 import { checkAggregate, specialCall } from './special-types.ts'
+import { allowedFunctions } from './syntax-tree.ts'
 import {
   flagOf,
+  isNullable,
   itemType,
   nullable,
   numberSql,
@@ -273,4 +277,105 @@ function castOf(expr: Expr & { kind: 'call' }, scope: Scope, context: Context): 
 
 function text(literal: string): Typed {
   return { sql: duckdbString(literal), type: 'String', literal }
+}
+
+// Prints `x IN (…)` and `x NOT IN (…)`. Pure.
+// ClickHouse ignores NULL on the right side, so the result is never NULL because of it.
+
+export function printMembership(
+  expr: Expr & { kind: 'call' },
+  scope: Scope,
+  context: Context,
+): Typed {
+  const [subject, set] = expr.args
+  if (subject === undefined || set === undefined || expr.args.length !== 2)
+    throw new SqlProblem('BAD_ARGUMENTS', 'IN takes a value and a set')
+  const value = context.print(subject, scope)
+  if (zoneOf(value.type) !== null) throw notAnswered('IN of a time with a time zone')
+  const word = /^not/i.test(expr.name) ? 'NOT IN' : 'IN'
+  const sql = setSql(set, subject, scope, context)
+  if (sql === null) return flagOf(word === 'IN' ? 'false' : 'true')
+  const made =
+    sql.startsWith('[') || set.kind === 'parameter'
+      ? `${word === 'IN' ? '' : 'NOT '}list_contains(${sql}, ${value.sql})`
+      : `${value.sql} ${word} ${sql}`
+  return flagOf(`(${made})`, isNullable(value.type) ? nullable('UInt8') : 'UInt8')
+}
+
+/** The right side; null when it is empty. */
+function setSql(set: Expr, subject: Expr, scope: Scope, context: Context): string | null {
+  if (set.kind === 'subquery') return queryOf(context.query(set.query, scope))
+  if (set.kind === 'column' && set.path.length === 1) {
+    const relation = scope.relation(set.path[0]!)
+    if (relation !== null) return queryOf(relation)
+  }
+  const isSet = set.kind === 'call' && set.name === 'tuple'
+  const isPair = subject.kind === 'call' && subject.name === 'tuple'
+  // `(a, b) IN (1, 2)` is one tuple.
+  const isOne =
+    isPair && isSet && !set.args.every((one) => one.kind === 'call' && one.name === 'tuple')
+  if (!isSet || isOne) {
+    const value = context.print(set, scope)
+    if (value.type.startsWith('Array('))
+      return set.kind === 'call' ? value.sql : `[${value.sql}][1]`
+    return value.type === 'Nullable(Nothing)' ? null : `(${value.sql})`
+  }
+  const items = set.args
+    .map((one) => context.print(one, scope))
+    .filter((one) => one.type !== 'Nullable(Nothing)')
+  return items.length === 0 ? null : `(${items.map((one) => one.sql).join(', ')})`
+}
+
+function queryOf({
+  sql,
+  columns,
+}: {
+  sql: string
+  columns: readonly { readonly type: string; readonly sql: string }[]
+}): string {
+  const hasNulls =
+    columns.length === 1 && (isNullable(columns[0]!.type) || columns[0]!.type === unknown)
+  const name = columns[0]?.sql ?? ''
+  if (columns.length > 1)
+    return `(SELECT row(${columns.map((one) => one.sql).join(', ')}) FROM (${sql}))`
+  return hasNulls ? `(SELECT ${name} FROM (${sql}) WHERE ${name} IS NOT NULL)` : `(${sql})`
+}
+
+// Prints windows and ORDER BY items as DuckDB's SQL. Pure.
+
+export function overSql(over: Window | string, scope: Scope, context: Context): string {
+  return typeof over === 'string' ? duckdbName(over) : windowSql(over, scope, context)
+}
+
+export function windowSql(
+  { base, partition, order, frame }: Window,
+  scope: Scope,
+  context: Context,
+): string {
+  const list = (all: readonly Expr[]) => all.map((one) => context.print(one, scope).sql).join(', ')
+  const parts = base === null ? [] : [duckdbName(base)]
+  if (partition.length > 0) parts.push(`PARTITION BY ${list(partition)}`)
+  if (order.length > 0)
+    parts.push(`ORDER BY ${order.map((one) => orderSql(one, scope, context)).join(', ')}`)
+  if (frame !== null) {
+    const bound = ({ side, count }: NonNullable<typeof frame.end>) =>
+      side === 'CURRENT ROW'
+        ? side
+        : `${count === null ? 'UNBOUNDED' : context.print(count, scope).sql} ${side}`
+    const { begin, end } = frame
+    parts.push(
+      `${frame.unit} ${end === null ? bound(begin) : `BETWEEN ${bound(begin)} AND ${bound(end)}`}`,
+    )
+  }
+  return `(${parts.join(' ')})`
+}
+
+/** ClickHouse places NULL last in both directions. */
+export function orderSql(
+  { by, isDescending, nulls }: Order,
+  scope: Scope,
+  context: Context,
+): string {
+  const { sql } = context.print(by, scope)
+  return `${sql} ${isDescending ? 'DESC' : 'ASC'} NULLS ${nulls ?? 'LAST'}`
 }

@@ -2,15 +2,14 @@
 //
 //   WITH  -> relations with names of ours, aliases     SELECT -> print-select.ts
 //   UNION, INTERSECT, EXCEPT of parts in parentheses
-
 import { type Checked, checked } from '../exceptions.ts'
 import type { Expr, Group, Query } from '../sql/ast.ts'
 import { explainSyntax } from '../sql/explain-syntax.ts'
+import type { TypedValue } from '../sql/parameters.ts'
 import { parseStatement } from '../sql/parse-select.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbString } from '../sql/quoting.ts'
-import type { TypedValue } from '../sql/statement.ts'
-import type { Catalogue, Context } from './context.ts'
+import type { Catalogue, Context } from './entry.ts'
 import { print } from './print-expression.ts'
 import { printSelect } from './print-select.ts'
 import { type Relation, Scope } from './scope.ts'

@@ -1,16 +1,13 @@
 // Prints one SELECT as DuckDB's SQL. Thread: main of a query process. Pure.
 // Aliases are written out where they are used, so DuckDB resolves only columns of tables.
-import type { Expr, Order, Select, Star } from '../sql/ast.ts'
+import type { Call, Expr, From, Order, Select, Star } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName } from '../sql/quoting.ts'
-import type { Context } from './context.ts'
-import { boundedNumbers } from './endless-numbers.ts'
-import type { PrintedFrom } from './join-keys.ts'
-import { aliasesOf, arrayJoins } from './print-array-join.ts'
-import { print } from './print-expression.ts'
-import { printFrom } from './print-from.ts'
-import { orderSql, windowSql } from './print-window.ts'
+import { findAggregate } from './aggregates.ts'
+import type { Context } from './entry.ts'
+import { orderSql, print, windowSql } from './print-expression.ts'
+import { lateral, type PrintedFrom, printFrom } from './print-from.ts'
 import {
   argumentsOf,
   isNamed,
@@ -286,4 +283,130 @@ function positionOf(items: readonly Item[], at: number): Expr {
 function numberOf(expr: Expr, scope: Scope, context: Context): string {
   const { sql, literal } = print(expr, scope, context)
   return literal !== undefined && /^\d+$/.test(literal) ? literal : `CAST(${sql} AS UBIGINT)`
+}
+
+// Ends the endless `system.numbers` where WHERE does, as ClickHouse does: DuckDB gathers the few
+// rows of a filter before LIMIT sees them, and would read on.
+
+/** Exact in a number of JavaScript; a larger bound is none. */
+const BOUND_MAX = Number.MAX_SAFE_INTEGER
+
+/** `numbers(n)` instead of `system.numbers` when a condition of WHERE excludes all others. */
+export function boundedNumbers(select: Select, from: From, context: Context): From {
+  if (from.kind !== 'table' || !isNumbers(from.path, context)) return from
+  // An alias of that name is meant by WHERE.
+  if (aliasesOf(select).has('number')) return from
+  const bounds = [select.prewhere, select.where]
+    .flatMap((one) => (one === null ? [] : conjuncts(one)))
+    .flatMap((one) => boundOf(one, context) ?? [])
+  if (bounds.length === 0) return from
+  const text = String(Math.min(...bounds))
+  return {
+    kind: 'function',
+    at: from.at,
+    name: 'numbers',
+    args: [{ kind: 'literal', at: from.at, type: 'UInt64', text }],
+    alias: from.alias ?? 'numbers',
+    columns: [],
+  }
+}
+
+function isNumbers(path: readonly unknown[], context: Context): boolean {
+  const [name, database = context.database] = [...path].reverse()
+  if (name !== 'numbers' || typeof database !== 'string') return false
+  return context.catalogue.table(database, name)?.database === 'system'
+}
+
+function conjuncts(expr: Expr): readonly Call[] {
+  if (expr.kind !== 'call') return []
+  return expr.name === 'and' ? expr.args.flatMap(conjuncts) : [expr]
+}
+
+/** How many of the first numbers can satisfy the condition; null when it excludes none. */
+function boundOf({ name, args: [column, value] }: Call, context: Context): number | null {
+  if (column?.kind !== 'column' || column.path.at(-1) !== 'number') return null
+  const text =
+    value?.kind === 'literal'
+      ? value.text
+      : value?.kind === 'parameter'
+        ? context.values[value.index]?.value
+        : null
+  if (typeof text !== 'string' || !/^\d+$/.test(text)) return null
+  const more = { equals: 1, lessOrEquals: 1, less: 0 }[name]
+  const bound = more === undefined ? BOUND_MAX : Number(text) + more
+  return bound < BOUND_MAX ? bound : null
+}
+
+// Collects the aliases of a SELECT, and prints the joins of its arrayJoin() calls.
+// Pure.
+
+function clausesOf(select: Select): readonly Expr[] {
+  const order = select.order === 'ALL' ? [] : select.order.map(({ by }) => by)
+  const group = select.group === null || select.group.items === 'ALL' ? [] : select.group.items
+  const rest = [select.prewhere, select.where, select.having, select.qualify].filter(
+    (one) => one !== null,
+  )
+  return [...select.items, ...rest, ...group, ...order]
+}
+
+/** All aliases of a SELECT: ClickHouse sees each of them everywhere in it. */
+export function aliasesOf(select: Select): Map<string, Expr> {
+  const found = new Map<string, Expr>()
+  for (const clause of clausesOf(select))
+    for (const expr of nodesOf(clause))
+      if (expr.kind === 'alias' && !found.has(expr.name)) found.set(expr.name, expr.of)
+  return found
+}
+
+/** The expression and all inside, those inside first; without subqueries. */
+function nodesOf(expr: Expr): readonly Expr[] {
+  const found: Expr[] = []
+  const left: Expr[] = [expr]
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    found.push(next)
+    if (next.kind === 'call') left.push(...next.args)
+    else if (next.kind === 'alias') left.push(next.of)
+    else if (next.kind === 'lambda') left.push(next.body)
+  }
+  return found.reverse()
+}
+
+function isAggregate(expr: Expr): expr is Call {
+  return expr.kind === 'call' && expr.over === null && findAggregate(expr.name) !== null
+}
+
+/**
+ * Joins for arrayJoin(): its rows exist before grouping where the call is in a key, a condition or
+ * an aggregate, and after it elsewhere.
+ */
+export function arrayJoins(select: Select, scope: Scope, context: Context): string {
+  const all = clausesOf(select).flatMap(nodesOf)
+  const calls = all.filter(
+    (one): one is Call => one.kind === 'call' && /^arrayJoin$/i.test(one.name),
+  )
+  if (calls.length === 0) return ''
+  const isGrouped = select.group !== null || all.some(isAggregate)
+  const keys = select.group === null || select.group.items === 'ALL' ? [] : select.group.items
+  const resolved = keys.map((key) =>
+    key.kind === 'column' && key.path.length === 1 ? (scope.aliases.get(key.path[0]!) ?? key) : key,
+  )
+  const before = new Set(
+    [
+      ...resolved,
+      ...all.filter(isAggregate).flatMap(({ args }) => args),
+      ...(select.where === null ? [] : [select.where]),
+    ]
+      .flatMap(nodesOf)
+      .map((one) => columnName(one)),
+  )
+  let sql = ''
+  for (const call of calls) {
+    const name = columnName(call)
+    if (scope.replaced.has(name) || (isGrouped && !before.has(name)) || call.args.length !== 1)
+      continue
+    const made = lateral([{ name, array: context.print(call.args[0]!, scope) }], false, context)
+    scope.replaced.set(name, made.source.columns[0]!)
+    sql += made.sql
+  }
+  return sql
 }

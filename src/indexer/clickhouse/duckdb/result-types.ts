@@ -11,8 +11,7 @@ import type {
 } from '@duckdb/node-api'
 import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import { clickhouseName, duckdbString } from '../sql/quoting.ts'
-import { typeNames } from './types.ts'
-import { unknown } from './typing.ts'
+import { typeNames, unknown } from './typing.ts'
 
 export interface DuckColumn {
   /** '' for the field of an unnamed tuple. */

@@ -2,8 +2,8 @@
 // The text parses back to the same tree.
 import type { Call, Expr, From, Group, Limit, Order, Query, Select, Star, Window } from './ast.ts'
 import { numberName } from './naming.ts'
+import { notAlias, notColumn, notTableAlias } from './parser.ts'
 import { clickhouseName, clickhouseString } from './quoting.ts'
-import { notAlias, notColumn, notTableAlias } from './reserved.ts'
 
 const indent = (lines: readonly string[]) => lines.map((line) => `    ${line}`)
 

@@ -1,10 +1,17 @@
 // Parses ClickHouse expressions by operator precedence.
 import type { Expr, Literal } from './ast.ts'
 import { forms } from './parse-forms.ts'
-import { numberLiteral, parseTypeName, signed, star } from './parse-parts.ts'
 import { parseWindow } from './parse-window.ts'
-import { type Parser, SqlProblem } from './parser.ts'
-import { notAlias, notColumn } from './reserved.ts'
+import {
+  notAlias,
+  notColumn,
+  numberLiteral,
+  type Parser,
+  parseTypeName,
+  SqlProblem,
+  signed,
+  star,
+} from './parser.ts'
 
 /** An expression, and an alias where one follows; without AS only where `isOpen`. */
 export function parseAliased(p: Parser, isOpen = false): Expr {

@@ -1,8 +1,7 @@
 // Parses the forms that begin with a word of their own: CASE, INTERVAL, CAST, EXTRACT.
 // A form that turns out to be a plain name or call is null.
 import type { Expr, Literal } from './ast.ts'
-import { numberLiteral, parseTypeName, star } from './parse-parts.ts'
-import type { Parser } from './parser.ts'
+import { numberLiteral, type Parser, parseTypeName, star } from './parser.ts'
 
 /** As in `parse-expression.ts`. */
 const [negation, between] = [5, 7]

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { logText } from '../../../../src/base/telemetry/log-text.ts'
+import { logText } from '../../../../src/base/telemetry/open-log.ts'
 
 const line = (fields: object) =>
   `${JSON.stringify({ level: 'warn', time: '2026-11-15T20:15:03.123Z', area: 'upstream', ...fields })}\n`

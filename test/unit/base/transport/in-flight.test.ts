@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { InFlight } from '../../../../src/base/transport/in-flight.ts'
+import { InFlight } from '../../../../src/base/transport/connections.ts'
 
 describe('InFlight', () => {
   it('grants each address its permits and takes them back', () => {

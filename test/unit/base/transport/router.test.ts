@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Router } from '../../../../src/base/transport/router.ts'
+import { Router } from '../../../../src/base/transport/http.ts'
 
 const paths = ['/', '/blocks', '/blocks/:number/life', '/files/*', '/blocks/latest/life']
 const router = new Router(paths.map((path) => ({ path })))

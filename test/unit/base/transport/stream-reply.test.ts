@@ -1,6 +1,6 @@
 // Idle sources and readers that do not read: only the second have their connection closed.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { sendStream } from '../../../../src/base/transport/stream-reply.ts'
+import { sendStream } from '../../../../src/base/transport/exchange.ts'
 import type { NativeResponse } from '../../../../src/base/transport/uws.ts'
 
 beforeEach(() => void vi.useFakeTimers())

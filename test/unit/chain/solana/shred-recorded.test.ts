@@ -12,7 +12,7 @@ import { encodeParity } from '../../../../src/chain/solana/shred-erasure.ts'
 import { rootOf } from '../../../../src/chain/solana/shred-merkle.ts'
 import { ShredSet } from '../../../../src/chain/solana/shred-set.ts'
 import { LeaderSignatures } from '../../../../src/chain/solana/shred-signature.ts'
-import { ShredMaker } from '../../../../src/devnode/shred-maker.ts'
+import { ShredMaker } from '../../../../src/devnode/shred-feed.ts'
 import { demo, joinBatch, publicKeyOfSeed, shuffled, signerOf } from '../../../testkit/shreds.ts'
 
 describe.skipIf(demo.pcap.isMissing)(demo.pcap.title('the recorded shreds'), () => {

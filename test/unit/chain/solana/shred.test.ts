@@ -12,8 +12,7 @@ import {
 import { ShredSet } from '../../../../src/chain/solana/shred-set.ts'
 import { LeaderSignatures } from '../../../../src/chain/solana/shred-signature.ts'
 import { transactionBytes } from '../../../../src/chain/solana/wire.ts'
-import { encodeEntries } from '../../../../src/devnode/shred-entry.ts'
-import { ShredMaker } from '../../../../src/devnode/shred-maker.ts'
+import { encodeEntries, ShredMaker } from '../../../../src/devnode/shred-feed.ts'
 import {
   joinBatch,
   makeShreds,

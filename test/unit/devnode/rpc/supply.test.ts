@@ -4,7 +4,7 @@ import { decodeKey } from '../../../../src/chain/solana/base58.ts'
 import { isSameKey } from '../../../../src/chain/solana/keys.ts'
 import { programs, sysvars } from '../../../../src/chain/solana/programs.ts'
 import type { Ledger, LedgerAccount } from '../../../../src/devnode/ledger/ledger.ts'
-import { nonCirculating } from '../../../../src/devnode/rpc/supply.ts'
+import { nonCirculating } from '../../../../src/devnode/rpc/accounts.ts'
 
 const now = { epoch: 5n, time: 1_000n }
 

@@ -5,10 +5,10 @@ import { fingerprint } from '../../../../src/indexer/clickhouse/sql/fingerprint.
 import { lex } from '../../../../src/indexer/clickhouse/sql/lexer.ts'
 import {
   bindParameters,
+  type Statement,
   VALUE_CHARS_MAX,
 } from '../../../../src/indexer/clickhouse/sql/parameters.ts'
 import { type Reading, readStatement } from '../../../../src/indexer/clickhouse/sql/reading.ts'
-import type { Statement } from '../../../../src/indexer/clickhouse/sql/statement.ts'
 import type { QueryEngine } from '../../../../src/indexer/engine.ts'
 
 type Engine = QueryEngine['name']

@@ -1,8 +1,8 @@
 // Values of query parameters, each type with what it takes and what it refuses.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { parseValue } from '../../../../src/indexer/clickhouse/sql/parameters.ts'
 import { parseType } from '../../../../src/indexer/clickhouse/sql/types.ts'
-import { parseValue } from '../../../../src/indexer/clickhouse/sql/values.ts'
 
 function value(type: string, text: string): unknown {
   const parsed = parseType(type)

@@ -1,10 +1,9 @@
 // A query that is cancelled or times out never ends as a result that looks complete.
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { PooledQuery } from '../../../../src/indexer/duckdb/pooled-query.ts'
-import type { QueryProcess } from '../../../../src/indexer/duckdb/query-process.ts'
+import { PooledQuery } from '../../../../src/indexer/duckdb/query-pool.ts'
+import { type QueryProcess, ResultBytes } from '../../../../src/indexer/duckdb/query-process.ts'
 import type { QueryReport } from '../../../../src/indexer/duckdb/query-protocol.ts'
-import { ResultBytes } from '../../../../src/indexer/duckdb/result-bytes.ts'
 import { emptySnapshot } from '../../../../src/indexer/duckdb/store-files.ts'
 import { QueryWatch } from '../../../../src/indexer/duckdb/watch.ts'
 import { queryOf } from '../../../testkit/query-stage.ts'

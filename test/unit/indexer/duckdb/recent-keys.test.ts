@@ -1,6 +1,6 @@
 // Which rows of queries and tips are surely new, so that no file is searched for them.
 import { expect, test } from 'vitest'
-import { RecentKeys } from '../../../../src/indexer/duckdb/recent-keys.ts'
+import { RecentKeys } from '../../../../src/indexer/duckdb/hot-file.ts'
 import { batch } from '../../../testkit/row-samples.ts'
 
 /** Rows of `usage`: each is the time and the id of a query. */

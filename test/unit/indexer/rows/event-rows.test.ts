@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { EventParcel } from '../../../../src/indexer/parcels.ts'
-import { RowBatches } from '../../../../src/indexer/rows/batches.ts'
-import { addDeliveryRows } from '../../../../src/indexer/rows/delivery-rows.ts'
-import { addEventRows } from '../../../../src/indexer/rows/event-rows.ts'
+import {
+  addDeliveryRows,
+  addEventRows,
+  RowBatches,
+} from '../../../../src/indexer/rows/delivery-rows.ts'
 import type { FrameFacts, FrameKind } from '../../../../src/streams/log/encoded.ts'
 import { rowsOf } from '../../../testkit/index-rows.ts'
 

@@ -3,7 +3,7 @@ import { Keypair } from '../../../../src/chain/solana/keypair.ts'
 import { programs } from '../../../../src/chain/solana/programs.ts'
 import { isCodeVariant, offsets } from '../../../../src/chain/solana/shred.ts'
 import { buildTransaction, transferInstruction } from '../../../../src/devnode/build.ts'
-import { ShredMaker } from '../../../../src/devnode/shred-maker.ts'
+import { ShredMaker } from '../../../../src/devnode/shred-feed.ts'
 import { ShredTransactions } from '../../../../src/loadtest/race/shred-transactions.ts'
 import { SeededRandom } from '../../../../src/loadtest/statistics.ts'
 

@@ -1,10 +1,12 @@
 // The pure parts of the query gate: literals, bounds, syntax trees, errors.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { boundsProblem } from '../../../../../src/indexer/clickhouse/duckdb/bounds.ts'
 import { engineError } from '../../../../../src/indexer/clickhouse/duckdb/engine-error.ts'
 import { literal, statementText } from '../../../../../src/indexer/clickhouse/duckdb/literal.ts'
-import { checkTree } from '../../../../../src/indexer/clickhouse/duckdb/syntax-tree.ts'
+import {
+  boundsProblem,
+  checkTree,
+} from '../../../../../src/indexer/clickhouse/duckdb/syntax-tree.ts'
 import { parseSnapshot } from '../../../../../src/indexer/duckdb/store-files.ts'
 
 const constant = (value: unknown, id = 'INTEGER') => ({

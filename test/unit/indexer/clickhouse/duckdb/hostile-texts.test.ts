@@ -3,22 +3,22 @@
 import { type DuckDBConnection, DuckDBInstance, TIMESTAMP_S } from '@duckdb/node-api'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { aggregateNames } from '../../../../../src/indexer/clickhouse/duckdb/aggregates.ts'
-import { allowedFunctions } from '../../../../../src/indexer/clickhouse/duckdb/allowed-functions.ts'
 import { definitions } from '../../../../../src/indexer/clickhouse/duckdb/definitions.ts'
 import { functions } from '../../../../../src/indexer/clickhouse/duckdb/functions.ts'
 import { typedOperators } from '../../../../../src/indexer/clickhouse/duckdb/operators.ts'
 import { translate } from '../../../../../src/indexer/clickhouse/duckdb/print-query.ts'
 import { rowsSql } from '../../../../../src/indexer/clickhouse/duckdb/rendering.ts'
 import { columnOf } from '../../../../../src/indexer/clickhouse/duckdb/result-types.ts'
+import { allowedFunctions } from '../../../../../src/indexer/clickhouse/duckdb/syntax-tree.ts'
 import { windowFunctions } from '../../../../../src/indexer/clickhouse/duckdb/window-functions.ts'
 import { formatOf } from '../../../../../src/indexer/clickhouse/formats/formats.ts'
 import { layoutOf } from '../../../../../src/indexer/clickhouse/formats/layouts.ts'
+import { parseValue } from '../../../../../src/indexer/clickhouse/sql/parameters.ts'
 import {
   clickhouseName,
   clickhouseString,
 } from '../../../../../src/indexer/clickhouse/sql/quoting.ts'
 import { parseType } from '../../../../../src/indexer/clickhouse/sql/types.ts'
-import { parseValue } from '../../../../../src/indexer/clickhouse/sql/values.ts'
 import { catalogue } from '../../../../../src/indexer/duckdb/schemas.ts'
 
 /** In every hostile text: outside of a string or a quoted name it is SQL of the customer. */

@@ -1,5 +1,6 @@
 // ClickHouse's SQL on DuckDB: the answers in test/golden/indexer/clauses.json are ClickHouse's own,
 // over the same rows. The gate of the engine passes every printed statement.
+
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -7,12 +8,13 @@ import { macros } from '../../../../../src/indexer/clickhouse/duckdb/definitions
 import { passGate } from '../../../../../src/indexer/clickhouse/duckdb/gate.ts'
 import { translate } from '../../../../../src/indexer/clickhouse/duckdb/print-query.ts'
 import { clickhouseString } from '../../../../../src/indexer/clickhouse/sql/quoting.ts'
-import { catalogue } from '../../../../../src/indexer/duckdb/schemas.ts'
 import {
   ownMacroNames,
   systemNames,
   systemSql,
-} from '../../../../../src/indexer/duckdb/system-tables.ts'
+} from '../../../../../src/indexer/duckdb/query-database.ts'
+import { catalogue } from '../../../../../src/indexer/duckdb/schemas.ts'
+
 import golden from '../../../../golden/indexer/clauses.json' with { type: 'json' }
 
 const tables: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 // Parameters as literals: whatever a value contains, it stays one literal.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { literal, withLiterals } from '../../../../../src/indexer/clickhouse/server/literals.ts'
+import { literal, withLiterals } from '../../../../../src/indexer/clickhouse/server/rebuild.ts'
 import { lex } from '../../../../../src/indexer/clickhouse/sql/lexer.ts'
 import { clickhouseString } from '../../../../../src/indexer/clickhouse/sql/quoting.ts'
 
