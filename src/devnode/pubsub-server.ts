@@ -9,11 +9,10 @@ import { timingSafeEqual } from 'node:crypto'
 import { isLoopback } from '../base/cidr.ts'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
-import { encodedText, errorMessage, type Message } from '../base/jsonrpc/build.ts'
-import { whole } from '../base/jsonrpc/message-stream.ts'
-import { Methods, type MethodTable } from '../base/jsonrpc/methods.ts'
+import { encodedText, errorMessage, type Message, whole } from '../base/jsonrpc/build.ts'
 import { parseRequest } from '../base/jsonrpc/parse.ts'
-import { answerCalls, responseMessage, unlimitedCalls } from '../base/jsonrpc/serve.ts'
+import { Answering, Methods, type MethodTable, responseMessage } from '../base/jsonrpc/serve.ts'
+import { whenDone } from '../base/steps.ts'
 import { faultReport, type Log } from '../base/telemetry/log.ts'
 import type { Meters } from '../base/telemetry/meters.ts'
 import { openHttpEndpoint } from '../base/transport/http-endpoint.ts'
@@ -182,26 +181,21 @@ function isLocalUrl(text: string): boolean {
 const batchItemsMax = 10_000
 
 export class UnlimitedMethods<C> {
-  readonly #methods: Methods<C>
+  readonly #answering: Answering<C>
   readonly #end: string
-  readonly #reportBug: (error: unknown) => void
 
   /** `end` follows every response. */
   constructor({ methods, log }: { methods: MethodTable<C>; log: Log }, end = '') {
-    this.#methods = new Methods(methods)
+    this.#answering = new Answering(new Methods(methods).call, faultReport(log, 'method failed'))
     this.#end = end
-    this.#reportBug = faultReport(log, 'method failed')
   }
 
   /** The response, '' for none. Never throws and never rejects. */
   serve(body: Buffer, caller: C): Message | Promise<Message> {
     const request = parseRequest(body, batchItemsMax)
-    return answerCalls(request, {
-      answer: (call) => this.#methods.call(call, caller),
-      failed: this.#reportBug,
-      budget: unlimitedCalls,
-      respond: (answers) => responseMessage(request, answers, this.#end),
-    })
+    return whenDone(this.#answering.answer(request, caller), (answers) =>
+      responseMessage(request, answers, this.#end),
+    )
   }
 }
 

@@ -7,7 +7,8 @@
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { errorMessage } from '../base/jsonrpc/build.ts'
-import type { MethodTable } from '../base/jsonrpc/methods.ts'
+import type { MethodTable } from '../base/jsonrpc/serve.ts'
+import { whenDone } from '../base/steps.ts'
 import type { Log } from '../base/telemetry/log.ts'
 import type { HttpRoute } from '../base/transport/http.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../base/transport/http-endpoint.ts'
@@ -67,8 +68,7 @@ export function startRpcServer(
     handle: (request, body) => {
       const caller = { host: request.header('host'), origin: request.origin }
       const message = (isLocalCaller(caller) ? methods : foreign).serve(body, null)
-      if (!(message instanceof Promise)) return new Reply(200, jsonHead, message)
-      return message.then((done) => new Reply(200, jsonHead, done))
+      return whenDone(message, (done) => new Reply(200, jsonHead, done))
     },
   }
   return openHttpEndpoint<null>({

@@ -2,7 +2,7 @@
 // added. Every name of the list that the meters know is asked for here.
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { methodLabels } from '../../src/products/rpc/method-names.ts'
+import { methodLabels } from '../../src/products/rpc/meters.ts'
 import { expectShape } from './golden.ts'
 import { type SolanaNode, transfer } from './solana-node.ts'
 import {

@@ -1,7 +1,8 @@
-// Admits a JSON-RPC request, has its calls answered and builds the response.
+// Admits a JSON-RPC request, answers its calls and builds the response. An endpoint calls these in
+// a row, and adds what is its own between them:
 //
-//   parseRequest -> admit: charge and permits, whole -> refusal -> refusalMessage
-//                                                    -> answerCalls -> responseMessage
+//   parseRequest -> admit: permits and charge, whole -> refusalMessage
+//                -> answer: each call by its method  -> responseMessage
 //
 // A batch is admitted or refused whole, its calls are answered concurrently, in order. What cannot
 // be parsed costs as much as the cheapest call, so that garbage is not free. A streamed response
@@ -16,8 +17,8 @@ import {
   type Message,
   type RpcError,
   rpcErrors,
+  watched,
 } from './build.ts'
-import { watched } from './message-stream.ts'
 import type { Call, Item, RpcRequest } from './parse.ts'
 
 /** Decision of the rate limiter; quota's `Verdict` has this shape. */
@@ -44,7 +45,7 @@ export const unlimitedCalls: CallBudget = {
 export interface Admission<A> {
   /** The budget may overwrite it at its next decision: read it at once. */
   readonly allowance: A
-  /** Null when every call was charged and has a permit; then `answerCalls` must follow. */
+  /** Null when every call was charged and has a permit; then `answer` must follow. */
   readonly refusal: RequestRefusal | null
 }
 
@@ -68,65 +69,76 @@ export function admit<A extends Allowance>(
   return { allowance, refusal: overBudget(allowance) }
 }
 
-/** How the calls of a request are answered, and the request by those answers. */
-export interface CallHandling<R> {
-  answer(call: Call): Answer | Promise<Answer>
-  /** Receives an error that `answer` threw, which is our bug; the call gets -32603. */
-  failed(error: unknown): void
-  /** Where `admit` took the permits. */
-  readonly budget: CallBudget
-  /** Gets the answers in the order of the items. */
-  respond(answers: readonly Answer[]): R
-}
+/** Answers one call of a caller of type C, at once or later. */
+export type Method<C> = (call: Call, caller: C) => Answer | Promise<Answer>
 
-/** Returns what `respond` makes of the answers. An answered call returns its permit. */
-export function answerCalls<R>({ items }: RpcRequest, handling: CallHandling<R>): R | Promise<R> {
-  if (items.length === 1) return answerLone(items[0]!, handling)
-  const answers = items.map((item) => {
-    const given = beginItem(item, handling)
-    if (!(given instanceof Promise)) return given
-    return given.then(
-      (answer) => leave(answer, handling),
-      (error) => fail(error, handling),
-    )
-  })
-  if (answers.some((given) => given instanceof Promise))
-    return Promise.all(answers).then((all) => handling.respond(all))
-  // Reason for the cast: the line above has shown that none is a promise.
-  return handling.respond(answers as readonly Answer[])
-}
+export type MethodTable<C> = Readonly<Record<string, Method<C>>>
 
-function answerLone<R>(item: Item, handling: CallHandling<R>): R | Promise<R> {
-  const given = beginItem(item, handling)
-  if (!(given instanceof Promise)) return handling.respond([given])
-  return given.then(
-    (answer) => handling.respond([leave(answer, handling)]),
-    (error) => handling.respond([fail(error, handling)]),
-  )
-}
+/** The JSON-RPC methods of an endpoint by name. */
+export class Methods<C> {
+  readonly #byName: ReadonlyMap<string, Method<C>>
 
-/** A promise still has the permit of its call. */
-function beginItem(item: Item, handling: CallHandling<unknown>): Answer | Promise<Answer> {
-  if (item.method === null) return failure(item.error)
-  try {
-    const given = handling.answer(item)
-    return given instanceof Promise ? given : leave(given, handling)
-  } catch (error) {
-    return fail(error, handling)
+  /** When several tables name a method, the last one applies. */
+  constructor(...tables: readonly MethodTable<C>[]) {
+    this.#byName = new Map(tables.flatMap((table) => Object.entries(table)))
+  }
+
+  readonly call: Method<C> = (call, caller) => {
+    const method = this.#byName.get(call.method)
+    return method === undefined ? failure(rpcErrors.unknownMethod) : method(call, caller)
   }
 }
 
-/** Returns the permit, that of a stream when it ends. */
-function leave(answer: Answer, { budget }: CallHandling<unknown>): Answer {
+/** Answers the calls of an endpoint. */
+export class Answering<C> {
+  readonly #method: Method<C>
+  readonly #reportBug: (error: unknown) => void
+
+  /** `reportBug` receives what a method threw, which is our bug; the call gets -32603. */
+  constructor(method: Method<C>, reportBug: (error: unknown) => void) {
+    this.#method = method
+    this.#reportBug = reportBug
+  }
+
+  /** In the order of the items; each call returns its permit as soon as it is answered. Never
+   *  throws and never rejects. */
+  answer(
+    { items }: RpcRequest,
+    caller: C,
+    budget: CallBudget = unlimitedCalls,
+  ): readonly Answer[] | Promise<readonly Answer[]> {
+    const answers = items.map((item) => this.#answerItem(item, caller, budget))
+    if (answers.some((given) => given instanceof Promise)) return Promise.all(answers)
+    // Reason for the cast: the line above has shown that none is a promise.
+    return answers as readonly Answer[]
+  }
+
+  #answerItem(item: Item, caller: C, budget: CallBudget): Answer | Promise<Answer> {
+    if (item.method === null) return failure(item.error)
+    try {
+      const given = this.#method(item, caller)
+      if (!(given instanceof Promise)) return leave(given, budget)
+      return given.then(
+        (answer) => leave(answer, budget),
+        (error) => this.#fail(error, budget),
+      )
+    } catch (error) {
+      return this.#fail(error, budget)
+    }
+  }
+
+  #fail(error: unknown, budget: CallBudget): Answer {
+    this.#reportBug(error)
+    return leave(failure(rpcErrors.internal), budget)
+  }
+}
+
+/** Returns the permit of a call, that of a stream when it ends. */
+function leave(answer: Answer, budget: CallBudget): Answer {
   if (answer.kind === 'stream')
     return { kind: 'stream', stream: watched(answer.stream, () => budget.leave('calls')) }
   budget.leave('calls')
   return answer
-}
-
-function fail(error: unknown, handling: CallHandling<unknown>): Answer {
-  handling.failed(error)
-  return leave(failure(rpcErrors.internal), handling)
 }
 
 /** `end` is the text that the endpoint appends to every message. '' when nothing is responded. */

@@ -3,6 +3,7 @@
 import { Commitment, commitmentNames } from '../../base/commitment.ts'
 import { jsonText, objectText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../base/jsonrpc/build.ts'
+import { inTurns, whenDone } from '../../base/steps.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import type { TransactionContent } from '../solana/geyser-content.ts'
 import { rewardsText } from '../solana/ui-meta.ts'
@@ -17,7 +18,6 @@ import {
 import type { SignatureStatus } from '../solana/updates.ts'
 import type { HistoryReads, LandedBlock, Source } from './chain-reads.ts'
 import { rpcFaults } from './errors.ts'
-import { inTurns, whenDone } from './in-turns.ts'
 import { ParamFields, type Params } from './params.ts'
 import { type Answering, answering, historyViewOf, inContext } from './view.ts'
 

@@ -4,6 +4,7 @@
 import type { Commitment } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, rpcErrors } from '../../base/jsonrpc/build.ts'
+import { inTurns, whenDone } from '../../base/steps.ts'
 import {
   type AccountFilter,
   filtersTake,
@@ -28,7 +29,6 @@ import {
   accountMethods as sharedAccountMethods,
 } from '../../chain/solana-rpc/account-methods.ts'
 import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
-import { inTurns, whenDone } from '../../chain/solana-rpc/in-turns.ts'
 import type { ParamFields } from '../../chain/solana-rpc/params.ts'
 import {
   type Answering,

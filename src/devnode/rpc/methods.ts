@@ -1,6 +1,6 @@
 // The JSON-RPC methods of the devnode as one table. Thread: main of the devnode.
 import { value } from '../../base/jsonrpc/build.ts'
-import type { MethodTable } from '../../base/jsonrpc/methods.ts'
+import type { MethodTable } from '../../base/jsonrpc/serve.ts'
 import { solanaVersion } from '../../chain/solana/version.ts'
 import type { LocalChain } from '../chain.ts'
 import type { CheatCodes } from '../cheat-codes.ts'

@@ -2,6 +2,7 @@
 // getTokenAccountsByDelegate.
 import { jsonText } from '../../base/json-text.ts'
 import { failure } from '../../base/jsonrpc/build.ts'
+import { whenDone } from '../../base/steps.ts'
 import { mintUnit } from '../../chain/solana/json-parsed/token-accounts.ts'
 import { keyText } from '../../chain/solana/key-text.ts'
 import { isSameKey } from '../../chain/solana/keys.ts'
@@ -13,7 +14,6 @@ import {
 } from '../../chain/solana/token-amount.ts'
 import { accountViewOf, unitOf } from '../../chain/solana-rpc/account-methods.ts'
 import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
-import { whenDone } from '../../chain/solana-rpc/in-turns.ts'
 import {
   type Answering,
   answering,

@@ -1,9 +1,25 @@
-// Declares the meters of the rpc endpoint. Plain numbers, read at scrape: the path is
-// hot.
+// Declares the meters of the rpc endpoint. Plain numbers, read at scrape: the path is hot.
 import { type CallOutcome, callOutcomes } from '../../base/jsonrpc/serve.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { LatencyTally, PairTally } from '../../base/telemetry/tally.ts'
-import { methodLabels } from './method-names.ts'
+
+/** Solana's JSON-RPC: a closed set, whatever callers send. */
+const solanaMethods = `
+  getAccountInfo getAgGenesisCert getBalance getBlock getBlockCommitment getBlockHeight
+  getBlockProduction getBlockTime getBlocks getBlocksWithLimit getClusterNodes getEpochInfo
+  getEpochSchedule getFeeForMessage getFirstAvailableBlock getGenesisHash getHealth
+  getHighestSnapshotSlot getIdentity getInflationGovernor getInflationRate getInflationReward
+  getLargestAccounts getLatestBlockhash getLeaderSchedule getMaxRetransmitSlot
+  getMaxShredInsertSlot getMinimumBalanceForRentExemption getMultipleAccounts getProgramAccounts
+  getRecentPerformanceSamples getRecentPrioritizationFees getSignatureStatuses
+  getSignaturesForAddress getSlot getSlotLeader getSlotLeaders getStakeMinimumDelegation getSupply
+  getTokenAccountBalance getTokenAccountsByDelegate getTokenAccountsByOwner
+  getTokenLargestAccounts getTokenSupply getTransaction getTransactionCount getVersion
+  getVoteAccounts isBlockhashValid minimumLedgerSlot requestAirdrop sendTransaction
+  simulateTransaction`
+
+/** The last one counts all other names. */
+export const methodLabels: readonly string[] = [...solanaMethods.trim().split(/\s+/), 'other']
 
 export interface RpcMeters {
   readonly calls: PairTally<string, CallOutcome>

@@ -2,8 +2,9 @@
 // No sockets.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { type Answer, encodedText, failure } from '../../base/jsonrpc/build.ts'
-import { Methods } from '../../base/jsonrpc/methods.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
+import { Methods } from '../../base/jsonrpc/serve.ts'
+import { whenDone } from '../../base/steps.ts'
 import { decodeText, type Encoding } from './bodies.ts'
 import type { Sender, TpuHandler } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
@@ -55,8 +56,7 @@ function sendTransaction(
     return answerOf(request)
   }
   const { bytes, maxRetries } = request.value
-  const outcome = caller.target.handler.submit(bytes, caller, maxRetries)
-  return outcome instanceof Promise ? outcome.then(answerOf) : answerOf(outcome)
+  return whenDone(caller.target.handler.submit(bytes, caller, maxRetries), answerOf)
 }
 
 /** The params of sendTransaction: `[transaction, {encoding, skipPreflight, maxRetries}]`. */

@@ -8,9 +8,9 @@
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { type Answer, errorMessage, errorTextOf } from '../../base/jsonrpc/build.ts'
-import type { Methods } from '../../base/jsonrpc/methods.ts'
 import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
-import { answerCalls, responseMessage, unlimitedCalls } from '../../base/jsonrpc/serve.ts'
+import { type Answering, responseMessage } from '../../base/jsonrpc/serve.ts'
+import { whenDone } from '../../base/steps.ts'
 import type { HttpRoute } from '../../base/transport/http.ts'
 import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
@@ -25,12 +25,10 @@ import { minimumTipLamports } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
 export interface RouteDeps {
-  readonly methods: Methods<Caller>
+  readonly answering: Answering<Caller>
   readonly accounts: TipAccounts
   readonly meters: TpuMeters
   readonly cost: AddressCost
-  /** Reports an error that a method threw. */
-  reportBug(error: unknown): void
 }
 
 /** When the head of the request arrived, the head of its answer, where transactions go. */
@@ -162,16 +160,11 @@ function serveRpc(
   { address }: Request,
   body: Buffer,
   { beganMs, head, target }: Arrival,
-  { methods, reportBug }: RouteDeps,
+  { answering }: RouteDeps,
 ): Reply | Promise<Reply> {
   const request = parseRequest(body, batchItemsMax)
   const caller = { address, beganMs, target }
-  return answerCalls(request, {
-    answer: (call) => methods.call(call, caller),
-    failed: reportBug,
-    budget: unlimitedCalls,
-    respond: (answers) => rpcReply(request, answers, head),
-  })
+  return whenDone(answering.answer(request, caller), (answers) => rpcReply(request, answers, head))
 }
 
 /** 429 when a rate limit refused every call. */
@@ -200,9 +193,7 @@ function serveOne(
     return oneReply(decoded, head)
   }
   const sender = { address: request.address, beganMs }
-  const outcome = target.handler.submit(decoded.value, sender)
-  if (outcome instanceof Promise) return outcome.then((done) => oneReply(done, head))
-  return oneReply(outcome, head)
+  return whenDone(target.handler.submit(decoded.value, sender), (done) => oneReply(done, head))
 }
 
 function oneReply(outcome: Outcome<string>, head: ResponseHead): Reply {

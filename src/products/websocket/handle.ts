@@ -1,15 +1,16 @@
 // Decides on one inbound message: takes its bytes and session, returns the answer.
 // No sockets: `Session` shows only what a method may do with the connection.
 import type { Message } from '../../base/jsonrpc/build.ts'
-import type { Methods } from '../../base/jsonrpc/methods.ts'
 import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
 import {
+  Answering,
   admit,
-  answerCalls,
   countCalls,
+  type Methods,
   refusalMessage,
   responseMessage,
 } from '../../base/jsonrpc/serve.ts'
+import { whenDone } from '../../base/steps.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
@@ -33,16 +34,16 @@ export interface HandleDeps {
 
 export class MessageHandler {
   readonly #deps: HandleDeps
-  readonly #reportBug: (error: unknown) => void
+  readonly #answering: Answering<Session>
 
   constructor(deps: HandleDeps) {
     this.#deps = deps
-    this.#reportBug = faultReport(deps.log, 'method failed')
+    this.#answering = new Answering(deps.methods.call, faultReport(deps.log, 'method failed'))
   }
 
   /** The response, '' for none; 'ping' for a keep-alive. Never throws and never rejects. */
   handle(body: Buffer, session: Session): 'ping' | Message | Promise<Message> {
-    const { meters, methods, quotaMeters } = this.#deps
+    const { meters, quotaMeters } = this.#deps
     const { budget } = session
     const request = parseRequest(body, budget.plan.batchItems)
     if (isPing(request)) return 'ping'
@@ -52,14 +53,9 @@ export class MessageHandler {
       countCalls(meters.calls, request)
       return refusalMessage(request, refusal.error)
     }
-    return answerCalls(request, {
-      answer: (call) => methods.call(call, session),
-      failed: this.#reportBug,
-      budget,
-      respond(answers) {
-        countCalls(meters.calls, request, answers)
-        return responseMessage(request, answers)
-      },
+    return whenDone(this.#answering.answer(request, session, budget), (answers) => {
+      countCalls(meters.calls, request, answers)
+      return responseMessage(request, answers)
     })
   }
 }

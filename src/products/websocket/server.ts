@@ -9,9 +9,8 @@
 
 import type { Clock } from '../../base/clock.ts'
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
-import { encodedText, errorMessage } from '../../base/jsonrpc/build.ts'
-import { whole } from '../../base/jsonrpc/message-stream.ts'
-import { Methods, type MethodTable } from '../../base/jsonrpc/methods.ts'
+import { encodedText, errorMessage, whole } from '../../base/jsonrpc/build.ts'
+import { Methods, type MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'

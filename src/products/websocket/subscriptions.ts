@@ -5,7 +5,7 @@
 //              subscribers with the same params
 //   stream  -> engine: result of a feed -> notifier: text once -> published to all subscribers
 import type { Clock } from '../../base/clock.ts'
-import type { MethodTable } from '../../base/jsonrpc/methods.ts'
+import type { MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import { PubsubEngine } from '../../streams/pubsub/engine.ts'

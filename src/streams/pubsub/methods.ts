@@ -8,7 +8,7 @@ import {
   type RpcError,
   rpcErrors,
 } from '../../base/jsonrpc/build.ts'
-import type { Method, MethodTable } from '../../base/jsonrpc/methods.ts'
+import type { Method, MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { PubsubEngine } from './engine.ts'
 import type { Refused } from './feed-registry.ts'
 import { overRate } from './notifier.ts'

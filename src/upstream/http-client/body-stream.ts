@@ -5,7 +5,7 @@
 //   ring:  …free │ lent to the reader │ queued │ held back: the tail │ free…
 //                #start               #next                          #end
 import { assert } from '../../base/assert.ts'
-import type { ByteStream } from '../../base/jsonrpc/message-stream.ts'
+import type { ByteStream } from '../../base/jsonrpc/build.ts'
 import { POOLED_BYTES } from './buffer-pool.ts'
 
 /** Bytes of one push at most: a read of the connection. */

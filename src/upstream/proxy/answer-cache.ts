@@ -1,8 +1,7 @@
 // LRU cache of answers that can never change, bounded by bytes of keys and answers.
 // Bytes that are being collected from a stream count from the first one.
 
-import { type Answer, encodedBytes } from '../../base/jsonrpc/build.ts'
-import type { ByteStream } from '../../base/jsonrpc/message-stream.ts'
+import { type Answer, type ByteStream, encodedBytes } from '../../base/jsonrpc/build.ts'
 import { LruMap } from '../../base/lru-map.ts'
 
 /** Largest share for one answer, so that a few long ones do not evict all others. */

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { KnownCalls } from '../../../../src/base/jsonrpc/known-calls.ts'
-import { parseCall, parseRequest } from '../../../../src/base/jsonrpc/parse.ts'
+import { KnownCalls, parseCall, parseRequest } from '../../../../src/base/jsonrpc/parse.ts'
 
 const shapes = [
   (id: string, rest: string) => `{"jsonrpc":"2.0","id":${id},"method":"getSlot"${rest}}`,

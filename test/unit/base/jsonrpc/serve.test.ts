@@ -1,20 +1,21 @@
 import { describe, expect, it } from 'vitest'
 import {
   type Answer,
+  type ByteStream,
   encodedBytes,
   encodedText,
   failure,
   type Message,
+  MessageStream,
   rpcErrors,
   streamed,
   value,
 } from '../../../../src/base/jsonrpc/build.ts'
-import { type ByteStream, MessageStream } from '../../../../src/base/jsonrpc/message-stream.ts'
 import { type Call, parseRequest } from '../../../../src/base/jsonrpc/parse.ts'
 import {
   type Allowance,
+  Answering,
   admit,
-  answerCalls,
   type CallBudget,
   type RequestRefusal,
   refusalMessage,
@@ -98,12 +99,9 @@ async function serve(body: string, who: Caller, end = ''): Promise<Served> {
   const request = parseRequest(Buffer.from(body), 5)
   const { refusal } = admit(request, who)
   if (refusal !== null) return { message: refusalMessage(request, refusal.error, end), refusal }
-  return answerCalls(request, {
-    answer,
-    failed: (error) => who.bugs.push(error),
-    budget: who,
-    respond: (answers) => ({ message: responseMessage(request, answers, end), refusal: null }),
-  })
+  const answering = new Answering(answer, (error) => who.bugs.push(error))
+  const answers = await answering.answer(request, who, who)
+  return { message: responseMessage(request, answers, end), refusal: null }
 }
 
 async function run(body: string, who = new Caller()): Promise<Served & { json: unknown }> {
@@ -115,7 +113,7 @@ async function run(body: string, who = new Caller()): Promise<Served & { json: u
 const call = (method: string, id: string, params = '[]') =>
   `{"jsonrpc":"2.0","method":"${method}","params":${params},"id":${id}}`
 
-describe('admit, answerCalls, responseMessage', () => {
+describe('admit, answer, responseMessage', () => {
   it('answers values, ready text, ready bytes and late answers under the id as written', async () => {
     expect((await run(call('echo', '1.0', '[2]'))).message).toBe(
       '{"jsonrpc":"2.0","result":[2],"id":1.0}',

@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { encodedBytes, encodedText, failure } from '../../../../src/base/jsonrpc/build.ts'
-import type { ByteStream } from '../../../../src/base/jsonrpc/message-stream.ts'
+import {
+  type ByteStream,
+  encodedBytes,
+  encodedText,
+  failure,
+} from '../../../../src/base/jsonrpc/build.ts'
 import { AnswerCache } from '../../../../src/upstream/proxy/answer-cache.ts'
 
 const text = (length: number) => encodedText(`"${'x'.repeat(length - 2)}"`)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { inTurns, whenDone } from '../../../../src/chain/solana-rpc/in-turns.ts'
+import { inTurns, whenDone } from '../../../src/base/steps.ts'
 
 const double = (value: number) => value * 2
 
