@@ -11,7 +11,7 @@ import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { encodedText, errorMessage, type Message, whole } from '../base/jsonrpc/build.ts'
 import { parseRequest } from '../base/jsonrpc/parse.ts'
-import { Answering, Methods, type MethodTable, responseMessage } from '../base/jsonrpc/serve.ts'
+import { Answerer, Methods, type MethodTable, responseMessage } from '../base/jsonrpc/serve.ts'
 import { whenDone } from '../base/steps.ts'
 import { faultReport, type Log } from '../base/telemetry/log.ts'
 import type { Meters } from '../base/telemetry/meters.ts'
@@ -181,19 +181,19 @@ function isLocalUrl(text: string): boolean {
 const batchItemsMax = 10_000
 
 export class UnlimitedMethods<C> {
-  readonly #answering: Answering<C>
+  readonly #answerer: Answerer<C>
   readonly #end: string
 
   /** `end` follows every response. */
   constructor({ methods, log }: { methods: MethodTable<C>; log: Log }, end = '') {
-    this.#answering = new Answering(new Methods(methods).call, faultReport(log, 'method failed'))
+    this.#answerer = new Answerer(new Methods(methods).call, faultReport(log, 'method failed'))
     this.#end = end
   }
 
   /** The response, '' for none. Never throws and never rejects. */
   serve(body: Buffer, caller: C): Message | Promise<Message> {
     const request = parseRequest(body, batchItemsMax)
-    return whenDone(this.#answering.answer(request, caller), (answers) =>
+    return whenDone(this.#answerer.answer(request, caller), (answers) =>
       responseMessage(request, answers, this.#end),
     )
   }

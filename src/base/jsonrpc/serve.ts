@@ -90,7 +90,7 @@ export class Methods<C> {
 }
 
 /** Answers the calls of an endpoint. */
-export class Answering<C> {
+export class Answerer<C> {
   readonly #method: Method<C>
   readonly #reportBug: (error: unknown) => void
 

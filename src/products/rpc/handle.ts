@@ -13,7 +13,7 @@ import {
 } from '../../base/jsonrpc/build.ts'
 import { KnownCalls, parseRequest } from '../../base/jsonrpc/parse.ts'
 import {
-  Answering,
+  Answerer,
   admit,
   countCalls,
   type Method,
@@ -55,13 +55,13 @@ const NODE = 'x-sluice-source: node'
 
 export class RpcHandler {
   readonly #deps: HandleDeps
-  readonly #answering: Answering<Caller>
+  readonly #answerer: Answerer<Caller>
   readonly #known = new KnownCalls()
 
   constructor(deps: HandleDeps) {
     const { proxy, log } = deps
     this.#deps = deps
-    this.#answering = new Answering<Caller>(
+    this.#answerer = new Answerer<Caller>(
       (call, caller) => (isCheatCode(call.method) ? unknownMethod : proxy.call(call, caller)),
       faultReport(log, 'method failed'),
     )
@@ -86,7 +86,7 @@ export class RpcHandler {
       quotaMeters.refused.rpc.inc()
       return reply(429, withRetryAfter(head, refusal.retryAfterMs), message)
     }
-    return whenDone(this.#answering.answer(request, caller, budget), (answers) => {
+    return whenDone(this.#answerer.answer(request, caller, budget), (answers) => {
       countCalls(meters.calls, request, answers)
       const source = answers.every(isFromStream) ? STREAM : NODE
       return reply(200, head.andLines(source), responseMessage(request, answers, LINE_BREAK))

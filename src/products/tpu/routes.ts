@@ -9,7 +9,7 @@ import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { type Answer, errorMessage, errorTextOf } from '../../base/jsonrpc/build.ts'
 import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
-import { type Answering, responseMessage } from '../../base/jsonrpc/serve.ts'
+import { type Answerer, responseMessage } from '../../base/jsonrpc/serve.ts'
 import { whenDone } from '../../base/steps.ts'
 import type { HttpRoute } from '../../base/transport/http.ts'
 import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
@@ -25,7 +25,7 @@ import { minimumTipLamports } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
 export interface RouteDeps {
-  readonly answering: Answering<Caller>
+  readonly answerer: Answerer<Caller>
   readonly accounts: TipAccounts
   readonly meters: TpuMeters
   readonly cost: AddressCost
@@ -160,11 +160,11 @@ function serveRpc(
   { address }: Request,
   body: Buffer,
   { beganMs, head, target }: Arrival,
-  { answering }: RouteDeps,
+  { answerer }: RouteDeps,
 ): Reply | Promise<Reply> {
   const request = parseRequest(body, batchItemsMax)
   const caller = { address, beganMs, target }
-  return whenDone(answering.answer(request, caller), (answers) => rpcReply(request, answers, head))
+  return whenDone(answerer.answer(request, caller), (answers) => rpcReply(request, answers, head))
 }
 
 /** 429 when a rate limit refused every call. */

@@ -10,7 +10,7 @@
 
 import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
-import { Answering } from '../../base/jsonrpc/serve.ts'
+import { Answerer } from '../../base/jsonrpc/serve.ts'
 import type { Running } from '../../base/running.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
@@ -107,7 +107,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   })
   const cost = new AddressCost({ ...deps, headFor })
   const methods = tpuMethods({ ...deps, accounts })
-  const answering = new Answering(methods.call, faultReport(log, 'method failed'))
+  const answerer = new Answerer(methods.call, faultReport(log, 'method failed'))
   const endpoint = await openHttpEndpoint<Arrival>({
     product: 'tpu',
     listen: { ...section, isShared: deps.sharePorts },
@@ -124,7 +124,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
       preflight: preflightHead,
       inFlightPerAddressMax: section.inFlightPerAddress,
       error: endpointError,
-      routes: tpuRoutes({ answering, accounts, meters, cost }),
+      routes: tpuRoutes({ answerer, accounts, meters, cost }),
     },
     clock,
     log,

@@ -3,7 +3,7 @@
 import type { Message } from '../../base/jsonrpc/build.ts'
 import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
 import {
-  Answering,
+  Answerer,
   admit,
   countCalls,
   type Methods,
@@ -34,11 +34,11 @@ export interface HandleDeps {
 
 export class MessageHandler {
   readonly #deps: HandleDeps
-  readonly #answering: Answering<Session>
+  readonly #answerer: Answerer<Session>
 
   constructor(deps: HandleDeps) {
     this.#deps = deps
-    this.#answering = new Answering(deps.methods.call, faultReport(deps.log, 'method failed'))
+    this.#answerer = new Answerer(deps.methods.call, faultReport(deps.log, 'method failed'))
   }
 
   /** The response, '' for none; 'ping' for a keep-alive. Never throws and never rejects. */
@@ -53,7 +53,7 @@ export class MessageHandler {
       countCalls(meters.calls, request)
       return refusalMessage(request, refusal.error)
     }
-    return whenDone(this.#answering.answer(request, session, budget), (answers) => {
+    return whenDone(this.#answerer.answer(request, session, budget), (answers) => {
       countCalls(meters.calls, request, answers)
       return responseMessage(request, answers)
     })

@@ -14,7 +14,7 @@ import {
 import { type Call, parseRequest } from '../../../../src/base/jsonrpc/parse.ts'
 import {
   type Allowance,
-  Answering,
+  Answerer,
   admit,
   type CallBudget,
   type RequestRefusal,
@@ -99,8 +99,8 @@ async function serve(body: string, who: Caller, end = ''): Promise<Served> {
   const request = parseRequest(Buffer.from(body), 5)
   const { refusal } = admit(request, who)
   if (refusal !== null) return { message: refusalMessage(request, refusal.error, end), refusal }
-  const answering = new Answering(answer, (error) => who.bugs.push(error))
-  const answers = await answering.answer(request, who, who)
+  const answerer = new Answerer(answer, (error) => who.bugs.push(error))
+  const answers = await answerer.answer(request, who, who)
   return { message: responseMessage(request, answers, end), refusal: null }
 }
 
