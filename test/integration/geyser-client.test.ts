@@ -20,7 +20,7 @@ import {
   numberFrame,
   setting,
   settingsFrame,
-} from '../../src/upstream/geyser/http2-wire.ts'
+} from '../../src/upstream/geyser/http2-reader.ts'
 import { frameMessage } from '../../src/upstream/geyser/messages.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { until } from '../testkit/until.ts'

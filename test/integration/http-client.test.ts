@@ -1,5 +1,4 @@
 // The HTTP client against raw sockets: what servers do to it, and what it must not do to them.
-
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer as createHttps } from 'node:https'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
@@ -7,9 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { systemClock as clock } from '../../src/base/clock.ts'
-import { BodyStream } from '../../src/upstream/http-client/body-stream.ts'
+import { BodyStream, readText } from '../../src/upstream/http-client/body-stream.ts'
 import { HttpClient } from '../../src/upstream/http-client/http-client.ts'
-import { readText } from '../../src/upstream/http-client/read-text.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { until } from '../testkit/until.ts'
 

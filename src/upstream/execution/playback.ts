@@ -1,11 +1,11 @@
 // Delivers the events of one pass over a recording to a sink, one call each. Thread: source worker.
 // Synchronous and separate from the pacing in snapshot.ts: this is the inner loop of a replay at
 // full speed, and an asynchronous loop is several times slower.
-import { txnHeaderStart } from '../../chain/evm/event-payload.ts'
+import { isWellFormed, txnHeaderStart } from '../../chain/evm/event-payload.ts'
 import { descriptor } from '../../chain/evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../../chain/evm/event-type.ts'
+import { readU16, readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink } from '../ports.ts'
-import { deliver } from './deliver.ts'
 import { mixPass, type Passes, rewritePayload, rewrites, Shift } from './passes.ts'
 import type { Recording } from './recording.ts'
 
@@ -96,4 +96,24 @@ export class Playback {
     const recorded = this.#recorded
     for (let word = 0; word < wordsPerEvent; word++) words[word] = recorded[at + word]!
   }
+}
+
+// Validates an event before it enters the execution pipeline.
+// An event that the writer could not record, or whose layout does not match its type, is reported
+// as a gap: a block with a missing event is never analysed as if it were whole.
+
+export function deliver(
+  sink: ExecutionSink,
+  bytes: Uint8Array,
+  payload: Uint8Array,
+  at = 0,
+  length = payload.length,
+): void {
+  const type = readU16(bytes, descriptor.type)
+  if (type !== EventType.RecordError && isWellFormed(type, payload, at, length)) {
+    sink.event(bytes, payload, at, length)
+    return
+  }
+  const seqno = readU64(bytes, descriptor.seqno)
+  sink.gap(seqno, seqno)
 }

@@ -17,7 +17,7 @@ import {
 } from '../../chain/evm/event-ring.ts'
 import { readU32, readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink } from '../ports.ts'
-import { deliver } from './deliver.ts'
+import { deliver } from './playback.ts'
 
 const batchBytes = 64 * 1024
 const batchEvents = batchBytes / descriptor.bytes

@@ -1,24 +1,24 @@
 // A client's HTTP/2 connection: streams, flow control, pings. Thread: geyser.
 // Frames are written here and read by http2-reader.ts: node:http2 gives each frame in memory of its
 // own, and what is copied together again costs as much as everything else that the worker does.
-import type { Socket } from 'node:net'
-import { HeaderBlocks } from './header-blocks.ts'
-import { encodeHeaders, type HeaderFields } from './hpack.ts'
-import { type FrameSink, Http2Reader } from './http2-reader.ts'
-import { openSocket, type SocketEvents } from './http2-socket.ts'
+import { connect, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { encodeHeaders, HeaderBlocks, type HeaderFields } from './hpack.ts'
 import {
   cancelCode,
   defaultWindowBytes,
   type FrameHead,
+  type FrameSink,
   frameBytesDefault,
   frameFlag,
   frameOf,
   frameType,
+  Http2Reader,
   numberFrame,
   preface,
   setting,
   settingsFrame,
-} from './http2-wire.ts'
+} from './http2-reader.ts'
 import type { TakeMessages } from './messages.ts'
 
 /** Flow-control window: fills a link of 1 Gbit/s at 250 ms. */
@@ -316,4 +316,41 @@ export class Http2Connection implements FrameSink {
   #write(head: FrameHead, payload?: Buffer): void {
     this.#socket.write(frameOf(head, payload))
   }
+}
+
+// Opens the socket of an HTTP/2 connection, whose bytes go into the memory of its reader.
+
+export interface SocketEvents {
+  connected(): void
+  /** Something was received; called before it is read. */
+  received(): void
+}
+
+export function openSocket(origin: URL, reader: Http2Reader, events: SocketEvents): Socket {
+  const { protocol, hostname, port } = origin
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (protocol === 'https:') {
+    const servername = /^[\d.]+$|:/.test(host) ? '' : host
+    const options = { host, port: Number(port || 443), servername, ALPNProtocols: ['h2'] }
+    const socket = connectTls(options)
+    // TLS gives memory of its own.
+    socket.on('data', (bytes) => {
+      events.received()
+      for (let at = 0; at < bytes.length; ) {
+        const count = bytes.copy(reader.room(), 0, at)
+        at += count
+        reader.read(count)
+      }
+    })
+    return socket.on('secureConnect', events.connected).setNoDelay(true)
+  }
+  // The memory of a batch is given away inside of `read`: the socket then asks for the next.
+  const buffer = () => reader.room()
+  const callback = (count: number) => {
+    events.received()
+    reader.read(count)
+    return true
+  }
+  const socket = connect({ host, port: Number(port || 80), onread: { buffer, callback } })
+  return socket.on('connect', events.connected).setNoDelay(true)
 }

@@ -9,8 +9,7 @@
 //        └────► fault ────────────────────► over
 import { isAscii } from 'node:buffer'
 import type { Clock } from '../../base/clock.ts'
-import { type BodySource, BodyStream } from './body-stream.ts'
-import { POOLED_BYTES, PooledBuffer } from './buffer-pool.ts'
+import { type BodySource, BodyStream, POOLED_BYTES, PooledBuffer } from './body-stream.ts'
 import type { ResponseSink } from './response-parser.ts'
 
 /**

@@ -15,7 +15,6 @@ import type {
   RequestOptions,
 } from '../http-client/http-request.ts'
 import { LatencyWindow } from './latency-window.ts'
-import { MethodList } from './method-list.ts'
 import { isNodeFault, type NodeFault, NodeHealth, type NodeState } from './node-health.ts'
 import { NodeSecrets } from './node-secrets.ts'
 
@@ -310,4 +309,27 @@ const reasons: Partial<Record<NodeState, string>> = {
 
 function outcomeOf(status: number): CallOutcome {
   return status >= 500 ? 'status' : status === 429 ? 'limited' : 'ok'
+}
+
+// Which methods a node serves: allow and deny lists whose names may end in *.
+
+export class MethodList {
+  readonly #allow: readonly string[]
+  readonly #deny: readonly string[]
+
+  constructor({ allow, deny }: { allow: readonly string[]; deny: readonly string[] }) {
+    this.#allow = allow
+    this.#deny = deny
+  }
+
+  has(method: string): boolean {
+    const isAllowed = this.#allow.length === 0 || matchesAny(this.#allow, method)
+    return isAllowed && !matchesAny(this.#deny, method)
+  }
+}
+
+function matchesAny(patterns: readonly string[], method: string): boolean {
+  return patterns.some((pattern) =>
+    pattern.endsWith('*') ? method.startsWith(pattern.slice(0, -1)) : method === pattern,
+  )
 }

@@ -6,8 +6,6 @@ import { Commitment } from '../../base/commitment.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { SetSection } from '../config.ts'
 import { NodeProbe } from './node-probe.ts'
-import { SetGenesis } from './set-genesis.ts'
-import { SetHead } from './set-head.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
 /** The second sample wins only with clearly less load: noise must not undo the weights. */
@@ -223,4 +221,129 @@ function atLeast(nodes: UpstreamNode[], slot: number, commitment: Commitment): U
   if (reached.length > 0) return reached
   const best = Math.max(...nodes.map((node) => node.slot(commitment) ?? 0))
   return nodes.filter((node) => node.slot(commitment) === best)
+}
+
+// The head of a set of nodes: the slot that its nodes are compared with.
+// One node's word is not enough: with three or more it is the second-highest slot, so that one node
+// alone can neither raise nor lower it. With fewer it is the highest one that the time since the
+// last head can explain; two nodes that jump together corroborate each other. A set of one node
+// has only that node's word.
+
+/** The shortest slot time that is believed: half of the shortest that a devnode can be given. */
+export const slotMsMin = 10
+/** From so many nodes on, the second-highest slot is the head. */
+const corroboratingMin = 3
+
+export class SetHead {
+  readonly #clock: Clock
+  readonly #isSingle: boolean
+  /** The highest head so far, and since when. */
+  #highest: { readonly slot: number; readonly atMs: number } | null = null
+
+  /** `isSingle`: the set has one node only. */
+  constructor(clock: Clock, isSingle: boolean) {
+    this.#clock = clock
+    this.#isSingle = isSingle
+  }
+
+  /** The head by the slots of the nodes that count; null when none has reported one. */
+  of(reported: readonly number[]): number | null {
+    const slots = [...reported].sort((a, b) => b - a)
+    if (slots.length === 0) return null
+    const head = this.#corroborated(slots)
+    if (this.#highest === null || head > this.#highest.slot)
+      this.#highest = { slot: head, atMs: this.#clock.monotonicMs() }
+    return head
+  }
+
+  /** The highest slot that the time since the last head can explain. */
+  limit(): number {
+    if (this.#highest === null || this.#isSingle) return Number.POSITIVE_INFINITY
+    const { slot, atMs } = this.#highest
+    return slot + (this.#clock.monotonicMs() - atMs) / slotMsMin
+  }
+
+  /** The chain begins anew: its slots say nothing about the earlier ones. */
+  reset(): void {
+    this.#highest = null
+  }
+
+  #corroborated(slots: readonly number[]): number {
+    if (slots.length >= corroboratingMin) return slots[1]!
+    const limit = this.limit()
+    const head = slots.find((slot) => slot <= limit) ?? slots[1]
+    // One node of several is reachable, and has jumped: its word is not taken.
+    return head ?? this.#highest!.slot
+  }
+}
+
+// The genesis hash of a set of nodes: which chain it is.
+// Configured (`upstreams.<set>.genesis`), or that of most nodes once each was asked, the first
+// configured ones where none has a majority. It changes only when all reachable nodes have one
+// other hash, and one of them had the old one before: their chain began anew. A node of another
+// cluster never was on this chain, and stays out also while it is the only one reachable.
+
+/** What is known of a node. */
+export interface GenesisReport {
+  /** Null when it has not reported one. */
+  readonly genesis: string | null
+  readonly isReachable: boolean
+  /** Its first probe has ended, or it is never probed. */
+  readonly wasProbed: boolean
+}
+
+export class SetGenesis<N extends GenesisReport> {
+  readonly #pinned: string
+  readonly #members = new WeakSet<N>()
+  #isSettled = false
+  #hash: string | null
+  /** How often the chain of the set began anew. */
+  restarts = 0
+
+  /** `pinned` is '' when the nodes decide. */
+  constructor(pinned: string) {
+    this.#pinned = pinned
+    this.#hash = pinned === '' ? null : pinned
+  }
+
+  /** Null while no node has reported one. */
+  get hash(): string | null {
+    return this.#hash
+  }
+
+  isForeign({ genesis }: N): boolean {
+    return this.#hash !== null && genesis !== null && genesis !== this.#hash
+  }
+
+  /** The reports of the nodes have changed. */
+  update(nodes: readonly N[]): void {
+    if (this.#pinned === '') this.#decide(nodes)
+    for (const node of nodes)
+      if (this.#isSettled && node.genesis !== null && node.genesis === this.#hash)
+        this.#members.add(node)
+  }
+
+  #decide(nodes: readonly N[]): void {
+    if (!this.#isSettled) {
+      this.#hash = mostReported(nodes)
+      this.#isSettled = this.#hash !== null && nodes.every(({ wasProbed }) => wasProbed)
+      return
+    }
+    const reachable = nodes.filter(({ genesis, isReachable }) => isReachable && genesis !== null)
+    const next = reachable[0]?.genesis ?? null
+    if (next === null || next === this.#hash) return
+    if (reachable.some(({ genesis }) => genesis !== next)) return
+    if (!reachable.some((node) => this.#members.has(node))) return
+    this.#hash = next
+    this.restarts++
+  }
+}
+
+/** The first of several that are equally frequent. */
+function mostReported(nodes: readonly GenesisReport[]): string | null {
+  const counts = new Map<string, number>()
+  for (const { genesis } of nodes)
+    if (genesis !== null) counts.set(genesis, (counts.get(genesis) ?? 0) + 1)
+  const most = Math.max(...counts.values())
+  return [...counts].find(([, count]) => count === most)?.[0] ?? null
 }

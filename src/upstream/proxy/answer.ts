@@ -11,10 +11,8 @@ import {
   splitAnswer,
   USUAL,
 } from '../../base/jsonrpc/envelope.ts'
-import { BodyStream } from '../http-client/body-stream.ts'
-import type { PooledBuffer } from '../http-client/buffer-pool.ts'
+import { BodyStream, type PooledBuffer, readText } from '../http-client/body-stream.ts'
 import type { HttpResponse } from '../http-client/http-request.ts'
-import { readText } from '../http-client/read-text.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { ProxyTally } from './meters.ts'
 

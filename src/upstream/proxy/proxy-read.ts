@@ -6,15 +6,14 @@
 //     └── another node, within the deadline ─────────┘ no node left: the node's error, or -32005
 import type { Answer } from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
-import { bodyOf, newId } from '../call-body.ts'
-import { firstGood } from '../first-good.ts'
+import { bodyOf, firstGood, newId } from '../call-body.ts'
 import type { HttpRequest } from '../http-client/http-request.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../node-pool/upstream-set.ts'
 import { answerOf } from './answer.ts'
-import { failoverCodes, tooSlow, unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 import type { MethodPolicy, ReadOptions } from './method-policy.ts'
+import { failoverCodes, tooSlow, unhealthy } from './send.ts'
 
 /** A read may try all nodes twice: a connection can break although its node is well. */
 const ROUNDS_MAX = 2

@@ -3,7 +3,7 @@ import type { Answer } from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
 import { defaultSet } from '../config.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
-import { unhealthy } from './errors.ts'
+import { unhealthy } from './send.ts'
 import { SetProxy, type SetProxyDeps } from './set-proxy.ts'
 
 export interface ProxyCaller {

@@ -4,9 +4,9 @@ import { descriptor } from '../../../../src/chain/evm/event-ring.ts'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { writeU16, writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
 import { executionSourceFields } from '../../../../src/upstream/execution/config.ts'
-import { deliver } from '../../../../src/upstream/execution/deliver.ts'
 import { openExecutionSource } from '../../../../src/upstream/execution/open.ts'
 import { TimerPacer, VirtualPacer } from '../../../../src/upstream/execution/pacer.ts'
+import { deliver } from '../../../../src/upstream/execution/playback.ts'
 import { SeenEvents } from '../../../testkit/execution-sink.ts'
 
 function head(type: number, size: number, seqno = 7): Uint8Array {

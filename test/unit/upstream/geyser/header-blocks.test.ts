@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { HeaderBlocks } from '../../../../src/upstream/geyser/header-blocks.ts'
-import { encodeHeaders } from '../../../../src/upstream/geyser/hpack.ts'
-import { frameFlag, frameType } from '../../../../src/upstream/geyser/http2-wire.ts'
+import { encodeHeaders, HeaderBlocks } from '../../../../src/upstream/geyser/hpack.ts'
+import { frameFlag, frameType } from '../../../../src/upstream/geyser/http2-reader.ts'
 
 const { headers, continuation } = frameType
 const { endHeaders } = frameFlag

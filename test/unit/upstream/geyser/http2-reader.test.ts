@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Http2Reader } from '../../../../src/upstream/geyser/http2-reader.ts'
 import {
   frameFlag,
   frameOf,
   frameType,
+  Http2Reader,
   settingsFrame,
-} from '../../../../src/upstream/geyser/http2-wire.ts'
+} from '../../../../src/upstream/geyser/http2-reader.ts'
 import { frameMessage } from '../../../../src/upstream/geyser/messages.ts'
 
 const inPlace = 3

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { POOLED_BYTES, PooledBuffer } from '../../../../src/upstream/http-client/buffer-pool.ts'
+import { POOLED_BYTES, PooledBuffer } from '../../../../src/upstream/http-client/body-stream.ts'
 
 const filled = (bytes: number, text: string) => {
   const buffer = new PooledBuffer(bytes)

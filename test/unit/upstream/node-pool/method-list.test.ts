@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { MethodList } from '../../../../src/upstream/node-pool/method-list.ts'
+import { MethodList } from '../../../../src/upstream/node-pool/upstream-node.ts'
 
 test('without lists every method is served', () => {
   expect(new MethodList({ allow: [], deny: [] }).has('anything')).toBe(true)

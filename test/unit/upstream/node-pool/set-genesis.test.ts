@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { SetGenesis } from '../../../../src/upstream/node-pool/set-genesis.ts'
+import { SetGenesis } from '../../../../src/upstream/node-pool/upstream-set.ts'
 
 interface Report {
   genesis: string | null

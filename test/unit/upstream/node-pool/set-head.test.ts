@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { SetHead, slotMsMin } from '../../../../src/upstream/node-pool/set-head.ts'
+import { SetHead, slotMsMin } from '../../../../src/upstream/node-pool/upstream-set.ts'
 import { FakeClock } from '../../../testkit/fake-senders.ts'
 
 const far = 4_000_000_000

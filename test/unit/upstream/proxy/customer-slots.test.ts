@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { CustomerSlots } from '../../../../src/upstream/proxy/customer-slots.ts'
+import { CustomerSlots } from '../../../../src/upstream/proxy/shown-slots.ts'
 
 describe('the slot tracker', () => {
   test('only raises a slot, each commitment on its own', () => {

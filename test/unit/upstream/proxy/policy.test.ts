@@ -3,10 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { encodedText } from '../../../../src/base/jsonrpc/build.ts'
 import type { Call } from '../../../../src/base/jsonrpc/parse.ts'
 import { bodyOf } from '../../../../src/upstream/call-body.ts'
-import { CustomerSlots } from '../../../../src/upstream/proxy/customer-slots.ts'
 import { isLasting, policyOf, readOptions } from '../../../../src/upstream/proxy/method-policy.ts'
-import { slotIn } from '../../../../src/upstream/proxy/shown-slots.ts'
-import { SlowEstimate } from '../../../../src/upstream/proxy/slow-estimate.ts'
+import { SlowEstimate } from '../../../../src/upstream/proxy/set-proxy.ts'
+import { CustomerSlots, slotIn } from '../../../../src/upstream/proxy/shown-slots.ts'
 
 function call(method: string, ...params: unknown[]): Call {
   return { method, params, paramsText: JSON.stringify(params), id: '1' }
