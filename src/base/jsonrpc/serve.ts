@@ -8,6 +8,7 @@
 // be parsed costs as much as the cheapest call, so that garbage is not free. A streamed response
 // keeps its in-flight permit until the stream ends.
 import { codesOf } from '../codes.ts'
+import { whenDone } from '../steps.ts'
 import {
   type Answer,
   answerMessage,
@@ -107,6 +108,7 @@ export class Answerer<C> {
     caller: C,
     budget: CallBudget = unlimitedCalls,
   ): readonly Answer[] | Promise<readonly Answer[]> {
+    if (items.length === 1) return whenDone(this.#answerItem(items[0]!, caller, budget), alone)
     const answers = items.map((item) => this.#answerItem(item, caller, budget))
     if (answers.some((given) => given instanceof Promise)) return Promise.all(answers)
     // Reason for the cast: the line above has shown that none is a promise.
@@ -131,6 +133,10 @@ export class Answerer<C> {
     this.#reportBug(error)
     return leave(failure(rpcErrors.internal), budget)
   }
+}
+
+function alone(answer: Answer): readonly Answer[] {
+  return [answer]
 }
 
 /** Returns the permit of a call, that of a stream when it ends. */
