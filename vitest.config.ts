@@ -10,22 +10,33 @@ const mocks = readdirSync(unitTests, { recursive: true, encoding: 'utf8' })
   .map((name) => `test/unit/${name}`)
 const unit = 'test/unit/**/*.test.ts'
 /**
- * Files whose stages open and close in the process of the test, and that change nothing else of it.
- * They share a process, too: to load what they test takes most of them longer than to run.
+ * Files that change nothing of their process: their stages open and close in it, or they start
+ * processes. They share one, too: to load what they test takes most of them longer than to run.
  */
-const stages = [
-  ...['bundle-golden', 'chain-epochs', 'chain-traffic', 'clickhouse-sink', 'devnode-execution'],
-  ...['doctor-ports', 'execution-sources', 'geyser-ingest', 'grpc-chains', 'grpc-compression'],
-  ...['grpc-golden', 'grpc-pings', 'grpc-reflection', 'grpc-stream', 'grpc-yellowstone'],
-  ...['http-endpoint', 'index-execution', 'index-formats', 'index-solana'],
+const integration = [
+  ...['bench-load-kinds', 'bundle-golden', 'chain', 'chain-epochs', 'chain-replay'],
+  ...['chain-traffic', 'clickhouse-sink', 'client-socket', 'command', 'command-context'],
+  ...['command-provisioning', 'command-strangers', 'config-secrets', 'dashboards', 'data-lock'],
+  ...['devnode-epochs', 'devnode-execution', 'devnode-parsed', 'devnode-rpc', 'devnode-slots'],
+  ...['devnode-token-2022', 'devnode-v1', 'doctor-ports', 'execution-sources', 'geyser-ingest'],
+  ...['grpc-chains', 'grpc-compression', 'grpc-endpoint', 'grpc-golden', 'grpc-pings'],
+  ...['grpc-reflection', 'grpc-slow', 'grpc-stream', 'grpc-wire', 'grpc-yellowstone'],
+  ...['http-endpoint', 'index-columns', 'index-execution', 'index-formats', 'index-solana'],
   ...['indexer-credentials', 'indexer-endpoint', 'indexer-format-errors', 'indexer-golden'],
-  ...['indexer-malformed', 'indexer-queries', 'metrics-auth', 'metrics-http', 'metrics-page'],
-  ...['metrics-stream', 'node-secrets', 'pubsub', 'pubsub-chains', 'pubsub-golden'],
-  ...['pubsub-limits', 'query-database', 'query-pool', 'registry', 'registry-expired'],
-  ...['ring-file', 'rpc', 'rpc-proxy', 'rpc-proxy-sends', 'shredstream', 'socket-endpoint'],
-  ...['solana-rpc-golden', 'stream-answers', 'tls', 'tpu', 'tpu-dedicated', 'tpu-upstream'],
-  'upstream-senders',
+  ...['indexer-malformed', 'indexer-queries', 'malformed', 'metrics-auth', 'metrics-client'],
+  ...['metrics-http', 'metrics-limits', 'metrics-page', 'metrics-stream', 'node-secrets'],
+  ...['operator-socket', 'pubsub', 'pubsub-chains', 'pubsub-golden', 'pubsub-limits'],
+  ...['query-database', 'query-pool', 'registry', 'registry-expired', 'ring-file', 'rpc'],
+  ...['rpc-proxy', 'rpc-proxy-sends', 'shredstream', 'socket-endpoint', 'solana-clients'],
+  ...['solana-rpc', 'stream-answers', 'tls', 'tpu', 'tpu-budget', 'tpu-dedicated'],
+  ...['tpu-upstream', 'upstream-nodes', 'upstream-senders', 'websocket'],
 ].map((name) => `test/integration/${name}.test.ts`)
+/** Of those of whole servers all but these: they replace modules, or listen to their process. */
+const ownProcess = ['devnode', 'devnode-full-disk', 'npm-start', 'upstream-pubsub']
+const e2e = readdirSync(join(import.meta.dirname, 'test', 'e2e'))
+  .filter((name) => !ownProcess.includes(name.replace('.test.ts', '')))
+  .map((name) => `test/e2e/${name}`)
+const shared = [...integration, ...e2e]
 
 // The short suite: unit, stress, integration, pages and end-to-end.
 // As many workers as small machines have cores: most tests start processes of their own.
@@ -45,7 +56,7 @@ export default defineConfig({
         test: {
           name: 'rest',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/long/**', 'test/cluster/**', unit, ...stages],
+          exclude: ['test/long/**', 'test/cluster/**', unit, ...shared],
         },
       },
       // These files share a process: most of them take less time than to load what they test.
@@ -53,7 +64,7 @@ export default defineConfig({
         extends: true,
         test: { name: 'unit', include: [unit], exclude: mocks, isolate: false },
       },
-      { extends: true, test: { name: 'stages', include: stages, isolate: false } },
+      { extends: true, test: { name: 'shared', include: shared, isolate: false } },
       { extends: true, test: { name: 'mocks', include: mocks } },
     ],
   },

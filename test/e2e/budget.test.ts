@@ -15,7 +15,9 @@ describe('a budget', () => {
       config,
       'plans:\n  slow: { creditsPerSecond: 1, burst: 12 }\n  tight: { creditsPerSecond: 2, burst: 4 }\n',
     )
-    server = await startServer({ flags: [`--config=${config}`] })
+    server = await startServer({
+      flags: [`--config=${config}`, '--metrics.enabled=false', '--chain.traffic=0'],
+    })
   })
   afterAll(async () => {
     await server.dispose()

@@ -6,9 +6,11 @@ import { until } from '../testkit/until.ts'
 
 const require = createRequire(import.meta.url)
 
+const flags = ['--chain.slotMs=100', '--metrics.enabled=false']
+
 let server: Server
 beforeAll(async () => {
-  server = await startServer({ flags: ['--chain.slotMs=100'] })
+  server = await startServer({ flags })
 })
 afterAll(() => server.dispose())
 
@@ -96,12 +98,12 @@ describe('the embedded chain of a running server', () => {
     const genesis = (await rpc('getGenesisHash')).result
     const { token, data } = server
     await server.stop('SIGKILL')
-    const again = await startServer({ data, flags: ['--chain.slotMs=100'] })
+    const again = await startServer({ data, flags })
     server = { ...again, token }
     expect(await finalizedSlot()).toBeGreaterThanOrEqual(finalized)
     expect((await rpc('getGenesisHash')).result).toBe(genesis)
     await again.stop()
-    const fresh = await startServer({ data, flags: ['--fresh'] })
+    const fresh = await startServer({ data, flags: [...flags, '--fresh'] })
     server = { ...fresh, token, dispose: () => fresh.dispose() }
     expect((await rpc('getGenesisHash')).result).not.toBe(genesis)
   })

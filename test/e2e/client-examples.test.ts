@@ -38,7 +38,7 @@ describe('the examples of sluice/client', () => {
   beforeAll(async () => {
     mkdirSync(join(folder, 'node_modules'))
     symlinkSync(root, join(folder, 'node_modules', 'sluice'))
-    server = await startServer()
+    server = await startServer({ flags: ['--chain.traffic=0'] })
   })
   afterAll(async () => {
     await server.dispose()

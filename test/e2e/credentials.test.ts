@@ -24,7 +24,7 @@ describe('a token', () => {
   const tokens: Record<string, string> = {}
 
   beforeAll(async () => {
-    server = await startServer()
+    server = await startServer({ flags: ['--metrics.enabled=false', '--chain.traffic=0'] })
     const add = (label: string, ...flags: string[]) => provision(server.data, label, ...flags)
     const bundle = '--product=bundle'
     tokens.valid = (await add('good', bundle, '--plan=unlimited')).token

@@ -30,12 +30,7 @@ beforeAll(async () => {
 })
 afterAll(() => devnode?.dispose())
 
-describe('kit', () => {
-  describeKit(async () => {
-    const own = await startDevnode()
-    return SolanaNode.of(own)
-  })
-})
+describe('kit', () => describeKit(async () => node.lent()))
 
 describe('PubSub', () => {
   describePubsubClients(() => ({ node, url: devnode.url('websocket'), token: '' }))
@@ -89,19 +84,7 @@ describe('the node', () => {
     expect(log).toContain(`local gossip address: ${contact.gossip}`)
   })
 
-  it('generates no traffic unless configured', async () => {
-    const own = await startDevnode()
-    try {
-      const quiet = await SolanaNode.of(own)
-      await until(async () => (await quiet.call('getSlot')).result > 3, 'finalized blocks')
-      const block = await quiet.call('getBlock', 3, { transactionDetails: 'signatures' })
-      expect(block.result.signatures).toEqual([])
-    } finally {
-      await own.dispose()
-    }
-  })
-
-  it('sends shreds to the address of --shreds', async () => {
+  it('sends shreds to the address of --shreds, and generates no traffic unless configured', async () => {
     const socket = createSocket('udp4')
     const slots = new Set<number>()
     socket.on('message', (shred) => slots.add(slotOf(shred)))
@@ -110,6 +93,10 @@ describe('the node', () => {
     const own = await startDevnode({ flags: [`--shreds=127.0.0.1:${socket.address().port}`] })
     try {
       await until(() => slots.size > 2, 'shreds of some slots')
+      const quiet = await SolanaNode.of(own)
+      await until(async () => (await quiet.call('getSlot')).result > 3, 'finalized blocks')
+      const block = await quiet.call('getBlock', 3, { transactionDetails: 'signatures' })
+      expect(block.result.signatures).toEqual([])
     } finally {
       socket.close()
       await own.dispose()
@@ -169,7 +156,7 @@ describe('the node', () => {
   })
 
   it('serves a gateway like any other node', async () => {
-    const gateway = await SolanaNode.before([node], '--metrics.enabled=false')
+    const gateway = await SolanaNode.before([node])
     try {
       const from = await gateway.funded()
       const to = Keypair.generate().publicKey

@@ -16,7 +16,7 @@ let socket: Socket
 const folder = mkdtempSync(join(tmpdir(), 'sluice-shreds-'))
 
 beforeAll(async () => {
-  server = await startServer()
+  server = await startServer({ flags: ['--metrics.enabled=false'] })
   socket = createSocket('udp4')
   socket.bind(0, '127.0.0.1')
   await once(socket, 'listening')

@@ -24,7 +24,7 @@ const accounts = [newAddress(), newAddress()]
 
 beforeAll(async () => {
   writeFileSync(file, `tpu:\n  tipAccounts: [${accounts.join(', ')}]\n`)
-  server = await startServer({ flags: [`--config=${file}`] })
+  server = await startServer({ flags: [`--config=${file}`, '--metrics.enabled=false'] })
 })
 afterAll(async () => {
   await server.dispose()

@@ -10,8 +10,8 @@ let node: SolanaNode
 let front: SolanaNode
 beforeAll(async () => {
   chain = await SolanaNode.of(await startDevnode({ flags: ['--traffic=20'] }))
-  node = await SolanaNode.before([chain], '--metrics.enabled=false')
-  front = await SolanaNode.before([node])
+  node = await SolanaNode.before([chain])
+  front = await SolanaNode.before([node], '--metrics.enabled=true')
 })
 afterAll(async () => {
   for (const one of [front, node, chain]) await one?.dispose()

@@ -1,4 +1,4 @@
-// The verbs that provision, run as an operator runs them: the compiled command, a data folder.
+// The verbs that provision, run as an operator runs them: the command, a data folder.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,14 +17,17 @@ const data = join(folder, 'data')
 const printed: Ran[] = []
 const secrets: string[] = []
 
-async function run(...words: string[]): Promise<Ran> {
+type Runner = (...words: string[]) => Promise<Ran>
+
+/** The compiled command in a process of its own. */
+async function runAlone(...words: string[]): Promise<Ran> {
   const ran = await runCommand([...words, '--data', data])
   printed.push(ran)
   return ran
 }
 
-/** The same without a process of its own: for the many ways to be refused. */
-async function runHere(...words: string[]): Promise<Pick<Ran, 'code' | 'stdout' | 'stderr'>> {
+/** The same in this process: for what does not depend on another one. */
+async function run(...words: string[]): Promise<Ran> {
   const written = { stdout: '', stderr: '' }
   const taps = (['stdout', 'stderr'] as const).map((name) =>
     vi.spyOn(process[name], 'write').mockImplementation((text) => {
@@ -34,14 +37,20 @@ async function runHere(...words: string[]): Promise<Pick<Ran, 'code' | 'stdout' 
   )
   try {
     const code = await dispatch([...words, '--data', data])
-    return { code, ...written }
+    const ran = { code, ...written, json: () => JSON.parse(written.stdout) }
+    printed.push(ran)
+    return ran
   } finally {
     for (const tap of taps) tap.mockRestore()
   }
 }
 
 async function json<T = { subscription: Subscription }>(...words: string[]): Promise<T> {
-  const ran = await run(...words, '--output', 'json')
+  return jsonOf<T>(run, ...words)
+}
+
+async function jsonOf<T>(runner: Runner, ...words: string[]): Promise<T> {
+  const ran = await runner(...words, '--output', 'json')
   expect(ran.stderr).toBe('')
   expect(ran.code).toBe(0)
   return ran.json() as T
@@ -59,12 +68,12 @@ function keep(issued: { token?: string; indexer?: { password: string } }): void 
 }
 
 beforeAll(async () => {
-  const before = await run('subscription', 'list')
+  const before = await runAlone('subscription', 'list')
   expect(before.code).toBe(3)
   expect(before.stderr).toContain('sluice subscription add')
   const products = 'bundle,indexer,shredstream'
   const words = ['acme', '--product', products, '--cidr', '10.0.0.0/8', '--reason', 'order 7']
-  const issued = await json<Issued>('subscription', 'add', ...words)
+  const issued = await jsonOf<Issued>(runAlone, 'subscription', 'add', ...words)
   keep(issued)
   expect(Object.keys(issued)).toEqual(['subscription', 'token', 'indexer'])
   expect(Object.keys(issued.subscription).sort()).toEqual(
@@ -209,7 +218,7 @@ describe('refusals', () => {
     ['an unknown one to audit', 3, ['audit', 'show', 'nobody'], 'no subscription'],
     ['a missing destination', 3, ['destination', 'confirm', 'beta'], 'has no destination'],
   ])('%s: exit code %i, stdout empty, and a sentence', async (_, code, words, sentence) => {
-    const ran = await runHere(...words)
+    const ran = await run(...words)
     expect(ran.stderr).toContain(sentence)
     expect(ran.stdout).toBe('')
     expect(ran.code).toBe(code)
@@ -321,7 +330,8 @@ describe('beside a running server', () => {
 
   test('changes of the command are seen by a process that has the registry open', async () => {
     const before = store.version()
-    const issued = await json<Issued>('subscription', 'add', 'live', '--product', 'bundle')
+    const words = ['subscription', 'add', 'live', '--product', 'bundle']
+    const issued = await jsonOf<Issued>(runAlone, ...words)
     keep(issued)
     await until(() => store.version() > before, 'the change to be seen')
     expect(store.find('live')?.id).toBe(issued.subscription.id)
@@ -336,13 +346,16 @@ describe('beside a running server', () => {
         bytes: 9,
       },
     ])
-    expect(await json<object>('usage', 'live')).toMatchObject({ window: { credits: 7 } })
+    const usage = await jsonOf<object>(runAlone, 'usage', 'live')
+    expect(usage).toMatchObject({ window: { credits: 7 } })
   })
 
   test('many commands at once lose nothing', async () => {
     const labels = ['p1', 'p2', 'p3', 'p4', 'p5']
     const made = await Promise.all(
-      labels.map((label) => json<Issued>('subscription', 'add', label, '--product', 'bundle')),
+      labels.map((label) =>
+        jsonOf<Issued>(runAlone, 'subscription', 'add', label, '--product', 'bundle'),
+      ),
     )
     for (const issued of made) keep(issued)
     const found = store.list().map((one) => one.label)

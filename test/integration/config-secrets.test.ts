@@ -94,7 +94,7 @@ describe('the secrets of a node', () => {
   describe('of a running server', () => {
     let server: Server
     beforeAll(async () => {
-      server = await startServer({ env })
+      server = await startServer({ env, flags: ['--metrics.enabled=false', '--chain.traffic=0'] })
     })
     afterAll(() => server?.dispose())
 

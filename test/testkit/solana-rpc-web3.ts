@@ -284,6 +284,7 @@ export function describeWeb3(start: () => Promise<SolanaNode>): void {
       expect((await connection.getRecentPrioritizationFees()).length).toBeGreaterThan(0)
       expect(await connection.getGenesisHash()).toMatch(/^[1-9A-HJ-NP-Za-km-z]{43,44}$/)
       const count = await connection.getTransactionCount('processed')
+      await node.funded()
       await until(
         async () => (await connection.getTransactionCount('processed')) > count,
         'more transactions',
