@@ -19,30 +19,29 @@ const soaks = files('long', [
 ])
 
 /** What every run of the whole check has time for: kills, restarts and faults, two minutes of it. */
-const slice = [
-  ...files('cluster', [
-    'connection',
-    'event-log',
-    'events',
-    'lease-keeper',
-    'leases',
-    'ledger',
-    'promotion',
-    'registry',
-    'usage',
-  ]),
-  ...files('long', [
-    'chain-restart',
-    'clickhouse-lease',
-    'clickhouse-sink-contract',
-    'command-live',
-    'execution-death',
-    'failover',
-    'geyser-relay',
-    'registry-kills',
-    'signals',
-  ]),
-]
+const slice = files('long', [
+  'chain-restart',
+  'clickhouse-lease',
+  'clickhouse-sink-contract',
+  'command-live',
+  'execution-death',
+  'failover',
+  'geyser-relay',
+  'registry-kills',
+  'signals',
+])
+/** The part of it with a PostgreSQL server: these share a process, and the data of an empty one. */
+const clusterSlice = files('cluster', [
+  'connection',
+  'event-log',
+  'events',
+  'lease-keeper',
+  'leases',
+  'ledger',
+  'promotion',
+  'registry',
+  'usage',
+])
 
 /** Guards against a hang only: no test has one of its own below them. */
 const limits = { testTimeout: 900_000, hookTimeout: 900_000 }
@@ -56,6 +55,10 @@ const slow = {
     sequence: { groupOrder: 0 },
     ...limits,
   },
+}
+const cluster = {
+  extends: true as const,
+  test: { ...slow.test, name: 'cluster', include: clusterSlice, isolate: false },
 }
 const soak = {
   extends: true as const,
@@ -75,6 +78,6 @@ export default defineConfig({
     globalSetup: ['test/testkit/compile.ts'],
     reporters: ['default'],
     pool: 'forks',
-    projects: isSlice ? [slow] : [slow, soak],
+    projects: isSlice ? [slow, cluster] : [slow, soak],
   },
 })

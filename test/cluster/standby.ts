@@ -2,7 +2,13 @@
 import { join } from 'node:path'
 import { freePort } from '../testkit/free-port.ts'
 import { until } from '../testkit/until.ts'
-import { newServerFolder, type Postgres, PostgresProcess, runAside } from './postgres.ts'
+import {
+  disposedAtExit,
+  newServerFolder,
+  type Postgres,
+  PostgresProcess,
+  runAside,
+} from './postgres.ts'
 
 export interface Standby extends Postgres {
   /** It takes writes from then on, on a timeline of its own. */
@@ -21,7 +27,7 @@ export async function startStandby(primary: Postgres, port?: number): Promise<St
   ])
   const server = new PostgresProcess(bin, base, port ?? (await freePort()))
   await server.restart()
-  process.once('exit', () => server.dispose())
+  disposedAtExit(server)
   const isFollowing = async () => (await replicas(primary, '')).length === 1
   await until(isFollowing, 'the standby to follow')
   return Object.assign(server, {

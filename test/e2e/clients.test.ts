@@ -7,7 +7,8 @@ import { SolanaNode } from '../testkit/solana-node.ts'
 let devnode: Devnode
 let gateway: SolanaNode
 beforeAll(async () => {
-  devnode = await startDevnode()
+  // Clients keep a blockhash for 30 s, and one is valid for 150 blocks: longer, on any machine.
+  devnode = await startDevnode({ slotMs: 220 })
   const flags = ['--websocket.queryToken=true', '--metrics.enabled=false']
   gateway = await SolanaNode.before([await SolanaNode.of(devnode)], ...flags)
 })

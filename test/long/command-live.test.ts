@@ -8,7 +8,7 @@ import { until } from '../testkit/until.ts'
 
 let server: Server
 beforeAll(async () => {
-  server = await startServer()
+  server = await startServer({ flags: ['--chain.traffic=0'] })
 })
 afterAll(() => server.dispose())
 
@@ -83,7 +83,7 @@ describe('beside a running server', () => {
     expect(dead.code).toBe(1)
     expect(dead.stdout).toContain('No server runs')
     rmSync(join(server.data, 'doors.json'), { force: true })
-    server = await startServer({ data: server.data })
+    server = await startServer({ data: server.data, flags: ['--chain.traffic=0'] })
     expect((await json('status')).pid).toBe(server.child.pid)
   })
 })

@@ -6,10 +6,16 @@ import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startServer } from '../testkit/server.ts'
 
+/** For tests of what every server does; the others close all threads and processes. */
+const small = ['--metrics.enabled=false', '--chain.traffic=0']
+
 describe('a signal', () => {
-  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+  for (const [signal, flags] of [
+    ['SIGTERM', []],
+    ['SIGINT', small],
+  ] as const)
     test(`${signal} closes sockets with 1001, removes doors.json and exits 0`, async () => {
-      const server = await startServer()
+      const server = await startServer({ flags })
       const socket = new WebSocket(server.url('websocket'), {
         headers: { 'x-token': server.token },
       })
@@ -32,7 +38,7 @@ describe('a signal', () => {
   })
 
   test('sent twice ends the process without waiting', async () => {
-    const server = await startServer()
+    const server = await startServer({ flags: small })
     const exited = once(server.child, 'exit') as Promise<[number | null]>
     server.child.kill('SIGTERM')
     server.child.kill('SIGINT')
@@ -42,9 +48,9 @@ describe('a signal', () => {
   })
 
   test('that kills leaves a folder on which the next start works', async () => {
-    const server = await startServer()
+    const server = await startServer({ flags: small })
     await server.stop('SIGKILL')
-    const again = await startServer({ data: server.data })
+    const again = await startServer({ data: server.data, flags: small })
     const answer = await fetch(again.url('rpc'), {
       method: 'POST',
       headers: { 'x-token': server.token, 'content-type': 'application/json' },
