@@ -98,10 +98,11 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
     })
 
     it('match blocks and transactions', async () => {
-      // A finalized transaction has no number of confirmations.
       const young = await node.land([transfer(owner, owner.publicKey, 1)], [owner])
       await node.reached(young, 'confirmed')
       await holds('history', {
+        // First: a finalized transaction has no number of confirmations.
+        getSignatureStatuses: [[young]],
         getBlock: [slot, confirmed],
         'getBlock accounts': [slot, { ...confirmed, transactionDetails: 'accounts' }],
         'getBlock signatures': [slot, { ...confirmed, transactionDetails: 'signatures' }],
@@ -115,7 +116,6 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
         'getTransaction parsed': [signature, { ...confirmed, encoding: 'jsonParsed' }],
         'getTransaction base64': [signature, { ...confirmed, encoding: 'base64' }],
         getSignaturesForAddress: [name(mint), { commitment: 'confirmed' }],
-        getSignatureStatuses: [[young]],
         getLatestBlockhash: [],
         isBlockhashValid: [name(mint)],
         getRecentPrioritizationFees: [],
