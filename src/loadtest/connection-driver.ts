@@ -25,6 +25,8 @@ export interface SessionEvents {
   /** The connection cannot be used any more; `code` is the answer to a call that waits. */
   fail(code: string): void
   notification(): void
+  /** The endpoint refused a call for a limit, and named it. */
+  limited(policy: string): void
 }
 
 /** Called once the wire is known, which keeps the bytes of calls. */
@@ -42,6 +44,7 @@ const probeMsMax = 5_000
 
 export class ConnectionDriver implements Driver {
   notifications = 0
+  policy: string | null = null
   readonly #target: DriverTarget
   readonly #events: DriverEvents
   readonly #protocol: Protocol
@@ -164,6 +167,9 @@ export class ConnectionDriver implements Driver {
       },
       notification: () => {
         this.notifications += 1
+      },
+      limited: (policy) => {
+        this.policy = policy
       },
     })
   }

@@ -15,6 +15,8 @@ export interface Driver {
   readonly reconnects: number
   /** Messages that came without being asked for: notifications of subscriptions. */
   readonly notifications: number
+  /** The limit that the endpoint named when it refused a call for it, else null. */
+  readonly policy: string | null
   /**
    * Waits up to `timeoutMs` and handles what arrived; returns the number of events. Null where
    * Node's event loop does it. Known after `open`.

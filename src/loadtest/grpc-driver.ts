@@ -24,6 +24,7 @@ interface Connection {
 export class GrpcDriver implements Driver {
   readonly poll = null
   readonly notifications = 0
+  readonly policy = null
   readonly #target: DriverTarget
   readonly #events: DriverEvents
   readonly #calls: readonly GrpcCall[]

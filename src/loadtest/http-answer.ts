@@ -5,6 +5,8 @@ export interface HttpAnswer {
   readonly status: number
   /** True when the server closes the connection after it. */
   readonly isLast: boolean
+  /** Its `ratelimit-policy`, where it was refused for a limit. */
+  readonly policy?: string
   readonly bodyAt: number
   /** First byte after the response. */
   readonly end: number
@@ -15,6 +17,7 @@ const blank = Buffer.from('\r\n\r\n')
 const lengthLine = /\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*(?=\r\n)/i
 const chunkedLine = /\r\ntransfer-encoding:[ \t]*chunked/i
 const closeLine = /\r\nconnection:[ \t]*close/i
+const policyLine = /\r\nratelimit-policy:[ \t]*([^\r]{1,200})/i
 const statusAt = 9
 
 /** What the head of a response says about its body. */
@@ -25,11 +28,12 @@ interface Head {
   /** Null without a length. */
   readonly length: number | null
   readonly isChunked: boolean
+  readonly policy: string
 }
 
 export class AnswerParser {
   /** Servers repeat themselves: an equal head is not parsed again. */
-  #head: Head = { text: '', status: 0, isLast: false, length: null, isChunked: false }
+  #head: Head = headOf('')
 
   /** Null while it is not complete; 'bad' when the bytes are no response with a known end. */
   parse(bytes: Buffer, to: number): HttpAnswer | 'bad' | null {
@@ -41,27 +45,30 @@ export class AnswerParser {
       if (!text.startsWith('HTTP/1.')) return 'bad'
       this.#head = headOf(text)
     }
-    const { status, isLast, length, isChunked } = this.#head
+    const { status, isLast, length, isChunked, policy } = this.#head
+    const known = { status, isLast, ...(policy === '' ? {} : { policy }) }
     const bodyAt = blankAt + blank.length
     if (length !== null) {
       const end = bodyAt + length
-      return end > to ? null : { status, isLast, bodyAt, end }
+      return end > to ? null : { ...known, bodyAt, end }
     }
-    if (status === 204 || status === 304) return { status, isLast, bodyAt, end: bodyAt }
+    if (status === 204 || status === 304) return { ...known, bodyAt, end: bodyAt }
     if (!isChunked) return 'bad'
     const end = chunkedEnd(bytes, bodyAt, to)
-    return typeof end === 'number' ? { status, isLast, bodyAt, end } : end
+    return typeof end === 'number' ? { ...known, bodyAt, end } : end
   }
 }
 
 function headOf(text: string): Head {
   const length = lengthLine.exec(text)?.[1]
+  const status = Number(text.slice(statusAt, statusAt + 3))
   return {
     text,
-    status: Number(text.slice(statusAt, statusAt + 3)),
+    status,
     isLast: closeLine.test(text),
     length: length === undefined ? null : Number(length),
     isChunked: chunkedLine.test(text),
+    policy: status === 429 ? (policyLine.exec(text)?.[1] ?? '') : '',
   }
 }
 

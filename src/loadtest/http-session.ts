@@ -56,7 +56,8 @@ class HttpSession implements Session {
       this.#events.fail('not an HTTP/1.1 server')
       return
     }
-    const { status, isLast, bodyAt, end } = answer
+    const { status, isLast, policy, bodyAt, end } = answer
+    if (policy !== undefined) this.#events.limited(policy)
     let code = ''
     if (status !== 200) code = `HTTP ${status}`
     else if (this.#options.checksRpc) code = rpcErrorOf(whole, bodyAt, end) ?? ''

@@ -4,11 +4,14 @@ import type { Latencies } from './latencies.ts'
 import type { LoadRun } from './load.ts'
 import type { LoadTally } from './load-tally.ts'
 import type { Plot } from './plot.ts'
+import type { ReportTable } from './report.ts'
 import { type Figure, type Result, resultOf } from './result.ts'
 import { shortNumber, valueText } from './result-text.ts'
 import { wilson } from './statistics.ts'
 
 const percents = [50, 90, 99, 99.9]
+/** Codes of a refusal for a limit. */
+const limitCodes = ['HTTP 429', 'rpc -32429', 'grpc 8']
 const plotPercents = [0, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.9, 99.95, 99.99, 99.999]
 /** Names that --find and --require may use. */
 export const loadFigures = [
@@ -55,6 +58,53 @@ export function loadResult(run: LoadRun): Result {
       windows: tally.windows(),
     },
   })
+}
+
+/** The result in a sentence, and what to do about calls that were refused for a limit. */
+export function loadSentences(run: LoadRun): string[] {
+  const { tally, settings } = run
+  const { plan, target } = settings
+  const asked = plan.kind === 'recorded' ? '' : ` of ${shortNumber(plan.rate)} asked`
+  const achieved = valueText(achievedRate(run), 'per second')
+  const failed = tally.calls === 0 ? null : (tally.calls - tally.succeeded) / tally.calls
+  const [worst] = errorsOf(tally)
+  const most = worst === undefined ? '' : `, most of them ${worst[0]}`
+  const p99 = valueText(tally.latency.percentile(99), 'ms')
+  const first =
+    `${target.label} answered ${achieved}${asked}; ${valueText(failed, 'share')} of the calls ` +
+    `failed${most}; 99 % were answered within ${p99} of their intended start.`
+  const hint = limitHint(run)
+  return hint === null ? [first] : [first, hint]
+}
+
+/** Errors by code, the most frequent first. */
+export function errorsOf({ errors }: LoadTally): [code: string, count: number][] {
+  return [...errors].sort((a, b) => b[1] - a[1])
+}
+
+export function errorsTable(tally: LoadTally): ReportTable[] {
+  const rows = errorsOf(tally).map(([code, count]) => [
+    code,
+    shortNumber(count),
+    valueText(count / tally.calls, 'share'),
+  ])
+  return rows.length === 0
+    ? []
+    : [{ title: 'Errors by code', head: ['code', 'calls', 'of all calls'], rows }]
+}
+
+function limitHint({ tally, policy }: LoadRun): string | null {
+  const code = limitCodes.find((one) => tally.errors.has(one))
+  if (code === undefined) return null
+  const [, credits, seconds] = /;q=(\d+);w=(\d+)/.exec(policy ?? '') ?? []
+  const allowed =
+    credits === undefined
+      ? 'a limit of the subscription or the address'
+      : `the plan allows ${shortNumber(Number(credits) / Number(seconds))} credits per second`
+  return (
+    `${code} means: ${allowed}. For a load test of an endpoint of your own: ` +
+    'sluice subscription set demo --plan unlimited'
+  )
 }
 
 export function achievedRate({ tally, settings, seconds, startedMs }: LoadRun): number | null {

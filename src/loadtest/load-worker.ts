@@ -31,6 +31,7 @@ export type LoadReport =
       readonly problem: string | null
       readonly reconnects: number
       readonly notifications: number
+      readonly policy: string | null
       /** Null where the thread polls its connections itself. */
       readonly lagP99Ms: number | null
       /** Share of its busiest second in which the thread worked. */
@@ -65,10 +66,10 @@ export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<
     const ended = await generator.run(driver, command.startMs)
     driver.close()
     lag.stop()
-    const { reconnects, notifications, poll } = driver
+    const { reconnects, notifications, policy, poll } = driver
     const lagP99Ms = poll === null ? lag.lags.percentile(99) : null
     const { worst: busyWorst, busyMs } = generator.busy
-    const counts = { reconnects, notifications, answered: generator.answered }
+    const counts = { reconnects, notifications, policy, answered: generator.answered }
     post({ kind: 'ended', problem: ended, ...counts, lagP99Ms, busyWorst, busyMs })
     parent.close()
   })

@@ -34,6 +34,8 @@ export interface LoadRun {
   readonly seconds: number
   readonly reconnects: number
   readonly notifications: number
+  /** The `ratelimit-policy` of a call that was refused for it. */
+  readonly policy: string | null
   readonly lagP99Ms: number | null
   /** Of the busiest thread in its busiest second, and of all threads together. */
   readonly busyWorst: number
@@ -137,6 +139,7 @@ async function generate(
     seconds: partial === null ? wholeSeconds : Math.min(wholeSeconds, elapsedSeconds),
     reconnects: ended.reduce((sum, one) => sum + one.reconnects, 0),
     notifications: ended.reduce((sum, one) => sum + one.notifications, 0),
+    policy: ended.find(({ policy }) => policy !== null)?.policy ?? null,
     busyWorst: Math.max(...ended.map((one) => one.busyWorst)),
     busyMs: ended.reduce((sum, one) => sum + one.busyMs, 0),
     answered: ended.reduce((sum, one) => sum + one.answered, 0),
@@ -152,7 +155,7 @@ function endOf(worker: Worker, tally: LoadTally): Promise<Ended> {
   return new Promise((resolve) => {
     const failed = (problem: string) => {
       const none = { reconnects: 0, notifications: 0, answered: 0, busyWorst: 0, busyMs: 0 }
-      resolve({ kind: 'ended', problem, ...none, lagP99Ms: null })
+      resolve({ kind: 'ended', problem, ...none, policy: null, lagP99Ms: null })
     }
     worker.on('message', (report: LoadReport) => {
       if (report.kind === 'samples') tally.add(report.samples, report.codes)

@@ -1,6 +1,7 @@
 // Draws lines over linear, logarithmic or percentile axes as an SVG.
 
-export type AxisKind = 'linear' | 'log' | 'percentile'
+/** `integer` is linear with ticks at whole numbers only. */
+export type AxisKind = 'linear' | 'integer' | 'log' | 'percentile'
 
 export interface Axis {
   readonly kind: AxisKind
@@ -10,6 +11,8 @@ export interface Axis {
 export interface PlotLine {
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number])[]
+  /** Level until the next point: a share that only rises where something was counted. */
+  readonly isStep?: boolean
 }
 
 export interface Plot {
@@ -24,6 +27,9 @@ const height = 380
 const frame = { left: 84, right: 700, top: 48, bottom: 320 }
 const colors = ['#1f5fa8', '#c2410c', '#15803d', '#7e22ce', '#a16207', '#be123c']
 const legendStep = 22
+/** Characters in a line of the legend, and the height of a further one. */
+const legendChars = 19
+const legendLine = 14
 const linearTicks = 5
 /** Percentiles with a line of their own; the axis ends at the last. */
 const percentiles = [0, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999]
@@ -56,7 +62,8 @@ export function plotSvg(plot: Plot): string {
     ...gridOf(x, y),
     label((frame.left + frame.right) / 2, height - 14, plot.x.title, centered),
     label(frame.left, 42, plot.y.title, muted),
-    ...plot.lines.flatMap((line, index) => drawn(line, { x, y, index })),
+    ...plot.lines.map((line, index) => drawn(line, { x, y, index })),
+    ...legendOf(plot.lines),
     '</svg>',
     '',
   ].join('\n')
@@ -75,9 +82,10 @@ function scaleOf(kind: AxisKind, values: readonly number[], from: number, to: nu
   const smallest = finite.reduce((a, b) => Math.min(a, b), largest)
   if (kind === 'percentile') return percentileScale(largest, from, to)
   const map = (part: number) => from + Math.min(1, Math.max(0, part)) * (to - from)
-  if (kind === 'linear') {
-    const step = niceStep(largest / linearTicks)
-    const end = Math.ceil(largest / step - 1e-9) * step
+  if (kind === 'linear' || kind === 'integer') {
+    const least = kind === 'integer' ? 1 : 0
+    const step = Math.max(least, niceStep(largest / linearTicks))
+    const end = Math.max(least, Math.ceil(largest / step - 1e-9) * step)
     const ticks = Array.from({ length: Math.round(end / step) + 1 }, (_, index) => index * step)
     return { ticks, at: (value) => map(value / end) }
   }
@@ -127,20 +135,36 @@ function tickText(value: number): string {
 }
 
 function drawn(
-  { name, points }: PlotLine,
+  { points, isStep }: PlotLine,
   { x, y, index }: { x: Scale; y: Scale; index: number },
-): string[] {
-  const color = colors[index % colors.length]!
+): string {
   const path = points
     .filter((point) => point.every(Number.isFinite))
-    .map(([a, b], at) => `${at === 0 ? 'M' : 'L'}${x.at(a).toFixed(1)} ${y.at(b).toFixed(1)}`)
+    .map(([a, b]) => [x.at(a).toFixed(1), y.at(b).toFixed(1)])
+    .map(([a, b], at) => (at === 0 ? `M${a} ${b}` : isStep === true ? `H${a}V${b}` : `L${a} ${b}`))
     .join('')
-  const top = frame.top + 8 + index * legendStep
-  return [
-    `<path d="${path}" fill="none" stroke="${color}" stroke-width="2"/>`,
-    `<path d="M${frame.right + 12} ${top}h18" stroke="${color}" stroke-width="3"/>`,
-    label(frame.right + 36, top + 4, name, 'font-size="12"'),
-  ]
+  return `<path d="${path}" fill="none" stroke="${colorOf(index)}" stroke-width="2"/>`
+}
+
+function colorOf(index: number): string {
+  return colors[index % colors.length]!
+}
+
+/** Names of the lines at the right, each in as many lines as it needs. */
+function legendOf(lines: readonly PlotLine[]): string[] {
+  let top = frame.top + 8
+  return lines.flatMap(({ name }, index) => {
+    const parts =
+      name.match(new RegExp(`.{1,${legendChars}}(?:\\s+|$)|.{${legendChars}}`, 'g')) ?? []
+    const at = top
+    top += legendStep + Math.max(0, parts.length - 1) * legendLine
+    return [
+      `<path d="M${frame.right + 12} ${at}h18" stroke="${colorOf(index)}" stroke-width="3"/>`,
+      ...parts.map((part, line) =>
+        label(frame.right + 36, at + 4 + line * legendLine, part.trim(), 'font-size="12"'),
+      ),
+    ]
+  })
 }
 
 function label(x: number, y: number, text: string, style: string): string {

@@ -94,13 +94,13 @@ export function landSentences(routes: readonly RouteScore[]): string[] {
 export function landPlot({ sent }: LandOutcome, routes: readonly RouteScore[]): Plot {
   return {
     title: 'Landed within so many slots',
-    x: { kind: 'linear', title: 'slots after sending' },
+    x: { kind: 'integer', title: 'slots after sending' },
     y: { kind: 'linear', title: '% of all sent' },
     lines: routes.map(({ label, sent: total }, route) => {
       const slots = sent.filter((one) => one.route === route && one.landedSlot !== null)
       const sorted = slots.map(slotsToLand).sort((a, b) => a - b)
       const points = sorted.map((slot, index) => [slot, ((index + 1) / total) * 100] as const)
-      return { name: label, points }
+      return { name: label, points: [[0, 0] as const, ...points], isStep: true }
     }),
   }
 }

@@ -221,9 +221,9 @@ async function land(call: Call, asked: Asked, wallet: Keypair): Promise<Outcome<
   const sentences = landSentences(scores)
   const shown = result.figures.filter(({ name }) => name !== 'spent')
   return reportResult(call, result, {
-    title: `Landing through ${routes.length} routes`,
+    title: `Landing through ${routes.length} ${routes.length === 1 ? 'route' : 'routes'}`,
     plots: [landPlot(outcome.value, scores)],
-    tables: [{ title: 'Ranking', head: ['finding'], rows: sentences.map((text) => [text]) }],
+    findings: sentences,
     shown,
     more: sentences,
   })

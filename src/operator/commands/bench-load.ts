@@ -4,7 +4,13 @@ import { messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { LiveLine } from '../../loadtest/live-line.ts'
 import { type LoadRun, type LoadSettings, type LoadWatch, runLoad } from '../../loadtest/load.ts'
 import { findLoad } from '../../loadtest/load-find.ts'
-import { loadPlots, loadResult } from '../../loadtest/load-result.ts'
+import {
+  errorsOf,
+  errorsTable,
+  loadPlots,
+  loadResult,
+  loadSentences,
+} from '../../loadtest/load-result.ts'
 import type { LoadTally } from '../../loadtest/load-tally.ts'
 import { type Condition, meets } from '../../loadtest/quantities.ts'
 import { writeRecording } from '../../loadtest/recording.ts'
@@ -76,20 +82,24 @@ async function search(
   const { run, result, plot, table } = found.value
   const files = filesOf(run, result, required)
   watch.line.clear()
-  return reportResult(call, result, { ...files, plots: [plot, ...files.plots], tables: [table] })
+  const tables = [table, ...(files.tables ?? [])]
+  return reportResult(call, result, { ...files, plots: [plot, ...files.plots], tables })
 }
 
 function filesOf(run: LoadRun, result: Result, required: readonly Condition[]): BenchFiles {
   const { tally, settings } = run
-  const errors = [...tally.errors].sort((a, b) => b[1] - a[1])
+  const errors = errorsOf(tally).map(([code, count]) => `errors "${code}": ${shortNumber(count)}`)
+  const findings = loadSentences(run)
   return {
     title: `Load on ${settings.target.label}`,
+    findings,
+    tables: errorsTable(tally),
     plots: loadPlots(tally),
     hgrm: { latency: tally.latency.hgrm(), service: tally.service.hgrm() },
     failed: required
       .filter((condition) => !meets(figureIn(result, condition.figure)?.value ?? null, condition))
       .map(({ text }) => `${text} does not hold`),
-    more: errors.map(([code, count]) => `errors "${code}": ${shortNumber(count)}`),
+    more: [...errors, ...findings.slice(1)],
   }
 }
 

@@ -132,7 +132,7 @@ async function race(
   return reportResult(call, result, {
     title: `Race of ${targets.length} endpoints`,
     plots: [racePlot(outcome.value)],
-    tables: [{ title: 'Findings', head: ['finding'], rows: sentences.map((text) => [text]) }],
+    findings: [...sentences.slice(1), ...sentences.slice(0, 1)],
     shown: result.figures.filter(({ name }) => !name.endsWith('difference')),
     more: sentences,
   })

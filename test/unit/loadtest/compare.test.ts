@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { compareResults, worseThan } from '../../../src/loadtest/compare.ts'
+import { plotSvg } from '../../../src/loadtest/plot.ts'
 import { reportHtml } from '../../../src/loadtest/report.ts'
 import { type Figure, type Result, readResult, resultOf } from '../../../src/loadtest/result.ts'
 import { prometheusText, resultTable } from '../../../src/loadtest/result-text.ts'
@@ -113,5 +114,50 @@ describe('a result as text', () => {
     expect(html).toContain('UNFIT: &lt;busy>')
     expect(html).not.toMatch(/<script|<link|<img|src=|NaN|Infinity/)
     expect(html.replaceAll('http://www.w3.org/2000/svg', '')).not.toContain('http')
+  })
+
+  test('begins with the result, explains its figures and leaves out what is not set', () => {
+    const result = sampleResult({ settings: { rate: 50, seed: null, accounts: '' } })
+    const table = { title: 'Errors by code', head: ['code', 'calls'], rows: [['HTTP 429', '7']] }
+    const findings = ['All went well.', 'Second.']
+    const html = reportHtml(result, { title: 'Load', findings, plots: [], tables: [table] })
+    const text = html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
+    expect(text).toMatch(/Load All went well\. Second\. Started/)
+    expect(html).toContain('<strong>All went well.</strong>')
+    expect(text).toMatch(/Errors by code code calls HTTP 429 7 Words .* Settings .* rate 50 /)
+    expect(text).toMatch(/ p… latency from the intended start /)
+    expect(text).not.toMatch(/null|seed|accounts|knee/)
+  })
+})
+
+describe('a plot', () => {
+  const whole = { kind: 'integer', title: 'slots' } as const
+  const share = { kind: 'linear', title: '%' } as const
+  const points = [
+    [0, 0],
+    [0, 50],
+    [1, 100],
+  ] as const
+
+  test('of whole numbers has steps, and no ticks between them', () => {
+    const line = { name: 'one', points, isStep: true }
+    const svg = plotSvg({ title: 't', x: whole, y: share, lines: [line] })
+    const ticks = [...svg.matchAll(/text-anchor="middle">([^<]+)</g)].map(([, text]) => text)
+    expect(ticks).toEqual(['0', '1', 'slots'])
+    expect(svg).toMatch(/ d="M84\.0 320\.0H84\.0V184\.0H700\.0V48\.0"/)
+  })
+
+  test('wraps long names of its lines instead of cutting them', () => {
+    const name = 'a geyser 127.0.0.1:11010 behind-a-proxy-of-a-very-long-name'
+    const svg = plotSvg({ title: 't', x: whole, y: share, lines: [{ name, points }] })
+    const parts = [...svg.matchAll(/x="736\.0" y="([\d.]+)" font-size="12">([^<]+)</g)]
+    expect(
+      parts
+        .map(([, , text]) => text)
+        .join('')
+        .replaceAll(' ', ''),
+    ).toBe(name.replaceAll(' ', ''))
+    expect(parts.every(([, , text]) => text!.length <= 19)).toBe(true)
+    expect(new Set(parts.map(([, y]) => y)).size).toBe(parts.length)
   })
 })

@@ -32,6 +32,13 @@ describe('the response parser of the load generator', () => {
     expect(parser.parse(good, good.length)).toMatchObject({ status: 200, isLast: false })
   })
 
+  test('has the policy of a refusal for a limit, and of nothing else', () => {
+    const head = 'Ratelimit-Policy: "credits";q=200;w=2\r\nContent-Length: 0\r\n\r\n'
+    const policy = '"credits";q=200;w=2'
+    expect(parse(`HTTP/1.1 429 Too Many\r\n${head}`)).toMatchObject({ status: 429, policy })
+    expect(parse(`HTTP/1.1 200 OK\r\n${head}`)).not.toHaveProperty('policy')
+  })
+
   test('refuses bytes that are no response, and heads without an end', () => {
     expect(parse('SSH-2.0-x\r\n\r\n')).toBe('bad')
     expect(parse('HTTP/1.1 200 OK\r\nDate: x\r\n\r\nuntil close')).toBe('bad')

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import type { LoadRun } from '../../../src/loadtest/load.ts'
 import { sampleFields } from '../../../src/loadtest/load-generator.ts'
-import { loadPlots, loadResult } from '../../../src/loadtest/load-result.ts'
+import {
+  errorsTable,
+  loadPlots,
+  loadResult,
+  loadSentences,
+} from '../../../src/loadtest/load-result.ts'
 import { LoadTally } from '../../../src/loadtest/load-tally.ts'
 import { figureIn } from '../../../src/loadtest/result.ts'
 import { ClockWatch } from '../../../src/loadtest/thread-clock.ts'
@@ -33,6 +38,7 @@ function runOf(changed: Partial<LoadRun>, lateMs = 0, codes: readonly string[] =
     seconds: 10,
     reconnects: 0,
     notifications: 0,
+    policy: null,
     lagP99Ms: null,
     busyWorst: 0.2,
     busyMs: 1_000,
@@ -55,6 +61,30 @@ describe('the result of a load', () => {
     expect(result.detail.errors).toEqual({ 'HTTP 429': 250 })
     expect(JSON.stringify(result)).not.toContain('secret')
     expect(loadPlots(runOf({}).tally).length).toBe(3)
+  })
+
+  test('is a sentence, with what to do about calls over the plan', () => {
+    const policy = '"credits";q=200;w=2'
+    const refused = runOf({ policy }, 0, ['', 'HTTP 429', 'HTTP 429', 'closed'])
+    expect(loadSentences(refused)).toEqual([
+      'rpc h:1 answered 25/s of 100 asked; 75 % of the calls failed, most of them HTTP 429; 99 % ' +
+        'were answered within 2 ms of their intended start.',
+      'HTTP 429 means: the plan allows 100 credits per second. For a load test of an endpoint of ' +
+        'your own: sluice subscription set demo --plan unlimited',
+    ])
+    expect(errorsTable(refused.tally)).toMatchObject([
+      {
+        title: 'Errors by code',
+        rows: [
+          ['HTTP 429', '500', '50 %'],
+          ['closed', '250', '25 %'],
+        ],
+      },
+    ])
+    const foreign = loadSentences(runOf({}, 0, ['', 'rpc -32429']))[1]
+    expect(foreign).toContain('a limit of the subscription or the address')
+    expect(loadSentences(runOf({}))).toHaveLength(1)
+    expect(errorsTable(runOf({}).tally)).toEqual([])
   })
 
   test('is unfit when calls started late', () => {
