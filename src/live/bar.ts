@@ -1,4 +1,5 @@
-// The bar: chain, source, state, block, age, seq, run, gaps and clients; and the banner below it. Thread: browser.
+// The bar: chain, source, state, block, age, seq, run, gaps and clients; and the banner below it.
+// Thread: browser.
 import type { Status } from '../client/frames.ts'
 import { byId, setAttribute, setText } from './dom.ts'
 import { count } from './format.ts'

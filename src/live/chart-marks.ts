@@ -90,8 +90,8 @@ export function drawOver(chart: uPlot, scene: Scene, isBent: boolean): void {
   context.restore()
 }
 
-/** Blocks below 90 by the shape of their band or, without a verdict, hollow; empty ones hollow at the
- *  bottom; competing proposals as ticks. */
+/** Blocks below 90 by the shape of their band or, without a verdict, hollow; empty ones hollow at
+ *  the bottom; competing proposals as ticks. */
 function drawBlocks(chart: uPlot, { store, from, to }: Scene): void {
   const { ctx: context, bbox } = chart
   const { history } = store

@@ -96,6 +96,9 @@ export function layOut(
   links: readonly Link[],
   { width, height, ticks }: { width: number; height: number; ticks: number },
 ): void {
+  const degrees = new Map<Placed, number>()
+  for (const end of links.flatMap(({ source, target }) => [source, target]))
+    degrees.set(end, (degrees.get(end) ?? 0) + 1)
   let heat = 0.5
   for (let tick = 0; tick < ticks; tick++) {
     heat *= cooling
@@ -112,11 +115,14 @@ export function layOut(
     for (const { source, target } of links) {
       const [dx, dy] = [target.x - source.x, target.y - source.y]
       const length = Math.hypot(dx, dy) || 1
-      const pull = ((length - linkLength) / length) * linkStrength * heat * 0.5
-      source.vx += dx * pull
-      source.vy += dy * pull
-      target.vx -= dx * pull
-      target.vy -= dy * pull
+      const pull = ((length - linkLength) / length) * linkStrength * heat
+      // Of two contracts the one with fewer links moves more.
+      const [own, other] = [degrees.get(source)!, degrees.get(target)!]
+      const [toTarget, toSource] = [(pull * other) / (own + other), (pull * own) / (own + other)]
+      source.vx += dx * toTarget
+      source.vy += dy * toTarget
+      target.vx -= dx * toSource
+      target.vy -= dy * toSource
     }
     for (const node of nodes) {
       node.vx *= friction

@@ -145,7 +145,7 @@ export class Heat {
       context.fillStyle = heatColour(least)
       context.fillRect(x, y - 5, 12, 10)
       context.fillStyle = colours().soft
-      const text = step === heatSteps.length - 1 ? `${least} or more` : String(least)
+      const text = step === heatSteps.length - 1 ? `${least}+` : String(least)
       context.fillText(text, x + 16, y)
       x += 26 + text.length * 7
     })

@@ -1,5 +1,5 @@
-// The keys and the words of the page. Thread: browser. Nothing is taken from a field, a dialog or a shortcut of
-// the browser.
+// The keys and the words of the page. Thread: browser. Nothing is taken from a field, a dialog or a
+// shortcut of the browser.
 import { byId, make } from './dom.ts'
 import type { SourcePanel } from './source-panel.ts'
 
@@ -19,13 +19,14 @@ export const keyHelp = [
 const words = [
   [
     'efficiency',
-    'share of a block that ran in parallel; 90 or more is excellent, below 70 is mostly sequential, and a block of fewer than 50 transactions or without contention has no verdict',
+    'share of a block that ran in parallel; 90 or more is excellent, below 70 mostly sequential, ' +
+      'and a block of fewer than 50 transactions or without contention has no verdict',
   ],
   ['contended', 'accessed by more than one transaction of a block'],
   ['written', 'contended, and changed by at least one of them: only then do others wait'],
   [
     'critical path',
-    'longest chain of transactions of which each waits for the one before; a block cannot be faster than it',
+    'longest chain of transactions of which each waits for the one before; no block is faster',
   ],
   ['wall', 'time on the clock, in contrast to the times of all transactions together'],
   ['seq', 'number of a frame of the stream; a client resumes after the last one that it has'],

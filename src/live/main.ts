@@ -112,6 +112,7 @@ function facts(nowMs: number): Facts {
     lastFrameAtMs: feed.lastFrameAtMs,
     retryAtMs: feed.retryAtMs,
     closeCode: feed.closeCode,
+    isSilent: feed.isSilent,
     refusedFor: feed.refusedFor,
     slow: feed.slow,
   }

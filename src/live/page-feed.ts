@@ -46,6 +46,7 @@ export class PageFeed {
   slow: Facts['slow'] = null
   retryAtMs = 0
   closeCode = 0
+  isSilent = false
   lastFrameAtMs = 0
 
   constructor(parts: FeedParts) {
@@ -60,8 +61,8 @@ export class PageFeed {
     return Math.max(0, this.#target - (this.#client?.cursor ?? this.#target))
   }
 
-  /** Age of the source's last event, by whichever is newer: a frame made since the stream opened, or
-   *  the server's own figure, which also counts events that make no frame. */
+  /** Age of the source's last event, by whichever is newer: a frame made since the stream opened,
+   *  or the server's own figure, which also counts events that make no frame. */
   ageMs(nowMs: number): number {
     const { status } = this.#parts.store
     if (status !== null && this.#statusAtMs > this.#seenMs)
@@ -82,7 +83,8 @@ export class PageFeed {
       this.#retryMs = retryFirstMs
       this.#openStream(status)
     } catch (error) {
-      if (isUnauthorized(error)) return this.#setLink('unauthorized')
+      if (isRefused(error, 401)) return this.#setLink('unauthorized')
+      this.isSilent = isRefused(error, 503)
       this.retryAtMs = performance.now() + this.#retryMs
       this.#timer = setTimeout(() => void this.start(), this.#retryMs)
       this.#retryMs = Math.min(retryMostMs, this.#retryMs * 2)
@@ -186,7 +188,8 @@ export class PageFeed {
     if (wasOpen) this.#parts.store.log.add('closed', `code ${code}`)
     const answer = await this.#status().catch((error: unknown) => error)
     if (client !== this.#client || this.#hadResume) return
-    if (isUnauthorized(answer)) {
+    this.isSilent = isRefused(answer, 503)
+    if (isRefused(answer, 401)) {
       client.close()
       this.#setLink('unauthorized')
     } else if (answer instanceof Error) {
@@ -258,6 +261,6 @@ export class PageFeed {
   }
 }
 
-function isUnauthorized(error: unknown): boolean {
-  return error instanceof ServiceError && error.code === 401
+function isRefused(error: unknown, code: number): boolean {
+  return error instanceof ServiceError && error.code === code
 }

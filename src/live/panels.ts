@@ -173,8 +173,13 @@ function yAxis(panel: Panel): uPlot.Axis {
     return { ...base, space: 32, values: (_, splits) => splits.map((value) => short(value)) }
   return {
     ...base,
-    splits: () => bendTicks.map(bend),
+    splits: (chart) => ticksOf(chart).map(bend),
     filter: (_, splits) => splits,
-    values: () => bendTicks.map(String),
+    values: (chart) => ticksOf(chart).map(String),
   }
+}
+
+/** In a low chart some would lie on each other. */
+function ticksOf({ height }: uPlot): readonly number[] {
+  return height < 110 ? bendTicks.filter((tick) => tick !== 97 && tick !== 70) : bendTicks
 }

@@ -3,7 +3,7 @@
 import { clockTime, count, seconds } from './format.ts'
 
 const liveMs = 2_000
-/** Limits of the service: degraded after 10 s without an event, closed after 30 s. */
+/** Limits of the service: degraded after 10 s without an event, streams closed after 30 s. */
 const degradedMs = 10_000
 const closingMs = 30_000
 const slowShownMs = 10_000
@@ -22,6 +22,8 @@ export interface Facts {
   readonly lastFrameAtMs: number
   readonly retryAtMs: number
   readonly closeCode: number
+  /** The server answers that its source is silent. */
+  readonly isSilent: boolean
   readonly refusedFor: string
   readonly slow: { readonly dropped: number; readonly atMs: number } | null
 }
@@ -60,7 +62,7 @@ function linkState(facts: Facts, nowMs: number): State | null {
     case 'offline':
       return state(
         'offline',
-        `offline, again in ${secondsUp(facts.retryAtMs - nowMs)}`,
+        `${offlineWord(facts)}, again in ${secondsUp(facts.retryAtMs - nowMs)}`,
         offlineDetail(facts),
       )
     case 'refused':
@@ -86,8 +88,8 @@ function dataState(facts: Facts, nowMs: number): State {
       'degraded',
       `no event for ${seconds(ageMs)}`,
       ageMs < closingMs
-        ? `the endpoint closes in ${secondsUp(closingMs - ageMs)} unless an event arrives`
-        : 'the endpoint is closing until the next event',
+        ? `the stream closes in ${secondsUp(closingMs - ageMs)} unless an event arrives`
+        : 'the stream is closed until the next event',
     )
   if (facts.slow !== null && nowMs - facts.slow.atMs < slowShownMs)
     return state(
@@ -102,11 +104,17 @@ function dataState(facts: Facts, nowMs: number): State {
     : state('quiet', `quiet for ${seconds(ageMs)}`, '')
 }
 
-function offlineDetail({ closeCode, lastFrameAtMs }: Facts): string {
+function offlineWord({ isSilent }: Facts): string {
+  return isSilent ? 'source silent' : 'offline'
+}
+
+function offlineDetail({ closeCode, isSilent, lastFrameAtMs }: Facts): string {
   const last = lastFrameAtMs === 0 ? '' : `; this picture is from ${clockTime(lastFrameAtMs)}`
+  if (isSilent)
+    return `the server runs, but its source had no event for 30 s: nothing until the next${last}`
   const why =
     closeCode === 1001
-      ? 'the endpoint closed: it stops, or its source has been silent for 30 s'
+      ? 'the stream closed: the server stops, or its source has been silent for 30 s'
       : 'the server does not answer'
   return why + last
 }

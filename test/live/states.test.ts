@@ -147,7 +147,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     clock.advance(14_000)
     await opened.reaches('degraded')
     expect(await pill(opened)).toMatch(/^no event for 1\d s$/)
-    expect(await opened.text('#banner')).toMatch(/^the endpoint closes in \d+ s/)
+    expect(await opened.text('#banner')).toMatch(/^the stream closes in \d+ s/)
   })
 
   test('has the age of the server right after it is opened, not one that starts anew', async () => {
@@ -184,6 +184,23 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     expect(await opened.page.locator(tile).getAttribute('data-tone')).toBe('')
     expect(await opened.text('#block-body .notes')).toContain('no verdict')
     expect(await opened.text('#log-lines')).not.toContain(String(service.chain.newest))
+  })
+
+  test('tells a source that is silent for long from a server that is gone', async () => {
+    const service = await openLive()
+    let isSilent = true
+    const opened = await open(service, {
+      expected: refusals,
+      before: (page) =>
+        page.route('**/v1/status', (route) =>
+          isSilent ? route.fulfill({ status: 503, body: '{}' }) : route.continue(),
+        ),
+    })
+    await opened.reaches('offline')
+    expect(await pill(opened)).toMatch(/^source silent, again in \d+ s$/)
+    expect(await opened.text('#banner')).toContain('its source had no event for 30 s')
+    isSilent = false
+    await opened.reaches('live', 'quiet')
   })
 
   test('polls when the stream is refused, and streams when it may', async () => {
