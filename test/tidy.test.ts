@@ -179,12 +179,14 @@ describe('the tree', () => {
     expect(wrong).toEqual([])
   })
 
-  test('names in the tables of the design record only files and tests that exist', () => {
+  test('names in the design record only files and tests that exist, and folds its decisions', () => {
     const design = readFileSync(join(root, 'docs', 'DESIGN.md'), 'utf8')
-    const rows = design.split('\n').filter((line) => line.startsWith('| '))
+    const text = design.replaceAll(/^```[\s\S]*?^```/gm, '')
+    const rows = text.split('\n').filter((line) => line.startsWith('| '))
     const paths = everything.map(({ path }) => `/${path}`)
-    const files = rows
-      .flatMap((row) => row.match(/(?<![\w./-])(?:[\w-]+\/)*[\w-]+\.ts\b/g) ?? [])
+    const files = text
+      .split('\n')
+      .flatMap((line) => line.match(/(?<![\w./-])(?:[\w-]+\/)*[\w-]+\.ts\b/g) ?? [])
       .filter((name) => !paths.some((path) => path.endsWith(`/${name}`)))
     const tests = rows
       .flatMap((row) => /\| ([^|]+) \|$/.exec(row)?.[1]?.split(', ') ?? [])
@@ -192,6 +194,8 @@ describe('the tree', () => {
       .filter((name) => !existsSync(join(root, 'test', name)))
       .filter((name) => !existsSync(join(root, 'test', `${name}.test.ts`)))
     expect([...files, ...tests]).toEqual([])
+    const decisions = text.slice(text.indexOf('\n## Decisions'), text.indexOf('\n## Where'))
+    expect(decisions.split('\n').filter((line) => line.length > 110)).toEqual([])
   })
 
   test('has no barrels, no catch-all names, no left-over markers', () => {

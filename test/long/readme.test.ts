@@ -29,6 +29,7 @@ const run = promisify(execFile)
 const deadlineMs = 240_000
 const pages = [
   'README.md',
+  'CONTRIBUTING.md',
   join('examples', 'README.md'),
   ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))

@@ -17,6 +17,7 @@ mayBeWide.push('CHANGELOG.md')
 const folders = ['docs', 'examples', 'deploy'].filter((name) => existsSync(join(root, name)))
 const documents = [
   'README.md',
+  'CONTRIBUTING.md',
   'CHANGELOG.md',
   ...folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })

@@ -29,7 +29,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
     ],
   },
   {
-    title: 'Account for',
+    title: 'Usage and audit',
     rows: [
       row('note', async () => (await import('./note.ts')).noteVerbs),
       row('usage', async () => [(await import('./usage.ts')).usageVerb]),
