@@ -4,11 +4,13 @@ import type { Topology } from './lifecycle.ts'
 
 export function drawTopology(topology: Topology): string {
   const rows = Object.entries(topology)
+  const width = Math.max(...rows.map(([name]) => name.length)) + 1
+  const indent = ' '.repeat(width)
   const lines = rows.flatMap(([name, { kind, does, reads, writes = [], owns = [] }]) => [
-    `${name.padEnd(15)}${kind.padEnd(10)}${does}`,
-    ...(reads.length === 0 ? [] : [`${' '.repeat(15)}◄─ ${reads.join(', ')}`]),
-    ...(writes.length === 0 ? [] : [`${' '.repeat(15)}─► ${writes.join(', ')}`]),
-    ...owns.map((owned) => `${' '.repeat(15)}${owned.kind} ${owned.name}: ${owned.bound}`),
+    `${name.padEnd(width)}${kind.padEnd(10)}${does}`,
+    ...(reads.length === 0 ? [] : [`${indent}◄─ ${reads.join(', ')}`]),
+    ...(writes.length === 0 ? [] : [`${indent}─► ${writes.join(', ')}`]),
+    ...owns.map((owned) => `${indent}${owned.kind} ${owned.name}: ${owned.bound}`),
   ])
   const restarts = rows.flatMap(([, { owns = [] }]) =>
     owns.flatMap(({ kind, name, restart }) =>
