@@ -44,6 +44,7 @@ export async function simulate(
     open: async () => null,
     reconnects: 0,
     notifications: 0,
+    policy: null,
     isFree: () => flying.size < behaviour.connections,
     send(call, ticket) {
       sent.push(call)
