@@ -74,7 +74,7 @@ export function reportHtml(result: Result, parts: ReportParts): string {
       tableHtml(table.head, table.rows),
     ]),
     '<h2>Words</h2>',
-    tableHtml(['figure', 'meaning'], wordsOf(result)),
+    ...wordsOf(result).map(([word, meaning]) => `<p><b>${word}</b> ${meaning}</p>`),
     '<h2>Settings</h2>',
     tableHtml(['setting', 'value'], settings),
     `<p>${escaped(`${processor}, ${cores} cores, ${platform}, Node ${node}`)}</p>`,
@@ -88,7 +88,7 @@ function wordsOf({ figures }: Result): string[][] {
   const isOf = (name: string, word: string) =>
     name === word || (name.startsWith(word) && /^-?[p\d]/.test(name.slice(word.length)))
   return Object.entries(words)
-    .filter(([word]) => figures.some(({ name }) => isOf(name, word)))
+    .filter(([word]) => figures.some((figure) => isKnown(figure) && isOf(figure.name, word)))
     .map(([word, meaning]) => [word.endsWith('p') ? `${word}…` : word, meaning])
 }
 
@@ -99,8 +99,12 @@ function verdict(result: Result): string[] {
   return lines.map((line) => `<p class="bad">${escaped(line)}</p>`)
 }
 
+/** Figures of this machine are only shown where there are some. */
+function isKnown({ name, value }: Figure): boolean {
+  return value !== null || !name.startsWith('own-')
+}
+
 function figuresTable({ figures }: Result): string {
-  const isKnown = ({ name, value }: Figure) => value !== null || !name.startsWith('own-')
   const names = [...new Set(figures.filter(isKnown).map(({ name }) => name))]
   const subjects = [...new Set(figures.map(({ of }) => of))]
   const rows = names.map((name) => [
