@@ -3,10 +3,11 @@
 //
 // To add a bench: one file in bench/micro (single functions, threads) or bench/load (a server and
 // its clients as processes) that exports `bench` of the type in lib/bench.ts. It is found in its
-// folder, by its file's name; nothing is registered. Helpers: lib/single-function.ts (the `benchmark` package),
-// lib/process.ts (child processes; their entries lie in bench/<folder>/clients and are no
-// benches), lib/native.ts (C programs from bench/native), lib/histogram.ts (latencies). `verify`
-// gets every round's `evidence` and must refuse lost or wrong answers.
+// folder, by its file's name; nothing is registered. Helpers: lib/single-function.ts (the
+// `benchmark` package), test/testkit/process.ts (child processes; their entries lie in
+// bench/<folder>/clients and are no benches), lib/native.ts (C programs from bench/native),
+// src/loadtest/latencies.ts. `verify` gets every round's `evidence` and must refuse lost or wrong
+// answers. A bench stays as long as a document names its figure.
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'

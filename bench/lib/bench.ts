@@ -1,5 +1,6 @@
 // What a bench is. Each file in bench/micro and bench/load exports one as `bench`.
 // Thread: main of the bench process.
+import type { Latencies } from '../../src/loadtest/latencies.ts'
 
 /** What one contender did in one round. */
 export interface Measurement {
@@ -103,4 +104,17 @@ export interface BenchResult {
   readonly rows: readonly Row[]
   readonly goals: readonly GoalResult[]
   readonly notes: readonly string[]
+}
+
+export interface StoredResult extends BenchResult {
+  readonly commit: string
+  readonly node: string
+  readonly cores: number
+  readonly processor: string
+  readonly config: Readonly<Record<string, unknown>>
+}
+
+export function latencyUsOf(latencies: Latencies): { p50: number; p99: number; p999: number } {
+  const us = (percent: number) => (latencies.percentile(percent) ?? 0) * 1000
+  return { p50: us(50), p99: us(99), p999: us(99.9) }
 }

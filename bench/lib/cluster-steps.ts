@@ -13,9 +13,9 @@ import { PostgresEventLog } from '../../src/customers/cluster/postgres/event-log
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
 import { PostgresLedger } from '../../src/customers/cluster/postgres/ledger.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
+import { Latencies } from '../../src/loadtest/latencies.ts'
 import { by, type Gateway, openGateway } from '../../test/cluster/gateway-stage.ts'
-import type { Measurement } from './bench.ts'
-import { LatencyHistogram } from './histogram.ts'
+import { latencyUsOf, type Measurement } from './bench.ts'
 
 export const readyMs = 20_000
 const stepsMin = 20
@@ -33,22 +33,22 @@ export async function connectTo(url: string, name: string): Promise<PostgresConn
 
 /** One step after another. A step returns the time at which its effect was there. */
 async function timed(seconds: number, step: () => Promise<number>): Promise<Measurement> {
-  const histogram = new LatencyHistogram()
+  const histogram = new Latencies()
   const startMs = performance.now()
   const endMs = startMs + seconds * 1000
-  while (performance.now() < endMs || histogram.total < stepsMin) {
+  while (performance.now() < endMs || histogram.count < stepsMin) {
     const beganMs = performance.now()
     const doneMs = await step()
-    histogram.recordNs((doneMs - beganMs) * 1e6)
+    histogram.record(doneMs - beganMs)
   }
   return measured(histogram, performance.now() - startMs)
 }
 
-export function measured(histogram: LatencyHistogram, elapsedMs: number): Measurement {
+export function measured(histogram: Latencies, elapsedMs: number): Measurement {
   return {
-    opsPerSecond: (histogram.total * 1000) / elapsedMs,
-    latencyUs: histogram.summary(),
-    evidence: { steps: histogram.total },
+    opsPerSecond: (histogram.count * 1000) / elapsedMs,
+    latencyUs: latencyUsOf(histogram),
+    evidence: { steps: histogram.count },
   }
 }
 

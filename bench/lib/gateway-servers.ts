@@ -8,7 +8,7 @@ import { openGateway } from '../../test/cluster/gateway-stage.ts'
 import { type Postgres, startPostgres } from '../../test/cluster/postgres.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Contender } from './bench.ts'
-import { httpLoad, jsonPost } from './http-load.ts'
+import { httpLoad, jsonPost, perCpuSecond } from './http-load.ts'
 import { ownProcessorSeconds } from './processor-time.ts'
 import type { Shared } from './shared.ts'
 import { startWholeServer, type WholeServer } from './whole-server.ts'
@@ -76,8 +76,9 @@ export async function startCalled(url = '', flags: readonly string[] = []): Prom
     rmSync(folder, { recursive: true, force: true })
   }
   try {
-    const env = { SLUICE_CONFIG: await writeConfig(folder, node, url) }
-    const server = await startWholeServer(flags, { env, subscription })
+    const config = `--config=${await writeConfig(folder, node, url)}`
+    const added = { subscription: [...subscription, config] }
+    const server = await startWholeServer([...flags, config], added)
     const stop = async () => {
       await server.stop()
       await end()
@@ -122,10 +123,7 @@ export function callsContender(
       const called = await server.get(context)
       const pids = await called.pids()
       const used = () => pids.reduce((sum, pid) => sum + ownProcessorSeconds(pid), 0)
-      const before = used()
-      const measured = await call(called, kind, connections, context.seconds)
-      const opsPerSecond = Number(measured.evidence?.answers) / (used() - before)
-      return { ...measured, opsPerSecond }
+      return perCpuSecond(used, () => call(called, kind, connections, context.seconds))
     },
     close: () => server.stop(),
   }

@@ -1,5 +1,6 @@
 // The lines of a growth bench: what an operation costs at each size, and where it costs more than
 // at the size before. Thread: main of the bench process.
+import type { Plot } from '../../src/loadtest/plot.ts'
 import type { BenchResult } from './bench.ts'
 
 export interface LinePoint {
@@ -81,6 +82,20 @@ export function bendNotes(lines: readonly Line[]): string[] {
   )
 }
 
-export function count(value: number): string {
+/** Solid: processor time of an operation. Dashed: the 99th percentile of its time. */
+export function growthPlot({ question, axis = '', rows }: Omit<BenchResult, 'goals'>): Plot {
+  return {
+    title: question,
+    x: { kind: 'log', title: axis },
+    y: { kind: 'log', title: 'us of CPU time per operation; dashed: p99' },
+    lines: linesOf({ rows }).map((line) => ({
+      name: `${line.name}: x ${slopeOf(line).toFixed(2)} per tenfold`,
+      points: line.points.map(({ size, costUs }) => [size, costUs] as const),
+      dashed: line.points.map(({ size, p99Us }) => [size, p99Us ?? Number.NaN] as const),
+    })),
+  }
+}
+
+function count(value: number): string {
   return value.toLocaleString('en')
 }

@@ -50,6 +50,17 @@ export async function httpLoad(load: HttpLoad): Promise<Measurement> {
   }
 }
 
+/** Answers per second of the server's processor time, which other programs disturb less. */
+export async function perCpuSecond(
+  cpuSeconds: () => number | Promise<number>,
+  drive: () => Promise<Measurement>,
+): Promise<Measurement> {
+  const before = await cpuSeconds()
+  const measured = await drive()
+  const used = (await cpuSeconds()) - before
+  return { ...measured, opsPerSecond: Number(measured.evidence?.answers) / used }
+}
+
 export function verifyLoad({ evidence }: Measurement): string | undefined {
   const { answers = 0, wrong } = evidence ?? {}
   if (answers === 0) return 'no answers'

@@ -3,36 +3,30 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { silentLog } from '../../src/base/telemetry/log.ts'
-import { startClickhouseEngine } from '../../src/indexer/clickhouse-server/query-engine.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
 import { openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
-import { startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
-import type { QueryEngine, RowSink } from '../../src/indexer/engine.ts'
+import type { RowSink } from '../../src/indexer/engine.ts'
 import { hasClickhouseServer, startClickhouseServer } from '../../test/testkit/clickhouse-server.ts'
 import { makeRows } from '../../test/testkit/generated-rows.ts'
 import type { RoundContext } from './bench.ts'
 import { Shared } from './shared.ts'
 
-export const transactionsPerSlot = 1_000
 const plan = {
   seed: 5,
-  transactionsPerSlot,
+  transactionsPerSlot: 1_000,
   blocks: 0,
   tips: 0,
   usage: 0,
   only: ['blocks', 'transactions'] as const,
 }
 
-export function slotsOf({ smoke }: RoundContext): number {
+function slotsOf({ smoke }: RoundContext): number {
   return smoke === true ? 20 : 1_000
 }
 
 export interface EngineStage {
   /** Where it lives: a folder or an address. */
   readonly place: string
-  /** Started by the first that asks. */
-  engine(): Promise<QueryEngine>
   stop(): Promise<void>
 }
 
@@ -40,12 +34,9 @@ export const duckdbStage = new Shared<EngineStage>(async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-index-'))
   const sink = await openDuckdbSink(folder, { retentionMs: 1e12, retentionBytes: 1e12 })
   await fill(sink, slotsOf(context))
-  const engine = new Shared(() => startDuckdbEngine(folder, { log: silentLog }))
   return {
     place: folder,
-    engine: () => engine.get(context),
     stop: async () => {
-      await engine.stop()
       await sink.stop()
       rmSync(folder, { recursive: true, force: true })
     },
@@ -57,15 +48,7 @@ export const clickhouseStage = new Shared<EngineStage>(async (context) => {
   const sink = await openClickhouseSink(server.url, { retentionDays: 3_650, holder: 'bench' })
   await fill(sink, slotsOf(context))
   await sink.stop()
-  const engine = new Shared(() => startClickhouseEngine(server.url, { log: silentLog }))
-  return {
-    place: server.url,
-    engine: () => engine.get(context),
-    stop: async () => {
-      await engine.stop()
-      await server.stop()
-    },
-  }
+  return { place: server.url, stop: () => server.stop() }
 })
 
 export function missingClickhouse(): string | undefined {

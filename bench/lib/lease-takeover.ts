@@ -2,15 +2,16 @@
 // bench process, which takes over; the holder is a process of its own.
 // Each lease has a keeper of its own on both sides, started at another time: the renewals are spread
 // over their interval.
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock as clock } from '../../src/base/clock.ts'
 import { LeaseKeeper } from '../../src/customers/cluster/lease-keeper.ts'
 import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
+import { Latencies } from '../../src/loadtest/latencies.ts'
 import { startProcess } from '../../test/testkit/process.ts'
 import { until } from '../../test/testkit/until.ts'
 import type { Measurement } from './bench.ts'
 import { connectTo, measured, readyMs } from './cluster-steps.ts'
-import { LatencyHistogram } from './histogram.ts'
 
 export const leaseCount = 20
 const betweenMs = 37
@@ -53,20 +54,20 @@ export async function keepLeases(
 
 export async function takeOver(url: string): Promise<Measurement> {
   round += 1
-  const histogram = new LatencyHistogram()
+  const histogram = new Latencies()
   const holder = startProcess(new URL('../load/clients/lease-holder.js', import.meta.url))
   let killedMs = Number.POSITIVE_INFINITY
   let early = 0
   await holder.call('hold', { url, session: `holder${round}` })
   const standby = await keepLeases(url, `standby${round}`, () => {
     const ms = performance.now() - killedMs
-    if (ms >= 0) histogram.recordNs(ms * 1e6)
+    if (ms >= 0) histogram.record(ms)
     else early += 1
   })
   try {
     killedMs = performance.now()
     process.kill(holder.pid, 'SIGKILL')
-    await until(() => histogram.total + early >= leaseCount, 'all leases', readyMs)
+    await until(() => histogram.count + early >= leaseCount, 'all leases', readyMs)
     const { evidence, ...rest } = measured(histogram, performance.now() - killedMs)
     return { ...rest, evidence: { ...evidence, early } }
   } finally {

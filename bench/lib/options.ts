@@ -1,4 +1,6 @@
 // Parses the arguments of `npm run bench --`.
+import { parseArgs } from 'node:util'
+import { messageOf } from '../../src/base/errors.ts'
 
 export interface BenchOptions {
   readonly names: readonly string[]
@@ -34,58 +36,38 @@ npm run bench -- since-release     processor time beside the newest release of C
 
 /** The options, or a sentence on what is wrong with them. */
 export function parseOptions(words: readonly string[]): BenchOptions | string {
-  const names: string[] = []
-  const values = new Map<string, string>()
-  const flags = new Set<string>()
-  for (let index = 0; index < words.length; index += 1) {
-    const word = words[index]!
-    if (!word.startsWith('--')) {
-      names.push(word)
-      continue
-    }
-    if (word === '--full' || word === '--smoke') {
-      flags.add(word)
-      continue
-    }
-    const [key = '', inline] = word.slice(2).split(/=(.*)/s)
-    if (!['seconds', 'out', 'target', 'token', 'once'].includes(key))
-      return `unknown option --${key}`
-    const value = inline ?? words[index + 1]
-    if (value === undefined) return `--${key} needs a value`
-    if (inline === undefined) index += 1
-    values.set(key, value)
+  const parsed = valuesOf(words)
+  if (typeof parsed === 'string') return parsed
+  const { seconds: text, ...values } = parsed.values
+  const seconds = Number(text ?? 1)
+  if (!(seconds > 0 && seconds <= 600)) return '--seconds is 0 to 600'
+  // Reason for the cast: an option that is absent is left out, which the types do not know.
+  const rest = { ...values, ...(text !== undefined && { seconds }) } as Omit<BenchOptions, 'names'>
+  const [verb, first, second, ...more] = parsed.positionals
+  if (verb === 'summary') {
+    if (second !== undefined) return 'summary takes one commit'
+    return { names: [], summary: first === undefined ? {} : { commit: first }, ...rest }
   }
-  const seconds = values.has('seconds') ? Number(values.get('seconds')) : undefined
-  if (seconds !== undefined && !(seconds > 0 && seconds <= 600)) return '--seconds is 0 to 600'
-  const rest = {
-    ...(seconds === undefined ? {} : { seconds }),
-    ...pick('out', values),
-    ...pick('target', values),
-    ...pick('token', values),
-    ...pick('once', values),
-    ...(flags.has('--full') && { full: true }),
-    ...(flags.has('--smoke') && { smoke: true }),
-  }
-  if (names[0] === 'summary') {
-    const [, commit, ...more] = names
-    if (more.length > 0) return 'summary takes one commit'
-    return { names: [], summary: commit === undefined ? {} : { commit }, ...rest }
-  }
-  if (names[0] === 'since-release')
-    return names.length > 1
-      ? 'since-release takes no names'
-      : { names: [], sinceRelease: true, ...rest }
-  if (names[0] !== 'compare') return { names, ...rest }
-  const [, before, after, ...more] = names
-  if (before === undefined || after === undefined || more.length > 0)
+  if (verb === 'since-release')
+    return first === undefined
+      ? { names: [], sinceRelease: true, ...rest }
+      : 'since-release takes no names'
+  if (verb !== 'compare') return { names: parsed.positionals, ...rest }
+  if (first === undefined || second === undefined || more.length > 0)
     return 'compare takes two files'
-  return { names: [], compare: [before, after], ...rest }
+  return { names: [], compare: [first, second], ...rest }
 }
 
-function pick<K extends string>(
-  key: K,
-  values: ReadonlyMap<string, string>,
-): { [P in K]?: string } {
-  const value = values.get(key)
-  return value === undefined ? {} : ({ [key]: value } as { [P in K]?: string })
+function valuesOf(words: readonly string[]) {
+  const [text, flag] = [{ type: 'string' }, { type: 'boolean' }] as const
+  const options = { seconds: text, out: text, target: text, token: text, once: text }
+  try {
+    return parseArgs({
+      args: [...words],
+      allowPositionals: true,
+      options: { ...options, full: flag, smoke: flag },
+    })
+  } catch (error) {
+    return messageOf(error)
+  }
 }

@@ -20,6 +20,12 @@ export function ownProcessorSeconds(pid: number): number {
   return readdirSync(folder).reduce((sum, thread) => sum + ofThread(thread), 0) / 1e9
 }
 
+/** Seconds of processor time that all threads of this process have used. */
+export function usedSeconds(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
+
 /** Seconds of processor time that the descendants of this process have used. */
 export function childrenSeconds(): number {
   return childrenOf(process.pid).reduce((sum, child) => sum + processorSeconds(child), 0)

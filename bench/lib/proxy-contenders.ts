@@ -2,10 +2,12 @@
 // connections, node:http with undici, and our endpoint. Thread: main of the bench; each server
 // and the client are processes of their own.
 
-import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
-import type { Bench, Contender, Measurement } from './bench.ts'
-import { httpLoad, jsonPost, verifyLoad } from './http-load.ts'
-import { type Nginx, nginxMissing, startNginx } from './nginx.ts'
+import { nginxMissing, startNginx } from '../../test/testkit/nginx.ts'
+import { startProcess } from '../../test/testkit/process.ts'
+import type { Bench, Contender, Measurement, RoundContext } from './bench.ts'
+import { httpLoad, jsonPost, perCpuSecond, verifyLoad } from './http-load.ts'
+import { processorSeconds } from './processor-time.ts'
+import { Shared } from './shared.ts'
 
 export const ours = 'rpc endpoint: token, budget, parsing, routing'
 export const node = 'node:http + undici: token, budget'
@@ -31,12 +33,11 @@ interface Way {
 const servers = new URL('../load/clients/proxy-servers.js', import.meta.url)
 const WARM_UP_SECONDS = 0.7
 
-/** One node for all ways of a bench; the last way to close ends it. */
-let upstream: {
-  readonly child: BenchProcess
-  readonly port: Promise<number>
-  users: number
-} | null = null
+/** One node for all ways of a bench. */
+const upstream = new Shared(async () => {
+  const child = startProcess(servers)
+  return { child, port: await child.call<number>('upstream'), stop: () => child.stop() }
+})
 
 /** Ours beside a plain proxy doing the same, nginx, and no proxy at all. */
 export function proxyBench(name: string, question: string, asking: Asking): Bench {
@@ -66,21 +67,18 @@ export function contender(name: string, asking: Asking): Contender {
       if (target !== undefined) return 'both ends of the proxy are needed'
       return name === nginx ? nginxMissing() : undefined
     },
-    async prepare({ smoke }) {
-      way = await open(name, await useUpstream())
-      if (smoke !== true) await load(way, asking, WARM_UP_SECONDS)
+    async prepare(context) {
+      way = await open(name, context)
+      if (context.smoke !== true) await load(way, asking, WARM_UP_SECONDS)
     },
     async run({ seconds }) {
-      if (asking.by !== 'cpu') return load(way!, asking, seconds)
-      const before = await way!.cpuSeconds()
-      const measured = await load(way!, asking, seconds)
-      const used = (await way!.cpuSeconds()) - before
-      return { ...measured, opsPerSecond: Number(measured.evidence?.answers) / used }
+      const drive = () => load(way!, asking, seconds)
+      return asking.by === 'cpu' ? perCpuSecond(way!.cpuSeconds, drive) : drive()
     },
     async close() {
       await way?.stop()
       way = null
-      await leaveUpstream()
+      await upstream.stop()
     },
   }
 }
@@ -124,48 +122,24 @@ function load({ port, token }: Way, { method, connections }: Asking, seconds: nu
   return httpLoad({ host: '127.0.0.1', port, seconds, connections, request, expected })
 }
 
-async function open(name: string, port: number): Promise<Way> {
-  if (name === direct)
-    return { port, token: '', cpuSeconds: upstreamCpuSeconds, stop: async () => {} }
-  if (name === nginx) return { ...(await openNginx(port)), token: '' }
-  const child = startProcess(servers)
-  const started = await child.call<{ port: number; token: string }>(
-    name === ours ? 'ours' : 'node',
-    port,
-  )
-  return {
-    ...started,
-    cpuSeconds: () => child.call<number>('cpuSeconds'),
-    stop: () => child.stop(),
+async function open(name: string, context: RoundContext): Promise<Way> {
+  const node = await upstream.get(context)
+  if (name === nginx) {
+    const server = await openNginx(node.port)
+    return { ...server, token: '', cpuSeconds: () => processorSeconds(server.pid) }
   }
+  const child = name === direct ? node.child : startProcess(servers)
+  const cpuSeconds = () => child.call<number>('cpuSeconds')
+  if (name === direct) return { port: node.port, token: '', cpuSeconds, stop: async () => {} }
+  const kind = name === ours ? 'ours' : 'node'
+  const started = await child.call<{ port: number; token: string }>(kind, node.port)
+  return { ...started, cpuSeconds, stop: () => child.stop() }
 }
 
-function openNginx(port: number): Promise<Nginx> {
+function openNginx(port: number) {
   return startNginx(
     `upstream node { server 127.0.0.1:${port}; keepalive 256; }`,
     `proxy_pass http://node; proxy_http_version 1.1; proxy_set_header Connection "";
      proxy_buffers 8 32k; proxy_buffer_size 32k; proxy_busy_buffers_size 64k;`,
   )
-}
-
-function useUpstream(): Promise<number> {
-  if (upstream === null) {
-    const child = startProcess(servers)
-    upstream = { child, port: child.call<number>('upstream'), users: 0 }
-  }
-  upstream.users += 1
-  return upstream.port
-}
-
-function upstreamCpuSeconds(): Promise<number> {
-  return upstream!.child.call<number>('cpuSeconds')
-}
-
-async function leaveUpstream(): Promise<void> {
-  if (upstream === null) return
-  upstream.users -= 1
-  if (upstream.users > 0) return
-  const { child } = upstream
-  upstream = null
-  await child.stop()
 }

@@ -2,20 +2,15 @@
 // Thread: main of the bench process.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism, cpus } from 'node:os'
 import { join } from 'node:path'
 import { packageRoot } from '../../src/base/threads/entry.ts'
-import type { BenchResult, GoalResult, Row } from './bench.ts'
-import { bendNotes, growthCells, linesOf } from './growth-lines.ts'
-import { plotSvg } from './plot.ts'
-
-export interface StoredResult extends BenchResult {
-  readonly commit: string
-  readonly node: string
-  readonly cores: number
-  readonly processor: string
-  readonly config: Readonly<Record<string, unknown>>
-}
+import { type Compared, changeRow, compareResults } from '../../src/loadtest/compare.ts'
+import { plotSvg } from '../../src/loadtest/plot.ts'
+import { type Figure, thisMachine } from '../../src/loadtest/result.ts'
+import { aligned } from '../../src/loadtest/result-text.ts'
+import type { BenchResult, GoalResult, Row, StoredResult } from './bench.ts'
+import { bendNotes, growthCells, growthPlot, linesOf } from './growth-lines.ts'
+import { boundOf, labelOf, unitOf } from './summary.ts'
 
 export function formatResult(result: BenchResult): string {
   const head = ['', 'ops/s', 'p50 us', 'p99 us', 'p99.9 us', 'spread', 'ratio']
@@ -38,51 +33,46 @@ export function storeResult(
   config: Readonly<Record<string, unknown>>,
 ): string {
   mkdirSync(folder, { recursive: true })
-  const stored: StoredResult = {
-    ...result,
-    commit: commitOf(),
-    node: process.version,
-    cores: availableParallelism(),
-    processor: cpus()[0]?.model ?? 'unknown',
-    config,
-  }
+  const stored: StoredResult = { ...result, ...thisMachine(), commit: commitOf(), config }
   const path = join(folder, `${result.name}.json`)
   writeFileSync(path, `${JSON.stringify(stored, null, 2)}\n`)
-  if (result.axis !== undefined) writeFileSync(path.replace(/json$/, 'svg'), plotSvg(result))
+  if (result.axis !== undefined)
+    writeFileSync(path.replace(/json$/, 'svg'), plotSvg(growthPlot(result)))
   return path
 }
 
-/** Two result files side by side. Only ratios are compared: machines differ, ratios should not. */
+/** Two result files side by side: ratios, and p50, which means something on one machine only. */
 export function formatComparison(beforePath: string, afterPath: string): string {
-  const before = readResult(beforePath)
-  const after = readResult(afterPath)
-  const rows = after.rows.map((row) => {
-    const old = before.rows.find(({ name }) => name === row.name)
-    if (old === undefined) return [row.name, '-', ratio(row.ratio), '-', '-', micro(row)]
-    const change = `${((row.ratio / old.ratio - 1) * 100).toFixed(1)} %`
-    return [row.name, ratio(old.ratio), ratio(row.ratio), change, micro(old), micro(row)]
-  })
-  const gone = before.rows.filter((old) => !after.rows.some(({ name }) => name === old.name))
+  const [before, after] = [readResult(beforePath), readResult(afterPath)]
+  const compared = compareResults(comparable(before), comparable(after))
+  if (!compared.ok) return compared.refusal.message
+  const known = new Set(before.rows.map(({ name }) => name))
+  const fresh = after.rows.filter(({ name }) => !known.has(name))
   return [
-    `${before.name} at ${before.commit} and ${after.name} at ${after.commit}`,
-    ...table([
-      ['', 'ratio before', 'ratio after', 'change', 'p50 before', 'p50 after'],
-      ...rows,
-      ...gone.map((old) => [old.name, ratio(old.ratio), '-', '-', micro(old), '-']),
-    ]),
+    `${before.name} at ${before.commit} and at ${after.commit}`,
+    ...table([['', 'before', 'after', 'change'], ...compared.value.changes.map(changeRow)]),
+    ...fresh.map(({ name, ratio }) => `  new: ${name}, ratio ${ratioText(ratio)}`),
   ].join('\n')
 }
 
-export function table(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) =>
-    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
-  )
-  return rows.map((row) => {
-    const padded = row.map((cell, column) =>
-      column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!),
-    )
-    return `  ${padded.join('  ')}`.trimEnd()
+function comparable({ name, rows }: StoredResult): Compared {
+  const figures = rows.flatMap(({ name: of, ratio, latencyUs }): Figure[] => {
+    const value = Number.isFinite(ratio) ? ratio : null
+    const p50 = latencyUs === undefined ? [] : [latencyUs.p50]
+    return [
+      { name: 'ratio', of, value, unit: 'count', better: 'higher' },
+      ...p50.map(
+        (us): Figure => ({ name: 'p50 us', of, value: us, unit: 'count', better: 'lower' }),
+      ),
+    ]
   })
+  return { verb: name, figures, settings: {} }
+}
+
+export function table(rows: readonly (readonly string[])[]): string[] {
+  return aligned(rows)
+    .split('\n')
+    .map((line) => `  ${line}`)
 }
 
 function cells(row: Row): string[] {
@@ -96,24 +86,19 @@ function cells(row: Row): string[] {
     Math.round(row.opsPerSecond).toLocaleString('en-US'),
     ...times,
     `${(row.spread * 100).toFixed(0)} %`,
-    ratio(row.ratio),
+    ratioText(row.ratio),
     ...(row.bytesPerOp === undefined ? [] : [row.bytesPerOp.toFixed(0)]),
     ...(row.cpuUsPerOp === undefined ? [] : [row.cpuUsPerOp.toPrecision(3)]),
   ]
 }
 
 function formatGoal(goal: GoalResult): string {
-  const bound = goal.atLeast === undefined ? `at most ${goal.atMost}` : `at least ${goal.atLeast}`
-  const unit = goal.to === undefined && goal.figure !== 'opsPerSecond' ? ' us' : ''
-  const subject = goal.to === undefined ? goal.contender : `${goal.contender} to ${goal.to}`
   const verdict = goal.isMet ? 'met' : 'NOT MET'
-  const figure = goal.figure === 'opsPerSecond' ? 'ops/s' : goal.figure
-  const value = goal.value.toPrecision(3)
-  return `  goal ${verdict}: ${subject}, ${figure} ${value}${unit} (${bound}${unit})`
+  const value = `${goal.value.toPrecision(3)}${unitOf(goal)}`
+  return `  goal ${verdict}: ${labelOf(goal)} ${value} (${boundOf(goal)})`
 }
 
-const ratio = (value: number): string => (Number.isFinite(value) ? value.toPrecision(3) : '-')
-const micro = (row: Row): string => row.latencyUs?.p50.toFixed(2) ?? '-'
+const ratioText = (value: number): string => (Number.isFinite(value) ? value.toPrecision(3) : '-')
 
 export function readResult(path: string): StoredResult {
   return JSON.parse(readFileSync(path, 'utf8')) as StoredResult

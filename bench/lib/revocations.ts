@@ -1,16 +1,17 @@
 // How soon a revoked token is dead at every gateway: its open streams are closed and its calls are
 // refused. Thread: main of the bench process; the gateways are processes of their own.
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, request } from 'undici'
 import { WebSocket } from 'ws'
+import { Latencies } from '../../src/loadtest/latencies.ts'
 import { by, type Gateway, openGateway } from '../../test/cluster/gateway-stage.ts'
 import { until } from '../../test/testkit/until.ts'
 import type { Measurement, RoundContext } from './bench.ts'
 import { measured } from './cluster-steps.ts'
-import { LatencyHistogram } from './histogram.ts'
 import { startWholeServer, type WholeServer } from './whole-server.ts'
 
 const gateways = 3
@@ -63,7 +64,7 @@ export class Revocations {
   async run({ seconds, smoke }: RoundContext): Promise<Measurement> {
     const revoked = smoke === true ? 1 : revokedEach
     const tokens = await this.#issue(revoked)
-    const histogram = new LatencyHistogram()
+    const histogram = new Latencies()
     const startMs = performance.now()
     const all = tokens.map(async ({ label, token, closed }, index) => {
       await sleep((index * seconds * 1000) / revoked)
@@ -75,7 +76,7 @@ export class Revocations {
       const outcome = await this.#operator.shared.verbs.end(label, by)
       if (!outcome.ok) throw new Error(outcome.refusal.message)
       await Promise.all(dead)
-      histogram.recordNs((performance.now() - beganMs) * 1e6)
+      histogram.record(performance.now() - beganMs)
     })
     await Promise.all(all)
     return measured(histogram, performance.now() - startMs)

@@ -19,13 +19,9 @@ export const rounds = 3
 const benchSecondsMax = 45
 const roundSeconds = 2
 
-export interface RunOptions {
+export interface RunOptions extends Omit<RoundContext, 'seconds'> {
   /** Per contender and round; left out, what fits into a minute. */
   readonly seconds?: number
-  readonly target?: string
-  readonly token?: string
-  readonly full?: boolean
-  readonly smoke?: boolean
   /** 3 unless set. */
   readonly rounds?: number
   progress(text: string): void
@@ -41,19 +37,13 @@ export async function runBench(bench: Bench, options: RunOptions): Promise<Bench
     options.seconds ??
     bench.seconds ??
     Math.min(roundSeconds, benchSecondsMax / (rounds * Math.max(1, all.length)))
-  const { target, token, full, smoke } = options
-  const context: RoundContext = {
-    seconds,
-    ...(target === undefined ? {} : { target }),
-    ...(token === undefined ? {} : { token }),
-    ...(full === undefined ? {} : { full }),
-    ...(smoke === undefined ? {} : { smoke }),
-  }
+  const { rounds: _, progress: __, ...asked } = options
+  const context: RoundContext = { ...asked, seconds }
   const unknown = bench.smoke?.find((name) => !all.some((contender) => contender.name === name))
   if (unknown !== undefined) throw new Error(`${bench.name} has no contender ${unknown}`)
   const present: Contender[] = []
   for (const contender of all) {
-    const isLeftOut = smoke === true && bench.smoke?.includes(contender.name) === false
+    const isLeftOut = context.smoke === true && bench.smoke?.includes(contender.name) === false
     const reason = isLeftOut ? notInSmoke : await contender.missing?.(context)
     if (reason === undefined) present.push(contender)
     else notes.push(`${contender.name} left out: ${reason}`)

@@ -1,8 +1,9 @@
 // Whole runs of the benches on disk, `<results>/runs/<commit>/<start>/<bench>.json`, for `summary`.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { StoredResult } from './bench.ts'
 import type { BenchOptions } from './options.ts'
-import { commitOf, readResult, type StoredResult } from './report.ts'
+import { commitOf, readResult } from './report.ts'
 import { rewriteTables, runsMin, summarise } from './summary.ts'
 
 /** The folder of a run that starts now, or why the run does not count. */

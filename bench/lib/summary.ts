@@ -2,8 +2,7 @@
 // it. Pure. Guarantees: figures of two commits, of a changed tree or of two machines are never
 // mixed; only rows between `<!-- bench: name -->` and `<!-- /bench -->` change; a row that no three
 // runs stand behind says so; writing the same results twice changes nothing.
-import type { GoalResult } from './bench.ts'
-import type { StoredResult } from './report.ts'
+import type { GoalResult, StoredResult } from './bench.ts'
 import { median } from './rounds.ts'
 
 /** Fewer show no spread. */
@@ -97,12 +96,12 @@ function ratiosOf({ rows, axis }: StoredResult): GoalResult[] {
   }))
 }
 
-function labelOf({ contender, to, figure }: GoalResult): string {
+export function labelOf({ contender, to, figure }: GoalResult): string {
   const of = figure === 'opsPerSecond' ? 'ops/s' : figure
   return to === undefined ? `${contender}, ${of}` : `${contender} to ${to}, ${of}`
 }
 
-function boundOf(goal: GoalResult): string {
+export function boundOf(goal: GoalResult): string {
   if (goal.atLeast !== undefined) return `at least ${short(goal.atLeast)}${unitOf(goal)}`
   return goal.atMost === undefined ? '' : `at most ${short(goal.atMost)}${unitOf(goal)}`
 }
@@ -121,7 +120,7 @@ function spanOf(goals: readonly GoalResult[]): string {
   return `low ${low}, median ${middle}, high ${high}${unitOf(goals[0]!)}`
 }
 
-function unitOf({ to, figure }: GoalResult): string {
+export function unitOf({ to, figure }: GoalResult): string {
   return to === undefined && figure !== 'opsPerSecond' ? ' us' : ''
 }
 

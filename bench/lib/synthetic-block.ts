@@ -72,7 +72,7 @@ export class SyntheticBlock {
     return Buffer.from(this.memory.memory.buffer, at, length).toString('latin1')
   }
 
-  close(): void {
+  async stop(): Promise<void> {
     rmSync(this.#folder, { recursive: true, force: true })
   }
 }

@@ -7,46 +7,34 @@ const ownRows = 'its questions need the rows that it wrote itself'
 const beside = 'it compares ways to build one server, side by side'
 
 /** Benches that take `--target` and `--token`. */
-const accepting: ReadonlySet<string> = new Set(['rpc-endpoint', 'rpc-methods'])
+const accepting: ReadonlySet<string> = new Set(['rpc-endpoint'])
 
 const reasons: Readonly<Record<string, string>> = {
   'cluster-cost': ownCpu,
   'cluster-latency': 'it kills gateways and revokes tokens',
-  devnode: ownCpu,
-  'devnode-start': 'it starts what it measures',
   'execution-road': ownFeed,
   gateways: ownCpu,
   generator: 'it measures the generator of this machine',
   'geyser-ingest': ownFeed,
-  'geyser-relay': ownFeed,
   'grpc-compression': ownCpu,
   'grpc-stream': ownFeed,
   'index-ingest': ownFeed,
-  'index-query': ownRows,
   'index-stream': ownRows,
   'index-users': ownRows,
-  'live-page': ownFeed,
-  'metrics-attack': 'it would attack the deployment',
-  'metrics-delivery': ownFeed,
-  'metrics-fanout': ownFeed,
-  'metrics-resume': ownFeed,
   observe: ownFeed,
   proxy: beside,
   'proxy-100kb': beside,
   'proxy-cpu': ownCpu,
   'proxy-latency': beside,
-  pubsub: ownFeed,
   'pubsub-latency': 'its transactions are of accounts that only its own chain has',
   'rpc-endpoint-cpu': ownCpu,
   'shred-fan-out': ownCpu,
   'shred-latency': ownFeed,
-  'shred-loss': ownFeed,
   'shred-pauses': ownFeed,
   'shred-receive': ownCpu,
   'stream-reads': ownCpu,
   'stream-reads-half': beside,
   tpu: ownCpu,
-  'tpu-accepted': ownCpu,
 }
 
 /** Undefined for a bench that takes `--target`. */

@@ -12,7 +12,7 @@ import type { ReaderCounts } from './clients/geyser-readers.ts'
 type Kind = 'ours' | 'http2'
 type Share = 'all threads' | 'main thread'
 
-/** 2 kB as the relay bench has it, and the mean size of mainnet: 225 MB/s in 60,000 updates. */
+/** 2 kB, and the mean size of mainnet: 225 MB/s in 60,000 updates. */
 const shapes: readonly NodeShape[] = [
   { length: 2_000, perSlot: 2_000, transactions: 400, perFrame: 8 },
   { length: 2_000, perSlot: 2_000, transactions: 400, perFrame: 1 },

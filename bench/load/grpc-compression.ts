@@ -2,8 +2,9 @@
 // and bytes on the wire, for one, ten and fifty streams with equal filters. Thread: main of the
 // bench process, which is the client; the server is a process of its own.
 import { type ClientHttp2Session, connect } from 'node:http2'
-import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
+import { startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
+import { Shared } from '../lib/shared.ts'
 import type { Spent } from './clients/compression-server.ts'
 
 const encodings = ['identity', 'gzip', 'zstd'] as const
@@ -48,12 +49,12 @@ function contender(encoding: Encoding, streams: number): Contender {
   return {
     name: nameOf(encoding, streams),
     missing: ({ target }) => (target === undefined ? undefined : 'a deployment is measured'),
-    async run({ seconds }) {
-      const { child, port, token } = await server()
+    async run(context) {
+      const { child, port, token } = await server.get(context)
       const readers = Array.from({ length: streams }, () => new Reader(port, token, encoding))
       await Promise.all(readers.map((reader) => reader.begun))
       const before = await child.call<Spent>('spent')
-      await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+      await new Promise((resolve) => setTimeout(resolve, context.seconds * 1000))
       const after = await child.call<Spent>('spent')
       const sum = (of: (reader: Reader) => number) =>
         readers.reduce((total, reader) => total + of(reader), 0)
@@ -64,7 +65,7 @@ function contender(encoding: Encoding, streams: number): Contender {
       const opsPerSecond = (after.updates - before.updates) / (after.cpuSeconds - before.cpuSeconds)
       return { opsPerSecond, bytesPerOp, evidence: { messages, compressed, encoding } }
     },
-    close: stopServer,
+    close: () => server.stop(),
   }
 }
 
@@ -113,25 +114,9 @@ class Reader {
   }
 }
 
-interface Opened {
-  readonly child: BenchProcess
-  readonly port: number
-  readonly token: string
-}
-
 // One process for all contenders; without streams it is idle.
-let opened: Promise<Opened> | null = null
-
-function server(): Promise<Opened> {
-  opened ??= (async () => {
-    const child = startProcess(new URL('./clients/compression-server.js', import.meta.url))
-    return { child, ...(await child.call<{ port: number; token: string }>('open')) }
-  })()
-  return opened
-}
-
-async function stopServer(): Promise<void> {
-  const running = await opened
-  opened = null
-  await running?.child.stop()
-}
+const server = new Shared(async () => {
+  const child = startProcess(new URL('./clients/compression-server.js', import.meta.url))
+  const opened = await child.call<{ port: number; token: string }>('open')
+  return { child, ...opened, stop: () => child.stop() }
+})

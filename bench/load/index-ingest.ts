@@ -3,7 +3,7 @@
 // The plain way is the sink alone, with rows that were made before. The figure per CPU-second
 // counts all the time of the writer process, merging included: what one core brings. Freshness is
 // the time from a slot's arrival until a query has returned it, at 52,000 rows a second.
-import { randomUUID } from 'node:crypto'
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,11 +19,18 @@ import { IngestPipeline } from '../../src/indexer/ingest.ts'
 import { declareIngestMeters } from '../../src/indexer/meters.ts'
 import { addSlotRows, RowBatches } from '../../src/indexer/rows/delivery-rows.ts'
 import { openSink } from '../../src/indexer/writer.ts'
+import { Latencies } from '../../src/loadtest/latencies.ts'
 import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
+import { ask } from '../../test/testkit/query-stage.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
-import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
-import { LatencyHistogram } from '../lib/histogram.ts'
+import {
+  type Bench,
+  type Contender,
+  latencyUsOf,
+  type Measurement,
+  type RoundContext,
+} from '../lib/bench.ts'
 import { processorSeconds } from '../lib/processor-time.ts'
 
 /** Of a slot, and slots published and not yet durable: the hub keeps more, so nothing is lost. */
@@ -198,7 +205,7 @@ async function untilReturned(folder: string, context: RoundContext): Promise<Mea
   publish()
   while (durable() < 1) await sleep(5)
   const engine = await startDuckdbEngine(folder, { log: silentLog })
-  const histogram = new LatencyHistogram()
+  const histogram = new Latencies()
   const beganMs = performance.now()
   const isOver = () => performance.now() - beganMs >= context.seconds * 1000
   const publishing = (async () => {
@@ -211,16 +218,16 @@ async function untilReturned(folder: string, context: RoundContext): Promise<Mea
   for (; !isOver(); queries++) {
     const newest = Number(/\d+/.exec(await answer(engine, newestSlot))?.[0] ?? 0)
     for (; firstSlot + returned <= newest; returned++)
-      histogram.recordNs((performance.now() - publishedMs[returned]!) * 1e6)
+      histogram.record(performance.now() - publishedMs[returned]!)
   }
-  const opsPerSecond = (histogram.total * rowsPerSlot * 1000) / (performance.now() - beganMs)
+  const opsPerSecond = (histogram.count * rowsPerSlot * 1000) / (performance.now() - beganMs)
   await publishing
   await engine.stop()
   while (durable() < publishedMs.length) await sleep(5)
   await running.stop()
   const { rows, lost } = await counted(meters)
   const evidence = { rows, expected: publishedMs.length * rowsPerSlot, lost, queries }
-  return { opsPerSecond, latencyUs: histogram.summary(), evidence }
+  return { opsPerSecond, latencyUs: latencyUsOf(histogram), evidence }
 }
 
 /** Asks one question after another, as two analysts would; each sees the newest rows. */
@@ -256,21 +263,10 @@ class Asking {
 }
 
 /** The whole text of the result. */
-async function answer(engine: QueryEngine, text: string): Promise<string> {
-  const outcome = await engine.run({
-    id: randomUUID(),
-    subscription: 'bench',
-    statement: { texts: [text], values: [] },
-    format: 'JSONEachRow',
-    limits,
-    output: { quotes64: true },
-  }).started
-  if (!outcome.ok) throw new Error(outcome.error.message)
-  const chunks: Uint8Array[] = []
-  for await (const chunk of outcome.result.chunks) chunks.push(chunk)
-  const failed = outcome.result.failed()
-  if (failed !== null) throw new Error(failed.message)
-  return Buffer.concat(chunks).toString()
+async function answer(engine: QueryEngine, sql: string): Promise<string> {
+  const { text, error } = await ask(engine, sql)
+  if (error !== null) throw new Error(error.message)
+  return text
 }
 
 const newestSlot = 'SELECT max(slot) AS newest FROM transactions'
@@ -278,13 +274,6 @@ const questions = [
   'SELECT fee_payer, count(*) AS n FROM transactions GROUP BY fee_payer ORDER BY n DESC LIMIT 10',
   'SELECT program, count(*) AS n FROM instructions GROUP BY program ORDER BY n DESC LIMIT 10',
 ]
-const limits = {
-  timeMs: 10_000,
-  rows: 100_000,
-  resultBytes: 64_000_000,
-  memoryBytes: 512_000_000,
-  overflow: 'throw',
-} as const
 
 async function counted(meters: Meters): Promise<{ rows: number; lost: number }> {
   const { body } = await meters.render('text')

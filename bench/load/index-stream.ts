@@ -3,15 +3,22 @@
 // what DuckDB itself can write without a reader. Processor time is that of the endpoint and its
 // query processes, without a ClickHouse server and the client, or of the engine alone.
 // Thread: main of the bench process, which is the client; endpoint and engines are other processes.
+
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { request } from 'undici'
 import { LatestSnapshot } from '../../src/indexer/duckdb/snapshot-socket.ts'
+import { Latencies } from '../../src/loadtest/latencies.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
-import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
-import { LatencyHistogram } from '../lib/histogram.ts'
+import {
+  type Bench,
+  type Contender,
+  latencyUsOf,
+  type Measurement,
+  type RoundContext,
+} from '../lib/bench.ts'
 import { clickhouseStage, duckdbStage, missingClickhouse } from '../lib/index-stage.ts'
-import { processorSeconds } from '../lib/processor-time.ts'
+import { processorSeconds, usedSeconds } from '../lib/processor-time.ts'
 import { Shared } from '../lib/shared.ts'
 import type { EndpointPlace, OpenEndpoint } from './clients/index-endpoint.ts'
 
@@ -53,7 +60,7 @@ export const bench: Bench = {
     },
     { contender: nameOf('duckdb', 'JSONEachRow'), figure: 'p50', atMost: 50_000 },
   ],
-  // ClickHouse answers in the smoke run of index-query.
+  // A ClickHouse server takes too long to start.
   smoke: [engineName, ...formatNames.map((format) => nameOf('duckdb', format))],
   verify: ({ evidence }) =>
     evidence?.wrong === 0 ? undefined : `${String(evidence?.wrong)} rows too few or too many`,
@@ -82,10 +89,6 @@ function limit(): Contender {
         SELECT string_agg(CAST(to_json(t) AS VARCHAR), chr(10)) AS part, count(*) AS n FROM (
           SELECT ${columns}, row_number() OVER () // ${rowsPerText} AS block FROM (
             SELECT ${columns} FROM (${source}) LIMIT ${rows})) AS t GROUP BY block)`
-      const usedSeconds = () => {
-        const { user, system } = process.cpuUsage()
-        return (user + system) / 1e6
-      }
       return repeat(context, usedSeconds, async () => {
         const answer = await connection.runAndReadAll(text)
         const [[blocks]] = answer.getRowsJson() as [[string]]
@@ -152,7 +155,7 @@ function through(engine: EndpointPlace['engine'], format: FormatName): Contender
           let lines = 0
           let bytes = 0
           for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-            if (bytes === 0) first.recordNs((performance.now() - askedMs) * 1e6)
+            if (bytes === 0) first.record(performance.now() - askedMs)
             bytes += chunk.length
             if (heads === null) continue
             for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines += 1
@@ -170,12 +173,12 @@ const bytesPerRowMin = 100
 
 async function repeat(
   context: RoundContext,
-  usedSeconds: () => number,
-  once: (first: LatencyHistogram) => Promise<number>,
+  used: () => number,
+  once: (first: Latencies) => Promise<number>,
 ): Promise<Measurement> {
-  const first = new LatencyHistogram()
+  const first = new Latencies()
   const beganMs = performance.now()
-  const usedBefore = usedSeconds()
+  const usedBefore = used()
   let taken = 0
   let times = 0
   do {
@@ -184,8 +187,8 @@ async function repeat(
   } while (performance.now() - beganMs < context.seconds * 1000)
   return {
     opsPerSecond: (taken * 1000) / (performance.now() - beganMs),
-    cpuUsPerOp: ((usedSeconds() - usedBefore) * 1e6) / taken,
-    ...(first.total > 0 && { latencyUs: first.summary() }),
+    cpuUsPerOp: ((used() - usedBefore) * 1e6) / taken,
+    ...(first.count > 0 && { latencyUs: latencyUsOf(first) }),
     evidence: { wrong: taken - times * rowsOf(context) },
   }
 }

@@ -3,6 +3,7 @@
 // arrive as from a chain of 50 transactions a second, and while none do. The figure per CPU-second
 // counts the time of the query processes: it holds on a machine with other work.
 // Thread: main of the bench process, which also writes; the queries run in processes of their own.
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,11 +13,18 @@ import { openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
 import { startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
 import type { Cell, QueryEngine, RowBatch, RowSink } from '../../src/indexer/engine.ts'
 import { feedNames, type TableName, tables } from '../../src/indexer/tables.ts'
+import { Latencies } from '../../src/loadtest/latencies.ts'
 import { firstSlot, makeRows } from '../../test/testkit/generated-rows.ts'
 import { queryOf } from '../../test/testkit/query-stage.ts'
-import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'
-import { LatencyHistogram } from '../lib/histogram.ts'
+import {
+  type Bench,
+  type Contender,
+  latencyUsOf,
+  type Measurement,
+  type RoundContext,
+} from '../lib/bench.ts'
 import { childrenSeconds } from '../lib/processor-time.ts'
+import { Shared } from '../lib/shared.ts'
 
 const users = 10
 /** A slot takes 0.4 s: 50 transactions a second. */
@@ -53,15 +61,18 @@ class Stage {
   #step = 0
   engine!: QueryEngine
 
-  constructor(context: RoundContext) {
+  private constructor(context: RoundContext) {
     this.#slots = slotsOf(context)
     this.#rows = generate(this.#slots.stored + this.#slots.later)
   }
 
-  async open(): Promise<void> {
-    this.#sink = await openDuckdbSink(this.#folder, { retentionMs: 1e12, retentionBytes: 1e12 })
-    await this.#sink.write(part(this.#rows, 0, this.#slots.stored), {})
-    this.engine = await startDuckdbEngine(this.#folder, { log: silentLog })
+  static async open(context: RoundContext): Promise<Stage> {
+    const stage = new Stage(context)
+    const folder = stage.#folder
+    stage.#sink = await openDuckdbSink(folder, { retentionMs: 1e12, retentionBytes: 1e12 })
+    await stage.#sink.write(part(stage.#rows, 0, stage.#slots.stored), {})
+    stage.engine = await startDuckdbEngine(folder, { log: silentLog })
+    return stage
   }
 
   /**
@@ -86,29 +97,14 @@ class Stage {
     }
   }
 
-  async close(): Promise<void> {
+  async stop(): Promise<void> {
     await this.engine.stop()
     await this.#sink.stop()
     rmSync(this.#folder, { recursive: true, force: true })
   }
 }
 
-let stage: Stage | null = null
-let holders = 0
-
-async function hold(context: RoundContext): Promise<void> {
-  holders += 1
-  if (stage !== null) return
-  stage = new Stage(context)
-  await stage.open()
-}
-
-async function release(): Promise<void> {
-  holders -= 1
-  if (holders > 0) return
-  await stage?.close()
-  stage = null
-}
+const shared = new Shared((context) => Stage.open(context))
 
 export const bench: Bench = {
   name: 'index-users',
@@ -136,20 +132,23 @@ type Figure = 'whole' | 'first' | 'cpu'
 function contender(name: string, figure: Figure, isIngesting = true): Contender {
   return {
     name,
-    prepare: hold,
-    async run({ seconds: roundSeconds }): Promise<Measurement> {
+    async prepare(context) {
+      await shared.get(context)
+    },
+    async run(context): Promise<Measurement> {
+      const stage = await shared.get(context)
       const stop = new AbortController()
-      const ingest = isIngesting ? stage!.ingest(stop.signal) : Promise.resolve()
-      const histogram = new LatencyHistogram()
+      const ingest = isIngesting ? stage.ingest(stop.signal) : Promise.resolve()
+      const histogram = new Latencies()
       const beganCpu = childrenSeconds()
       const beganMs = performance.now()
-      const isOver = () => performance.now() - beganMs >= roundSeconds * 1000
+      const isOver = () => performance.now() - beganMs >= context.seconds * 1000
       let failures = 0
       const user = async (number: number) => {
         for (let at = number; !isOver(); at++) {
-          const waited = await ask(stage!.engine, number, questions[at % questions.length]!)
+          const waited = await ask(stage.engine, number, questions[at % questions.length]!)
           if (waited === null) failures += 1
-          else histogram.recordNs((figure === 'first' ? waited.firstMs : waited.wholeMs) * 1e6)
+          else histogram.record(figure === 'first' ? waited.firstMs : waited.wholeMs)
         }
       }
       await Promise.all(Array.from({ length: users }, (_, number) => user(number)))
@@ -158,12 +157,12 @@ function contender(name: string, figure: Figure, isIngesting = true): Contender 
       stop.abort()
       await ingest
       return {
-        opsPerSecond: histogram.total / seconds,
-        latencyUs: histogram.summary(),
+        opsPerSecond: histogram.count / seconds,
+        latencyUs: latencyUsOf(histogram),
         evidence: { failures },
       }
     },
-    close: release,
+    close: () => shared.stop(),
   }
 }
 

@@ -1,8 +1,8 @@
 // From sendTransaction to the processed notification of its logs, beside asking for the
 // signature's status until it is there.
 // Thread: main of the bench process; the server is a process of its own.
-import type { Bench, Contender } from '../lib/bench.ts'
-import { LatencyHistogram } from '../lib/histogram.ts'
+import { Latencies } from '../../src/loadtest/latencies.ts'
+import { type Bench, type Contender, latencyUsOf } from '../lib/bench.ts'
 import { Shared } from '../lib/shared.ts'
 import { SolanaClient } from './clients/solana-client.ts'
 
@@ -63,18 +63,18 @@ function contender(
       land = await prepare(client)
     },
     async run({ seconds }) {
-      const times = new LatencyHistogram()
+      const times = new Latencies()
       const endMs = performance.now() + seconds * 1000
       while (performance.now() < endMs) {
         const transaction = await client.transfer()
         const startMs = performance.now()
         await land(transaction)
-        times.recordNs((performance.now() - startMs) * 1e6)
+        times.record(performance.now() - startMs)
       }
       return {
-        opsPerSecond: times.total / seconds,
-        latencyUs: times.summary(),
-        evidence: { landed: times.total },
+        opsPerSecond: times.count / seconds,
+        latencyUs: latencyUsOf(times),
+        evidence: { landed: times.count },
       }
     },
     close: () => shared.stop(),

@@ -2,11 +2,11 @@
 // server answering a constant, node:http with the same handler, and nginx.
 // Thread: main of the bench process; servers and client are processes of their own.
 
+import { type Nginx, nginxMissing, startNginx } from '../../test/testkit/nginx.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
-import { httpLoad, jsonPost, verifyLoad } from '../lib/http-load.ts'
+import { httpLoad, jsonPost, perCpuSecond, verifyLoad } from '../lib/http-load.ts'
 import { compilerMissing } from '../lib/native.ts'
-import { type Nginx, nginxMissing, startNginx } from '../lib/nginx.ts'
 import type { Started } from './clients/rpc-parts.ts'
 
 const connections = 64
@@ -49,15 +49,9 @@ function drive(
   { body, expected }: Question = health,
   rate?: number,
 ) {
-  const load = {
-    host,
-    port,
-    seconds,
-    connections,
-    expected,
-    ...(rate === undefined ? {} : { rate }),
-  }
-  return httpLoad({ ...load, request: jsonPost(token, body) })
+  const paced = rate === undefined ? {} : { rate }
+  const request = jsonPost(token, body)
+  return httpLoad({ host, port, seconds, connections, expected, request, ...paced })
 }
 
 /** Answers per second; by `cpu` per second of processor time that the server used, which other
@@ -85,11 +79,8 @@ export function serverContender(
         const { opsPerSecond } = await drive('127.0.0.1', started!, first, question)
         return drive('127.0.0.1', started!, seconds, question, opsPerSecond / 2)
       }
-      const before = await child!.call<number>('cpuSeconds')
-      const measured = await drive('127.0.0.1', started!, seconds, question)
-      if (by === 'clock') return measured
-      const used = (await child!.call<number>('cpuSeconds')) - before
-      return { ...measured, opsPerSecond: Number(measured.evidence?.answers) / used }
+      const asked = () => drive('127.0.0.1', started!, seconds, question)
+      return by === 'cpu' ? perCpuSecond(() => child!.call('cpuSeconds'), asked) : asked()
     },
     async close() {
       await child?.stop()

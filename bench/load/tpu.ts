@@ -5,13 +5,13 @@
 
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
-import { httpLoad, verifyLoad } from '../lib/http-load.ts'
-import { signedTransactions } from '../lib/tipped-transactions.ts'
+import { httpLoad, perCpuSecond, verifyLoad } from '../lib/http-load.ts'
+import { untippedTransaction } from '../lib/untipped-transaction.ts'
 
 const connections = 64
 const warmUpSeconds = 0.5
 const expected = 'TIP_MISSING'
-const text = Buffer.from(signedTransactions(1, { tip: false })[0]!).toString('base64')
+const text = Buffer.from(untippedTransaction()).toString('base64')
 const params = `["${text}",{"encoding":"base64"}]`
 const call = `{"jsonrpc":"2.0","id":1,"method":"sendTransaction","params":${params}}`
 /** The answer of our endpoint, so that both send as many bytes. */
@@ -54,10 +54,10 @@ function contender(name: string, kind: 'ours' | 'bare', request: string): Conten
       if (smoke !== true) await drive(warmUpSeconds)
     },
     async run({ seconds }) {
-      const before = await child!.call<number>('cpuSeconds')
-      const measured = await drive(seconds)
-      const used = (await child!.call<number>('cpuSeconds')) - before
-      return { ...measured, opsPerSecond: Number(measured.evidence?.answers) / used }
+      return perCpuSecond(
+        () => child!.call('cpuSeconds'),
+        () => drive(seconds),
+      )
     },
     async close() {
       await child?.stop()

@@ -5,6 +5,7 @@ import type { Bench, Contender } from '../lib/bench.ts'
 import { buildNative, compilerMissing, runNative } from '../lib/native.ts'
 import { type PlainResult, plainContention } from '../lib/plain-contention.ts'
 import { repeat } from '../lib/repeat.ts'
+import { Shared } from '../lib/shared.ts'
 import { type BlockShape, SyntheticBlock } from '../lib/synthetic-block.ts'
 
 const mebibyte = 1024 * 1024
@@ -19,29 +20,7 @@ interface Contention extends Omit<PlainResult, 'topSlots' | 'topContracts' | 'to
   readonly contract_edges: readonly { readonly shared_txn_count: number }[]
 }
 
-/** A block is made by whoever needs it first and shared by the three ways. */
-class Shared {
-  readonly #shape: BlockShape
-  #block: Promise<SyntheticBlock> | null = null
-
-  constructor(shape: BlockShape) {
-    this.#shape = shape
-  }
-
-  block(): Promise<SyntheticBlock> {
-    this.#block ??= SyntheticBlock.make(this.#shape)
-    return this.#block
-  }
-
-  async close(): Promise<void> {
-    const block = await this.#block
-    this.#block = null
-    block?.close()
-  }
-}
-
-const shared = sizes.map((shape) => new Shared(shape))
-const ways = sizes.map(({ name }, index) => waysOf(name, shared[index]!))
+const ways = sizes.map((shape) => waysOf(shape.name, new Shared(() => SyntheticBlock.make(shape))))
 const [small, large] = ways
 /** What the first way found, per size. */
 const known = new Map<string, string>()
@@ -66,15 +45,15 @@ export const bench: Bench = {
   },
 }
 
-function waysOf(size: string, source: Shared) {
+function waysOf(size: string, source: Shared<SyntheticBlock>) {
   let program = ''
-  const close = () => source.close()
+  const close = () => source.stop()
   const plain: Contender = {
     name: `Maps and Sets, ${size}`,
-    async run({ seconds }) {
-      const { bytes } = await source.block()
+    async run(context) {
+      const { bytes } = await source.get(context)
       let result: PlainResult | undefined
-      const measured = repeat(seconds, 1, () => {
+      const measured = repeat(context.seconds, 1, () => {
         result = plainContention(bytes)
       })
       return { ...measured, evidence: { ...result } }
@@ -83,10 +62,10 @@ function waysOf(size: string, source: Shared) {
   }
   const ours: Contender = {
     name: `analysis, ${size}`,
-    async run({ seconds }) {
-      const block = await source.block()
+    async run(context) {
+      const block = await source.get(context)
       const text = block.analyse()
-      const measured = repeat(seconds, 1, () => block.analyse())
+      const measured = repeat(context.seconds, 1, () => block.analyse())
       return { ...measured, evidence: { ...summary(JSON.parse(text) as Contention) } }
     },
     close,
@@ -97,10 +76,10 @@ function waysOf(size: string, source: Shared) {
     async prepare() {
       program = await buildNative('cont')
     },
-    async run({ seconds }) {
-      const { path, bytes } = await source.block()
+    async run(context) {
+      const { path, bytes } = await source.get(context)
       // About 4 million accesses a second at least, so that the rounds fit the time.
-      const rounds = Math.max(3, Math.round((seconds * 4e6) / (bytes.length / 240)))
+      const rounds = Math.max(3, Math.round((context.seconds * 4e6) / (bytes.length / 240)))
       const answer = await runNative(program, [path, rounds])
       // Reason for the cast: this program prints one object beside its numbers.
       const contention = answer.contention as unknown as Contention

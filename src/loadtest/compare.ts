@@ -20,7 +20,12 @@ export interface Comparison {
   readonly settings: readonly string[]
 }
 
-export function compareResults(before: Result, after: Result): Outcome<Comparison> {
+/** What is compared; results of other programs have names of their own. */
+export interface Compared extends Pick<Result, 'figures' | 'settings'> {
+  readonly verb: string
+}
+
+export function compareResults(before: Compared, after: Compared): Outcome<Comparison> {
   if (before.verb !== after.verb)
     return refuse(
       'invalid',
@@ -42,7 +47,24 @@ export function worseThan({ changes }: Comparison, share: number): readonly Chan
   return changes.filter(({ worseBy, isNoise }) => !isNoise && (worseBy ?? 0) > share)
 }
 
-function sameFigure({ figures }: Result, { name, of }: Figure): Figure | null {
+/** Cells of a table: figure, before, after, change. */
+export function changeRow(change: Change): string[] {
+  const { before, after, worseBy, isNoise } = change
+  const word = (worseBy ?? 0) > 0 ? 'worse' : 'better'
+  const text = worseBy === 0 || worseBy === null ? 'same' : `${changePercent(change)} ${word}`
+  return [changeName(change), before, after, isNoise && worseBy !== 0 ? `${text} (noise)` : text]
+}
+
+export function changeName({ figure, of }: Change): string {
+  return of === '' ? figure : `${of} ${figure}`
+}
+
+export function changePercent({ worseBy }: Change): string {
+  const share = Math.abs(worseBy ?? 0)
+  return Number.isFinite(share) ? `${(share * 100).toFixed(1)} %` : 'any measure'
+}
+
+function sameFigure({ figures }: Compared, { name, of }: Figure): Figure | null {
   return figures.find((figure) => figure.name === name && figure.of === of) ?? null
 }
 

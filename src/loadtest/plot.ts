@@ -10,10 +10,14 @@ export interface Axis {
 
 export interface PlotLine {
   readonly name: string
-  readonly points: readonly (readonly [x: number, y: number])[]
+  readonly points: readonly PlotPoint[]
+  /** A second figure of the same line, drawn dashed. */
+  readonly dashed?: readonly PlotPoint[]
   /** Level until the next point: a share that only rises where something was counted. */
   readonly isStep?: boolean
 }
+
+type PlotPoint = readonly [x: number, y: number]
 
 export interface Plot {
   readonly title: string
@@ -40,7 +44,7 @@ interface Scale {
 }
 
 export function plotSvg(plot: Plot): string {
-  const points = plot.lines.flatMap((line) => line.points)
+  const points = plot.lines.flatMap(({ points, dashed = [] }) => [...points, ...dashed])
   const x = scaleOf(
     plot.x.kind,
     points.map(([value]) => value),
@@ -135,15 +139,20 @@ function tickText(value: number): string {
 }
 
 function drawn(
-  { points, isStep }: PlotLine,
+  { points, dashed = [], isStep }: PlotLine,
   { x, y, index }: { x: Scale; y: Scale; index: number },
 ): string {
-  const path = points
-    .filter((point) => point.every(Number.isFinite))
-    .map(([a, b]) => [x.at(a).toFixed(1), y.at(b).toFixed(1)])
-    .map(([a, b], at) => (at === 0 ? `M${a} ${b}` : isStep === true ? `H${a}V${b}` : `L${a} ${b}`))
-    .join('')
-  return `<path d="${path}" fill="none" stroke="${colorOf(index)}" stroke-width="2"/>`
+  const path = (some: readonly PlotPoint[], style: string) => {
+    const text = some
+      .filter((point) => point.every(Number.isFinite))
+      .map(([a, b]) => [x.at(a).toFixed(1), y.at(b).toFixed(1)])
+      .map(([a, b], at) =>
+        at === 0 ? `M${a} ${b}` : isStep === true ? `H${a}V${b}` : `L${a} ${b}`,
+      )
+    return `<path d="${text.join('')}" fill="none" stroke="${colorOf(index)}" ${style}/>`
+  }
+  const solid = path(points, 'stroke-width="2"')
+  return dashed.length === 0 ? solid : `${path(dashed, 'stroke-dasharray="5 4"')}${solid}`
 }
 
 function colorOf(index: number): string {

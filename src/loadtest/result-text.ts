@@ -93,7 +93,8 @@ function labels(of: string): string {
   return `{endpoint="${text}"}`
 }
 
-function aligned(rows: readonly (readonly string[])[]): string {
+/** Columns as wide as their longest cell; the first to the left, the others to the right. */
+export function aligned(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),
   )

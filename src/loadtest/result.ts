@@ -106,7 +106,7 @@ function isFigure(value: Partial<Figure> | null): boolean {
   )
 }
 
-function thisMachine(): Machine {
+export function thisMachine(): Machine {
   return {
     node: process.version,
     platform: `${process.platform} ${process.arch}`,

@@ -3,9 +3,9 @@
 // so that grouping and filtering cost what they cost on real ones.
 // Thread: main of a bench or test.
 
-import { RowMaker } from '../../bench/lib/row-maker.ts'
-import type { RowBatch } from '../../src/indexer/engine.ts'
-import type { TableName } from '../../src/indexer/tables.ts'
+import type { Cell, RowBatch } from '../../src/indexer/engine.ts'
+import { type Table, type TableName, tables } from '../../src/indexer/tables.ts'
+import { SeededRandom } from '../../src/loadtest/statistics.ts'
 
 export interface RowPlan {
   readonly seed: number
@@ -25,6 +25,8 @@ export const firstSlot = 390_000_000
 export const subscriptions = ['sub-alice', 'sub-bob']
 const slotMs = 400
 const errors = ['InsufficientFundsForFee', 'InstructionError(2, Custom(6001))', 'AccountInUse']
+const rowsPerBatch = 20_000
+const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 const stages = ['Proposed', 'Voted', 'Finalized', 'Verified']
 
 /** Batches in the order of the feeds, none larger than a writer would hand over. */
@@ -234,4 +236,70 @@ function addUsage(maker: RowMaker, n: number): void {
     bytes: maker.below(1_000_000),
     code: n % 7 === 0 ? 62 : 0,
   })
+}
+
+/** Gathers rows by table, and all the random choices. */
+class RowMaker extends SeededRandom {
+  readonly #only: ReadonlySet<TableName> | null
+  readonly #columns = new Map<TableName, Cell[][]>()
+  readonly payers: readonly string[]
+  readonly programs: readonly string[]
+  readonly mints: readonly string[]
+  readonly contracts: readonly string[]
+
+  constructor({ seed, only }: { seed: number; only?: readonly TableName[] | undefined }) {
+    super(seed)
+    this.#only = only === undefined ? null : new Set(only)
+    this.payers = Array.from({ length: 5_000 }, () => this.text(44))
+    this.programs = Array.from({ length: 24 }, () => this.text(43))
+    this.mints = Array.from({ length: 60 }, () => this.text(44))
+    this.contracts = Array.from({ length: 80 }, () => `0x${this.hex(40)}`)
+  }
+
+  /** Favours the first ones, as chains do. */
+  pick(list: readonly string[]): string {
+    return list[Math.floor(this.next() ** 3 * list.length)]!
+  }
+
+  text(chars: number): string {
+    let text = ''
+    for (let n = 0; n < chars; n++) text += alphabet[this.below(58)]
+    return text
+  }
+
+  hex(chars: number): string {
+    let text = ''
+    while (text.length < chars) text += this.below(0x1000000).toString(16).padStart(6, '0')
+    return text.slice(0, chars)
+  }
+
+  wants(table: TableName): boolean {
+    return this.#only === null || this.#only.has(table)
+  }
+
+  /** By column name; the table defines which and in what order. */
+  add(table: TableName, row: Readonly<Record<string, Cell>>): void {
+    if (!this.wants(table)) return
+    const names = Object.keys((tables[table] as Table).columns)
+    let columns = this.#columns.get(table)
+    if (columns === undefined) {
+      columns = names.map(() => [])
+      this.#columns.set(table, columns)
+    }
+    for (const [index, name] of names.entries()) columns[index]!.push(row[name]!)
+  }
+
+  *full(): Iterable<RowBatch> {
+    for (const [table, columns] of this.#columns)
+      if (columns[0]!.length >= rowsPerBatch) yield this.#take(table, columns)
+  }
+
+  *rest(): Iterable<RowBatch> {
+    for (const [table, columns] of this.#columns) yield this.#take(table, columns)
+  }
+
+  #take(table: TableName, columns: Cell[][]): RowBatch {
+    this.#columns.delete(table)
+    return { table, count: columns[0]!.length, columns }
+  }
 }

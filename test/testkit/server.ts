@@ -5,11 +5,12 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { packageRoot } from '../../src/base/threads/entry.ts'
 import { endWithProcess } from './end-with-process.ts'
-import { root } from './tree.ts'
 import { hangMs, until } from './until.ts'
 
-const main = join(root, 'dist', 'src', 'main.js')
+/** Benches call this from dist. */
+const main = join(packageRoot(), 'dist', 'src', 'main.js')
 
 export interface Door {
   readonly host: string

@@ -5,6 +5,7 @@ import { accountUpdate } from '../../../src/chain/solana/update-build.ts'
 import { Heads } from '../../../src/streams/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../../../src/streams/geyser/hub.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
 import { openGrpcEndpoint } from './grpc-endpoint.ts'
 
 /** What the process has done so far. */
@@ -47,8 +48,7 @@ async function open(): Promise<{ port: number; token: string }> {
 }
 
 function spent(): Spent {
-  const { user, system } = process.cpuUsage()
-  return { updates, cpuSeconds: (user + system) / 1e6 }
+  return { updates, cpuSeconds: usedSeconds() }
 }
 
 const keys = Array.from({ length: 16 }, () => randomBytes(32))

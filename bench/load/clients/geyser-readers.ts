@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:http2'
 import { Commitment } from '../../../src/base/commitment.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
 import { openSetChains } from './bench-chains.ts'
 
 export interface ReaderCounts {
@@ -43,8 +44,7 @@ serveBench({
     bytes = () => received
   },
   counts(): ReaderCounts {
-    const { user, system } = process.cpuUsage()
-    return { updates, bytes: bytes(), cpu: (user + system) / 1e6, mainCpu: mainCpuSeconds() }
+    return { updates, bytes: bytes(), cpu: usedSeconds(), mainCpu: mainCpuSeconds() }
   },
 })
 

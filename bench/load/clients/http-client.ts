@@ -1,13 +1,15 @@
 // The load client in JavaScript, for machines without a compiler. Thread: a process of its own.
+
 import { connect } from 'node:net'
+import { Latencies } from '../../../src/loadtest/latencies.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
-import { LatencyHistogram } from '../../lib/histogram.ts'
+import { latencyUsOf } from '../../lib/bench.ts'
 import type { HttpLoad, LoadAnswer } from '../../lib/http-load.ts'
 
 serveBench({ load })
 
 async function load(asked: HttpLoad): Promise<LoadAnswer> {
-  const histogram = new LatencyHistogram()
+  const histogram = new Latencies()
   let wrong = 0
   let requests = 0
   let isOver = false
@@ -18,10 +20,10 @@ async function load(asked: HttpLoad): Promise<LoadAnswer> {
       new Promise<void>((resolve, reject) => {
         const socket = connect(asked.port, asked.host)
         let text = ''
-        let sentNs = 0
+        let sentMs = 0
         const send = () => {
           text = ''
-          sentNs = performance.now() * 1e6
+          sentMs = performance.now()
           requests += 1
           socket.write(asked.request.replace('########', String(requests).padStart(8, '0')))
         }
@@ -30,7 +32,7 @@ async function load(asked: HttpLoad): Promise<LoadAnswer> {
         socket.on('data', (data) => {
           text += data.toString('latin1')
           if (!isWhole(text)) return
-          histogram.recordNs(performance.now() * 1e6 - sentNs)
+          histogram.record(performance.now() - sentMs)
           if (!text.includes(asked.expected)) wrong += 1
           if (!isOver) return send()
           socket.destroy()
@@ -43,8 +45,8 @@ async function load(asked: HttpLoad): Promise<LoadAnswer> {
   }, asked.seconds * 1000)
   await Promise.all(connections)
   const took = (performance.now() - began) / 1000
-  const { total: answers } = histogram
-  return { ops: answers / took, ...histogram.summary(), answers, wrong }
+  const { count: answers } = histogram
+  return { ops: answers / took, ...latencyUsOf(histogram), answers, wrong }
 }
 
 function isWhole(text: string): boolean {

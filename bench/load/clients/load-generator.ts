@@ -5,6 +5,7 @@ import { createDriver } from '../../../src/loadtest/create-driver.ts'
 import { LoadGenerator, sampleFields } from '../../../src/loadtest/load-generator.ts'
 import { sharedNowMs } from '../../../src/loadtest/thread-clock.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
 
 export interface GeneratorInput {
   readonly kind: string
@@ -56,13 +57,13 @@ async function generate(input: GeneratorInput): Promise<GeneratorOutput> {
   const driver = createDriver(target, generator.events)
   const problem = await driver.open()
   if (problem !== null) throw new Error(problem)
-  const before = process.cpuUsage()
+  const before = usedSeconds()
   const startMs = sharedNowMs()
   // What waits at the end is not sent any more.
   const timer = setTimeout(() => generator.stop(), seconds * 1000)
   await generator.run(driver, startMs)
   clearTimeout(timer)
-  const used = process.cpuUsage(before)
+  const cpuSeconds = usedSeconds() - before
   const tookSeconds = (sharedNowMs() - startMs) / 1000
   driver.close()
   const sorted = Float64Array.from(latencies).sort()
@@ -70,7 +71,7 @@ async function generate(input: GeneratorInput): Promise<GeneratorOutput> {
   return {
     answers: latencies.length,
     wrong,
-    cpuSeconds: (used.user + used.system) / 1e6,
+    cpuSeconds,
     seconds: tookSeconds,
     busyShare: generator.busy.share,
     p50: us(0.5),

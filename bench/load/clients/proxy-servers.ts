@@ -11,7 +11,9 @@ import { singleNodeSet } from '../../../src/upstream/config.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters } from '../../../src/upstream/proxy/meters.ts'
 import { RpcProxy } from '../../../src/upstream/proxy/rpc-proxy.ts'
+import { freePort } from '../../../test/testkit/free-port.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
 import { host, parts, type Started, startDoor } from './rpc-parts.ts'
 
 const slot = '{"context":{"apiVersion":"4.0.0","slot":348211067}'
@@ -24,10 +26,7 @@ serveBench({
   upstream: startUpstream,
   ours: startOurs,
   node: startNode,
-  cpuSeconds: () => {
-    const { user, system } = process.cpuUsage()
-    return (user + system) / 1e6
-  },
+  cpuSeconds: usedSeconds,
 })
 
 /** A node that costs as little as one can: it reads the body and answers a constant. */
@@ -95,15 +94,5 @@ function startNode(port: number): Promise<Started> {
   })
   return new Promise((resolve) => {
     server.listen(0, host, () => resolve({ port: (server.address() as AddressInfo).port, token }))
-  })
-}
-
-async function freePort(): Promise<number> {
-  const { createServer: probe } = await import('node:net')
-  return new Promise((resolve) => {
-    const taken = probe().listen(0, host, () => {
-      const { port } = taken.address() as AddressInfo
-      taken.close(() => resolve(port))
-    })
   })
 }

@@ -1,11 +1,9 @@
 // The servers of the benches rpc-endpoint and stream-reads, one per process: our endpoint, the same
 // with answers from a stream, the native server answering a constant, and node:http with our
 // handler. Thread: a process of its own.
-import type { AddressInfo } from 'node:net'
 import { systemClock as clock } from '../../../src/base/clock.ts'
 import { silentLog as log } from '../../../src/base/telemetry/log.ts'
 import { Meters } from '../../../src/base/telemetry/meters.ts'
-import { listen, uws } from '../../../src/base/transport/uws.ts'
 import { encodeBase58 } from '../../../src/chain/solana/base58.ts'
 import { StreamAnswers } from '../../../src/streams/answers/stream-answers.ts'
 import { singleNodeSet } from '../../../src/upstream/config.ts'
@@ -14,7 +12,9 @@ import { declareProxyMeters } from '../../../src/upstream/proxy/meters.ts'
 import { RpcProxy } from '../../../src/upstream/proxy/rpc-proxy.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { hotAccount, StreamChain, streamDeps } from '../../../test/testkit/stream-chain.ts'
-import { answering, host, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
+import { startConstant } from './constant-server.ts'
+import { answering, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
 const SLOT_MS = 400
 const nowhere = 'http://127.0.0.1:9'
@@ -23,12 +23,9 @@ const answer = '{"jsonrpc":"2.0","result":"ok","id":1}\n'
 serveBench({
   ours: () => startDoor(answering()),
   node: () => startNodeHttp(answering()),
-  bare: startBare,
+  bare: async (): Promise<Started> => ({ port: await startConstant(answer), token: 'none' }),
   stream: startStream,
-  cpuSeconds: () => {
-    const { user, system } = process.cpuUsage()
-    return (user + system) / 1e6
-  },
+  cpuSeconds: usedSeconds,
 })
 
 /** Our endpoint over a stream whose slots come and go, with one account that each of them writes. */
@@ -56,24 +53,4 @@ async function startStream(): Promise<Started> {
   const tally = declareProxyMeters(new Meters())
   const answersOf = () => answers
   return startDoor(new RpcProxy({ upstreams, tally, version: '0', clock, answersOf }))
-}
-
-/** The least the native server can do with a POST: read the body, answer a constant. */
-async function startBare(): Promise<Started> {
-  const { createServer: probe } = await import('node:net')
-  const port = await new Promise<number>((resolve) => {
-    const taken = probe().listen(0, host, () => {
-      const free = (taken.address() as AddressInfo).port
-      taken.close(() => resolve(free))
-    })
-  })
-  const app = uws().App()
-  app.post('/', (response) => {
-    response.onAborted(() => {})
-    response.onData((_, isLast) => {
-      if (isLast) response.end(answer)
-    })
-  })
-  await listen(app, { host, port, exclusive: true })
-  return { port, token: 'none' }
 }

@@ -5,6 +5,7 @@ import { loadLibc, openSocket, pinned } from '../../../src/base/transport/udp-ba
 import { BatchReceiver, batchMax, slotBytes } from '../../../src/base/transport/udp-receive.ts'
 import { BatchSender, ShredVectors } from '../../../src/base/transport/udp-send.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
 
 export interface SendInput {
   readonly way: 'batch' | 'segments' | 'dgram'
@@ -56,7 +57,7 @@ async function sendBatches({ way, targets, seconds, port }: SendInput): Promise<
       port,
     })),
   )
-  const cpu = process.cpuUsage()
+  const before = usedSeconds()
   const startedMs = performance.now()
   let packets = 0
   while (performance.now() - startedMs < seconds * 1000) {
@@ -64,7 +65,7 @@ async function sendBatches({ way, targets, seconds, port }: SendInput): Promise<
     packets += batchMax * targets
   }
   libc.close(fd)
-  return outputOf(packets - failed, startedMs, cpu)
+  return outputOf(packets - failed, startedMs, before)
 }
 
 async function sendDgram({ targets, seconds, port }: SendInput): Promise<SendOutput> {
@@ -76,7 +77,7 @@ async function sendDgram({ targets, seconds, port }: SendInput): Promise<SendOut
       return socket
     }),
   )
-  const cpu = process.cpuUsage()
+  const before = usedSeconds()
   const startedMs = performance.now()
   let packets = 0
   while (performance.now() - startedMs < seconds * 1000) {
@@ -87,7 +88,7 @@ async function sendDgram({ targets, seconds, port }: SendInput): Promise<SendOut
     await new Promise((done) => setImmediate(done))
   }
   await new Promise((done) => setTimeout(done, 50))
-  const output = outputOf(packets, startedMs, cpu)
+  const output = outputOf(packets, startedMs, before)
   for (const socket of sockets) socket.close()
   return output
 }
@@ -105,22 +106,20 @@ function receive(quietMs: number) {
   let packets = 0
   let bytes = 0
   let lastMs = performance.now()
-  let cpu = process.cpuUsage()
+  let before = usedSeconds()
   for (;;) {
     const count = receiver!.receive(true)
     const nowMs = performance.now()
     if (count > 0) {
-      if (packets === 0) cpu = process.cpuUsage()
+      if (packets === 0) before = usedSeconds()
       packets += count
       for (let place = 0; place < count; place += 1) bytes += receiver!.lengthOf(place)
       lastMs = nowMs
     } else if (nowMs - lastMs > (packets === 0 ? 10_000 : quietMs)) break
   }
-  const { user, system } = process.cpuUsage(cpu)
-  return { packets, bytes, cpu: (user + system) / 1e6 }
+  return { packets, bytes, cpu: usedSeconds() - before }
 }
 
-function outputOf(packets: number, startedMs: number, before: NodeJS.CpuUsage): SendOutput {
-  const { user, system } = process.cpuUsage(before)
-  return { packets, wall: (performance.now() - startedMs) / 1000, cpu: (user + system) / 1e6 }
+function outputOf(packets: number, startedMs: number, before: number): SendOutput {
+  return { packets, wall: (performance.now() - startedMs) / 1000, cpu: usedSeconds() - before }
 }

@@ -8,6 +8,7 @@ import { observeGeyser } from '../../../src/loadtest/race/geyser-observer.ts'
 import type { Endpoint, Subject } from '../../../src/loadtest/race/observer.ts'
 import { observePubsub } from '../../../src/loadtest/race/socket-observer.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
 
 export interface Observed {
   readonly frames: number
@@ -39,8 +40,7 @@ serveBench({
       })
   },
   counts(): Observed {
-    const { user, system } = process.cpuUsage()
-    return { frames, bytes, cpuSeconds: (user + system) / 1e6 }
+    return { frames, bytes, cpuSeconds: usedSeconds() }
   },
   sendLogs,
 })

@@ -4,13 +4,13 @@ import { systemClock } from '../../../src/base/clock.ts'
 import { accept } from '../../../src/base/errors.ts'
 import { silentLog } from '../../../src/base/telemetry/log.ts'
 import { Meters } from '../../../src/base/telemetry/meters.ts'
-import { resolvePort } from '../../../src/base/transport/ports.ts'
-import { listen, uws } from '../../../src/base/transport/uws.ts'
 import { AddressBudget } from '../../../src/customers/quota/address-budget.ts'
 import { declareTpuMeters } from '../../../src/products/tpu/meters.ts'
 import { startTpu } from '../../../src/products/tpu/server.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
-import { tipAccounts } from '../../lib/tipped-transactions.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
+import { tipAccounts } from '../../lib/untipped-transaction.ts'
+import { startConstant } from './constant-server.ts'
 
 const host = '127.0.0.1'
 const unlimited = {
@@ -22,11 +22,8 @@ const unlimited = {
 
 serveBench({
   ours: startOurs,
-  bare: startBare,
-  cpuSeconds: () => {
-    const { user, system } = process.cpuUsage()
-    return (user + system) / 1e6
-  },
+  bare: startConstant,
+  cpuSeconds: usedSeconds,
 })
 
 /** Nothing is verified or sent: what the load sends has no tip. */
@@ -63,17 +60,4 @@ async function startOurs(): Promise<number> {
     },
   )
   return tpu.address!.port
-}
-
-async function startBare(answer: string): Promise<number> {
-  const port = await resolvePort({ host, port: 0 }, 'bench')
-  const app = uws().App()
-  app.post('/*', (response) => {
-    response.onAborted(() => {})
-    response.onData((_, isLast) => {
-      if (isLast) response.end(answer)
-    })
-  })
-  await listen(app, { host, port, exclusive: true })
-  return port
 }

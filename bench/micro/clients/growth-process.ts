@@ -1,9 +1,10 @@
 // Does the operations of a growth bench at one size. Thread: main of a process of its own.
 
+import { Latencies } from '../../../src/loadtest/latencies.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
-import type { Measurement } from '../../lib/bench.ts'
+import { latencyUsOf, type Measurement } from '../../lib/bench.ts'
 import type { OpenWorks, Work } from '../../lib/growth.ts'
-import { LatencyHistogram } from '../../lib/histogram.ts'
+import { usedSeconds } from '../../lib/processor-time.ts'
 
 const warmUpSeconds = 0.1
 
@@ -23,15 +24,15 @@ serveBench({
 
 /** Costs first, over most of the time; then single steps by the clock, for the percentiles. */
 async function run(work: Work, seconds: number): Promise<Measurement> {
-  const before = process.cpuUsage()
+  const before = usedSeconds()
   const operations = await repeat(work, seconds * 0.7)
-  const { user, system } = process.cpuUsage(before)
-  const histogram = new LatencyHistogram()
+  const used = usedSeconds() - before
+  const histogram = new Latencies()
   const timed = await repeat({ ...work, step: timedStep(work, histogram) }, seconds * 0.3)
   const problem = work.problem?.(operations + timed)
   return {
-    opsPerSecond: operations / ((user + system) / 1e6),
-    latencyUs: histogram.summary(),
+    opsPerSecond: operations / used,
+    latencyUs: latencyUsOf(histogram),
     ...(work.bytesPerEntry !== undefined && { bytesPerOp: work.bytesPerEntry }),
     ...(problem !== undefined && { evidence: { problem } }),
   }
@@ -51,12 +52,12 @@ async function repeat({ step, stepsPerTurn = 1 }: Work, seconds: number): Promis
 }
 
 /** Records the time of each operation; of a step with several, their mean. */
-function timedStep(work: Work, histogram: LatencyHistogram): () => number | Promise<number> {
+function timedStep(work: Work, histogram: Latencies): () => number | Promise<number> {
   return () => {
     const start = process.hrtime.bigint()
     const done = work.step()
     const record = (operations: number) => {
-      histogram.recordNs(Number(process.hrtime.bigint() - start) / operations)
+      histogram.record(Number(process.hrtime.bigint() - start) / operations / 1e6)
       return operations
     }
     return typeof done === 'number' ? record(done) : done.then(record)

@@ -1,10 +1,12 @@
 // The two ends of the ring benches, each in a worker: one writes, one reads. Started by
 // bench/micro/ring.ts and ring-latency.ts. Thread: a bench worker.
+
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { RingDescriptor } from '../../../src/base/rings/layout.ts'
 import { RingReader } from '../../../src/base/rings/ring-reader.ts'
 import { RingWriter } from '../../../src/base/rings/ring-writer.ts'
-import { LatencyHistogram } from '../../lib/histogram.ts'
+import { Latencies } from '../../../src/loadtest/latencies.ts'
+import { latencyUsOf } from '../../lib/bench.ts'
 
 export interface EndsWork {
   readonly role: 'write' | 'read' | 'post' | 'receive'
@@ -22,7 +24,7 @@ export interface EndsAnswer {
   readonly count: number
   readonly sum: number
   readonly tookNs: number
-  readonly latencies: Float64Array | null
+  readonly latencies: { count: number; us: ReturnType<typeof latencyUsOf> } | null
 }
 
 /** Between two records of a latency run. */
@@ -38,7 +40,7 @@ const work = workerData as EndsWork
 const zeroNs = commonZeroNs()
 const now = () => zeroNs + performance.now() * 1e6
 const isLatency = work.measures === 'latency'
-const histogram = new LatencyHistogram()
+const histogram = new Latencies()
 
 // Before the writer starts: it waits for readers that have taken their lease, and for no others.
 const reader =
@@ -50,7 +52,7 @@ parentPort!.once('message', async () => {
   const startedNs = now()
   const { count, sum, firstNs } = await roles[work.role]()
   const tookNs = now() - (firstNs ?? startedNs)
-  const latencies = isLatency ? histogram.counts : null
+  const latencies = isLatency ? { count: histogram.count, us: latencyUsOf(histogram) } : null
   parentPort!.postMessage({ count, sum, tookNs, latencies } satisfies EndsAnswer)
   work.port?.close()
 })
@@ -139,7 +141,7 @@ async function read(reader: RingReader): Promise<Done> {
       const at = reader.offset >> 2
       if (isLatency) {
         const sentNs = times[at >> 1]!
-        if (sentNs > 0) histogram.recordNs(now() - sentNs)
+        if (sentNs > 0) histogram.record((now() - sentNs) / 1e6)
         else firstNs = now()
       } else sum = (sum + data[at]! + data[at + last]! + data[at + (reader.tag & last)]!) | 0
       count += 1
@@ -189,7 +191,7 @@ function receive(): Promise<Done> {
     port.on('message', (record: Int32Array | number | null) => {
       if (record === null) return resolve({ count, sum, firstNs })
       if (firstNs === 0) firstNs = now()
-      if (typeof record === 'number') histogram.recordNs(now() - record)
+      if (typeof record === 'number') histogram.record((now() - record) / 1e6)
       else sum = (sum + record[0]! + record[last]! + record[count & last]!) | 0
       count += 1
       if (count % 256 === 0) port.postMessage(256)

@@ -1,6 +1,12 @@
 // `sluice bench compare`: two result files side by side, with an exit code for CI.
 import { accept } from '../../base/errors.ts'
-import { type Change, compareResults, worseThan } from '../../loadtest/compare.ts'
+import {
+  changeName,
+  changePercent,
+  changeRow,
+  compareResults,
+  worseThan,
+} from '../../loadtest/compare.ts'
 import { parsePercent } from '../../loadtest/quantities.ts'
 import { readResult } from '../../loadtest/result.ts'
 import { verdictLines } from '../../loadtest/result-text.ts'
@@ -43,30 +49,16 @@ export const benchCompareVerb: Verb = {
     const text = [
       tableOf(
         ['figure', 'before', 'after', 'change'],
-        compared.value.changes.map(row),
+        compared.value.changes.map(changeRow),
         'no figures',
       ),
       ...compared.value.settings.map((line) => `different setting: ${line}`),
       ...doubts,
-      ...worse.map((change) => `FAILED: ${nameOf(change)} became worse by ${percent(change)}`),
+      ...worse.map(
+        (change) => `FAILED: ${changeName(change)} became worse by ${changePercent(change)}`,
+      ),
     ].join('\n')
     const fails = limit !== null && (worse.length > 0 || doubts.length > 0)
     return accept({ json: { ...compared.value, worse, doubts }, text, exit: fails ? 1 : 0 })
   },
-}
-
-function row(change: Change): string[] {
-  const { before, after, worseBy, isNoise } = change
-  const word = (worseBy ?? 0) > 0 ? 'worse' : 'better'
-  const text = worseBy === 0 || worseBy === null ? 'same' : `${percent(change)} ${word}`
-  return [nameOf(change), before, after, isNoise && worseBy !== 0 ? `${text} (noise)` : text]
-}
-
-function nameOf({ figure, of }: Change): string {
-  return of === '' ? figure : `${of} ${figure}`
-}
-
-function percent({ worseBy }: Change): string {
-  const share = Math.abs(worseBy ?? 0)
-  return Number.isFinite(share) ? `${(share * 100).toFixed(1)} %` : 'any measure'
 }

@@ -1,5 +1,5 @@
 // Abortable waits on an injected clock, for execution sources. Thread: source worker.
-// Sources never call timers themselves, so that a test or a bench can simulate days at once.
+// Sources never call timers themselves, so that a test can simulate days at once.
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, systemClock } from '../../base/clock.ts'
 
@@ -37,29 +37,5 @@ export class TimerPacer implements Pacer {
 
   stop(): void {
     this.#abort.abort()
-  }
-}
-
-/** A pacer whose clock advances only by waits, which return at once. For tests and benches. */
-export class VirtualPacer implements Pacer {
-  readonly clock: Clock
-  #nowMs: number
-  #isStopped = false
-
-  constructor(startMs = 1_700_000_000_000) {
-    this.#nowMs = startMs
-    this.clock = { nowMs: () => this.#nowMs, monotonicMs: () => this.#nowMs }
-  }
-
-  get isStopped(): boolean {
-    return this.#isStopped
-  }
-
-  async until(ms: number): Promise<void> {
-    this.#nowMs = Math.max(this.#nowMs, ms)
-  }
-
-  stop(): void {
-    this.#isStopped = true
   }
 }

@@ -1,8 +1,14 @@
 // Growth benches: points of a line, the slope of a line, what is named a bend, the plot.
 import { describe, expect, it } from 'vitest'
 import type { Row } from '../../../bench/lib/bench.ts'
-import { bendNotes, growthCells, linesOf, slopeOf } from '../../../bench/lib/growth-lines.ts'
-import { plotSvg } from '../../../bench/lib/plot.ts'
+import {
+  bendNotes,
+  growthCells,
+  growthPlot,
+  linesOf,
+  slopeOf,
+} from '../../../bench/lib/growth-lines.ts'
+import { plotSvg } from '../../../src/loadtest/plot.ts'
 
 function rowsOf(line: string, costsUs: Readonly<Record<number, number>>): Row[] {
   return Object.entries(costsUs).map(([size, us]) => ({
@@ -44,13 +50,25 @@ describe('the lines of a growth bench', () => {
   })
 
   it('are drawn between powers of ten, with their names as text', () => {
-    const svg = plotSvg({ name: 'sample', question: 'What grows?', axis: 'entries', rows })
+    const about = { name: 'sample', question: 'What grows?', axis: 'entries', notes: [] }
+    const svg = plotSvg(growthPlot({ ...about, rows }))
     expect(svg).toMatch(/^<svg .*<\/svg>\n$/s)
-    for (const label of ['>What grows?<', '>entries<', '>1,000<', '>100 us<', '>a &lt; b<'])
+    for (const label of [
+      '>What grows?<',
+      '>entries<',
+      '>1000<',
+      '>100<',
+      '>a &lt; b: x 10.00 per tenfold<',
+    ])
       expect(svg).toContain(label)
-    const flat = [...svg.matchAll(/<polyline points="([^"]*)"/g)][1]![1]!.split(' ')
-    expect(flat.map((point) => point.split(',')[0])).toEqual(['84.0', '340.0', '596.0'])
-    expect(new Set(flat.map((point) => point.split(',')[1])).size).toBe(1)
+    const [dashed, solid] = [...svg.matchAll(/<path d="M([^"]*)" fill="none" ([^>]*)/g)]
+    expect(dashed![2]).toContain('dasharray')
+    expect(solid![2]).not.toContain('dasharray')
+    const flat = solid![1]!.split('L').map((point) => point.split(' '))
+    expect(flat.map(([x]) => x)).toEqual(['84.0', '392.0', '700.0'])
+    expect(new Set(flat.map(([, y]) => y)).size).toBe(1)
+    // The slower figure is above.
+    expect(Number(dashed![1]!.split(/[ L]/)[1])).toBeLessThan(Number(flat[0]![1]))
     expect(svg).not.toMatch(/NaN|Infinity|undefined/)
   })
 })

@@ -16,7 +16,7 @@ describe('--target of the benches', () => {
   })
 
   it('is taken by the rpc benches and refused by functions', () => {
-    expect(whyNoTarget('rpc-methods')).toBe(undefined)
+    expect(whyNoTarget('rpc-endpoint')).toBe(undefined)
     expect(whyNoTarget('ring')).toMatch(/single functions/)
     expect(whyNoTarget('tpu')).toMatch(/CPU time/)
   })

@@ -24,8 +24,8 @@ import {
   type GeneratorOptions,
 } from '../../../../src/upstream/execution/generator/generator.ts'
 import { Random, Zipf } from '../../../../src/upstream/execution/generator/random.ts'
-import { VirtualPacer } from '../../../../src/upstream/execution/pacer.ts'
 import { type SeenEvent, SeenEvents } from '../../../testkit/execution-sink.ts'
+import { VirtualPacer } from '../../../testkit/virtual-pacer.ts'
 
 const plain: GeneratorOptions = { seed: 1, tps: 515, skew: 1.1, blockMs: 400 }
 

@@ -22,7 +22,6 @@ import {
   writeU64,
 } from '../../../../src/chain/evm/words.ts'
 import { Generator } from '../../../../src/upstream/execution/generator/generator.ts'
-import { VirtualPacer } from '../../../../src/upstream/execution/pacer.ts'
 import { loadRecording } from '../../../../src/upstream/execution/recording.ts'
 import {
   Snapshot,
@@ -32,6 +31,7 @@ import {
 import { EventRingWriter, eventRingHeader } from '../../../testkit/event-ring-writer.ts'
 import { SeenEvents } from '../../../testkit/execution-sink.ts'
 import { realData } from '../../../testkit/real-data.ts'
+import { VirtualPacer } from '../../../testkit/virtual-pacer.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-snapshot-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

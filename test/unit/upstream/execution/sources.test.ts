@@ -5,9 +5,10 @@ import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { writeU16, writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
 import { executionSourceFields } from '../../../../src/upstream/execution/config.ts'
 import { openExecutionSource } from '../../../../src/upstream/execution/open.ts'
-import { TimerPacer, VirtualPacer } from '../../../../src/upstream/execution/pacer.ts'
+import { TimerPacer } from '../../../../src/upstream/execution/pacer.ts'
 import { deliver } from '../../../../src/upstream/execution/playback.ts'
 import { SeenEvents } from '../../../testkit/execution-sink.ts'
+import { VirtualPacer } from '../../../testkit/virtual-pacer.ts'
 
 function head(type: number, size: number, seqno = 7): Uint8Array {
   const bytes = new Uint8Array(descriptor.bytes)

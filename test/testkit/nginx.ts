@@ -1,19 +1,17 @@
-// nginx as a contender: found, started on a free port with one worker, stopped. Thread: main of the
-// bench process.
+// nginx in front of or beside our endpoints: found, started on a free port with one worker, stopped.
 import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from './free-port.ts'
+import { until } from './until.ts'
 
 const program = existsSync('/usr/sbin/nginx') ? '/usr/sbin/nginx' : 'nginx'
-const startTries = 100
-const startLookMs = 50
 
 export interface Nginx {
   readonly port: number
-  /** Processor time of the worker so far. */
-  cpuSeconds(): number
+  readonly pid: number
   stop(): Promise<void>
 }
 
@@ -40,10 +38,10 @@ http { access_log off; keepalive_requests 100000000;
   server { listen 127.0.0.1:${port}; location / { ${location} } } }`,
   )
   const child = spawn(program, ['-p', folder, '-c', file], { stdio: 'ignore' })
-  await untilListening(port)
+  await until(() => isListening(port), 'nginx to listen')
   return {
     port,
-    cpuSeconds: () => cpuSecondsOf(workerOf(child.pid!)),
+    pid: child.pid!,
     stop: () =>
       new Promise((resolve) => {
         child.once('exit', () => {
@@ -55,36 +53,11 @@ http { access_log off; keepalive_requests 100000000;
   }
 }
 
-function workerOf(master: number): number {
-  const children = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8')
-  return Number(children.trim().split(' ')[0])
-}
-
-/** Linux counts in hundredths of a second. */
-function cpuSecondsOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / 100
-}
-
-export function freePort(): Promise<number> {
+function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as AddressInfo
-      probe.close(() => resolve(port))
-    })
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy()
+      resolve(true)
+    }).on('error', () => resolve(false))
   })
-}
-
-async function untilListening(port: number): Promise<void> {
-  for (let tries = 0; tries < startTries; tries++) {
-    const isUp = await new Promise<boolean>((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => {
-        socket.destroy()
-        resolve(true)
-      }).on('error', () => resolve(false))
-    })
-    if (isUp) return
-    await new Promise((resolve) => setTimeout(resolve, startLookMs))
-  }
-  throw new Error('nginx does not listen')
 }
