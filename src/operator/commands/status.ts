@@ -2,10 +2,16 @@
 // Exits 1 when no server runs. With --output json it is the server's answer alone.
 import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { ExpositionText } from '../../client/exposition-text.ts'
+import {
+  type FigureSamples,
+  type ProductSpec,
+  products,
+  rateOf,
+  rateText,
+} from '../../client/product-figures.ts'
 import { askServer } from './ask-server.ts'
-import { ExpositionText } from './exposition-text.ts'
 import { printReport, recordOf, tableOf } from './output.ts'
-import { type FigureSamples, productsTable } from './product-figures.ts'
 import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 import { watchScreen } from './watch-screen.ts'
 
@@ -84,11 +90,16 @@ interface NodeRow {
   readonly share?: number
 }
 
+interface Address {
+  readonly host: string
+  readonly port: number
+}
+
 interface ServerState {
   readonly version?: string
   readonly pid?: number
   readonly uptimeSecs?: number
-  readonly doors?: Parameters<typeof productsTable>[0]
+  readonly doors?: Readonly<Record<string, Address | undefined>>
   readonly sources?: Readonly<Record<string, string>>
   readonly chain?: Readonly<Record<string, unknown>> | null
   readonly registry?: { readonly isRolledBack?: boolean }
@@ -126,6 +137,36 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
   const titles = ['gateway', 'state', 'seen', 'process', 'restarts']
   if (gateways.length > 0) parts.push(tableOf(titles, gateways.map(gatewayRow), ''))
   return parts.join('\n\n')
+}
+
+/** One row per product; without samples the state and the address alone. */
+function productsTable(
+  endpoints: NonNullable<ServerState['doors']>,
+  samples: FigureSamples | null,
+): string {
+  const head = ['product', 'state', 'address', 'rate', 'errors', 'refused', 'open', 'lag']
+  const rows = Object.entries(products).map(([name, spec]) => {
+    const address = endpoints[name]
+    if (address === undefined) return [name, 'disabled', '', '', '', '', '', '']
+    const { host, port } = address
+    const where = `${host?.includes(':') ? `[${host}]` : host}:${port}`
+    return [name, ...figuresOf(spec, where, samples)]
+  })
+  return tableOf(head, rows, '')
+}
+
+function figuresOf(spec: ProductSpec, where: string, samples: FigureSamples | null): string[] {
+  if (samples === null) return ['open', where, '', '', '', '', '']
+  const { now } = samples
+  return [
+    spec.trouble(now) ?? 'open',
+    where,
+    rateText(rateOf(spec.total, samples), spec.unit),
+    String(spec.errors(now)),
+    String(spec.refused(now)),
+    String(spec.open(now) ?? ''),
+    spec.lag(now),
+  ]
 }
 
 function gatewayRow({ name, state, seenMs, pid, restarts }: GatewayRow): string[] {

@@ -7,8 +7,8 @@ import {
   type Status,
   type TopAccesses,
 } from '../../client/client.ts'
+import { type ProductFigures, rateText } from '../../client/product-figures.ts'
 import { inColour, safeText, tableOf } from './output.ts'
-import { type ProductFigures, rateText } from './product-figures.ts'
 
 export interface TopFigures {
   readonly url: string

@@ -3,10 +3,10 @@
 // samples. On a terminal it refreshes every second until q or Ctrl-C, else it prints one frame.
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { efficiencyBand, MetricsRest, ServiceError } from '../../client/client.ts'
+import { ExpositionText } from '../../client/exposition-text.ts'
+import { type FigureSamples, productFigures, quantileMs } from '../../client/product-figures.ts'
 import { knownCredentials, tokenFlags } from './credentials.ts'
 import { contextFlag, findEndpoint } from './endpoint-url.ts'
-import { ExpositionText } from './exposition-text.ts'
-import { type FigureSamples, productFigures, quantileMs } from './product-figures.ts'
 import { type TopFigures, topText } from './top-text.ts'
 import { hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 import { watchScreen } from './watch-screen.ts'

@@ -2,7 +2,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ContentionData, Lifecycle, Stage } from '../../../src/client/frames.ts'
 import { ContractWeb } from '../../../src/live/contract-web.ts'
-import { Exposition } from '../../../src/live/exposition.ts'
 import { PageStore } from '../../../src/live/page-store.ts'
 
 let store: PageStore
@@ -138,25 +137,5 @@ describe('ContractWeb', () => {
     ])
     for (let number = 2; number < 200; number++) web.add(data(number))
     expect(web.strongest()).toEqual({ contracts: [], edges: [] })
-  })
-})
-
-describe('Exposition', () => {
-  test('sums by label, and takes quantiles of what was observed in between', () => {
-    const text = (fast: number, slow: number) => `# HELP x y
-sluice_a_total{door="rpc",method="x"} 3
-sluice_a_total{door="rpc",method="y"} 4
-sluice_a_total{door="grpc"} 5
-sluice_b_seconds_bucket{le="0.001"} ${fast}
-sluice_b_seconds_bucket{le="0.01"} ${fast + slow}
-sluice_b_seconds_bucket{le="+Inf"} ${fast + slow}
-`
-    const [before, now] = [new Exposition(text(100, 0)), new Exposition(text(101, 9))]
-    expect([now.sum('a_total'), now.sum('a_total', 'door="rpc"'), now.sum('none')]).toEqual([
-      12, 7, 0,
-    ])
-    expect(now.quantileMs('b_seconds', 0.05, before)).toBe(1)
-    expect(now.quantileMs('b_seconds', 0.5, before)).toBe(10)
-    expect(now.quantileMs('b_seconds', 0.5, now)).toBeNaN()
   })
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ExpositionText } from '../../../../src/operator/commands/exposition-text.ts'
+import { ExpositionText } from '../../../../src/client/exposition-text.ts'
 import { statusText } from '../../../../src/operator/commands/status.ts'
 
 const node = {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { ExpositionText } from '../../../../src/operator/commands/exposition-text.ts'
-import { productFigures, quantileMs } from '../../../../src/operator/commands/product-figures.ts'
+import { ExpositionText } from '../../../../src/client/exposition-text.ts'
+import { productFigures, quantileMs, rateOf } from '../../../../src/client/product-figures.ts'
 import { type TopFigures, topText } from '../../../../src/operator/commands/top-text.ts'
 
 const address = `0x${'ab'.repeat(20)}`
@@ -114,4 +114,28 @@ test('a product is listed while its meters exist', () => {
   expect(productFigures({ before, now, seconds: 2 })).toMatchObject([
     { name: 'grpc', rate: 20, open: 3, p50Ms: null },
   ])
+})
+
+test('a histogram is summed over its labels, and a sum takes or leaves out a label', () => {
+  const now = new ExpositionText(`# HELP x y
+sluice_a_total{door="rpc",method="x"} 3
+sluice_a_total{door="rpc",method="y"} 4
+sluice_a_total{door="grpc"} 5
+sluice_b_seconds_bucket{way="x",le="0.001"} 9
+sluice_b_seconds_bucket{way="x",le="+Inf"} 10
+sluice_b_seconds_bucket{way="y",le="0.001"} 0
+sluice_b_seconds_bucket{way="y",le="+Inf"} 10
+`)
+  expect(now.sum('a_total')).toBe(12)
+  expect(now.sum('a_total', { door: 'rpc' })).toBe(7)
+  expect(now.sum('a_total', { door: '!rpc' })).toBe(5)
+  expect(now.sum('none')).toBe(0)
+  const before = new ExpositionText('')
+  expect(quantileMs({ before, now }, 'b_seconds', 0.45)).toBe(1)
+})
+
+test('a counter that fell belongs to a server that was restarted', () => {
+  const sample = (count: number) => new ExpositionText(`sluice_a_total ${count}\n`)
+  const samples = { before: sample(9), now: sample(3), seconds: 1 }
+  expect(rateOf((text) => text.sum('a_total'), samples)).toBe(0)
 })

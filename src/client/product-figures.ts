@@ -1,14 +1,8 @@
-// State, rate, errors and lag of every product, from two samples of the server's meters.
-// Pure. Errors and refusals count from the start of the server.
+// Which meter of the server means what: state, rate, errors and lag of every product, from two
+// samples. Read by `sluice status`, `sluice top` and the live page. Pure.
 import type { ExpositionText } from './exposition-text.ts'
-import { tableOf } from './output.ts'
 
-interface Address {
-  readonly host: string
-  readonly port: number
-}
-
-interface ProductSpec {
+export interface ProductSpec {
   /** What the rate counts. */
   readonly unit: string
   /** A meter that exists while the product is enabled. */
@@ -46,7 +40,7 @@ const slots = (now: ExpositionText) => {
 const seconds = (now: ExpositionText, name: string) =>
   now.values(name).length === 0 ? '' : `${now.sum(name).toFixed(1)} s`
 
-const products: Readonly<Record<string, ProductSpec>> = {
+export const products: Readonly<Record<string, ProductSpec>> = {
   rpc: {
     unit: 'calls/s',
     meter: 'rpc_seconds_count',
@@ -119,7 +113,7 @@ const products: Readonly<Record<string, ProductSpec>> = {
     meter: 'metrics_open',
     latency: 'frame_delivery_seconds',
     total: (now) => now.sum('frames_sent_total'),
-    errors: (now) => now.sum('source_gaps_total'),
+    errors: (now) => now.sum('source_gaps_total') + now.sum('frames_dropped_total'),
     refused: (now) => now.sum('ws_refused_total') + tokenRefused(now, 'metrics'),
     open: (now) => now.sum('ws_clients'),
     lag: (now) => seconds(now, 'source_event_age_seconds'),
@@ -142,14 +136,17 @@ export interface ProductFigures {
   readonly open: number | null
 }
 
+export function enabledProducts(now: ExpositionText): [name: string, spec: ProductSpec][] {
+  return Object.entries(products).filter(([, { meter }]) => now.values(meter).length > 0)
+}
+
 /** The figures of every enabled product. */
 export function productFigures(samples: FigureSamples): ProductFigures[] {
   const { now } = samples
-  const enabled = Object.entries(products).filter(([, { meter }]) => now.values(meter).length > 0)
-  return enabled.map(([name, spec]) => ({
+  return enabledProducts(now).map(([name, spec]) => ({
     name,
     state: spec.trouble(now) ?? 'open',
-    rate: rateOf(spec, samples),
+    rate: rateOf(spec.total, samples),
     unit: spec.unit,
     p50Ms: quantileMs(samples, spec.latency, 0.5),
     p99Ms: quantileMs(samples, spec.latency, 0.99),
@@ -190,40 +187,14 @@ export function quantileMs(
   return 1000 * below.bound
 }
 
-function rateOf(spec: ProductSpec, { before, now, seconds }: FigureSamples): number {
-  return (spec.total(now) - spec.total(before)) / seconds
+/** Per second between the samples; a counter that fell belongs to a server that was restarted. */
+export function rateOf(
+  count: (sample: ExpositionText) => number,
+  { before, now, seconds }: FigureSamples,
+): number {
+  return Math.max(0, count(now) - count(before)) / seconds
 }
 
 export function rateText(rate: number, unit: string): string {
   return `${rate.toFixed(rate < 10 && rate > 0 ? 1 : 0)} ${unit}`
-}
-
-/** One row per product; without samples the state and the address alone. */
-export function productsTable(
-  endpoints: Readonly<Record<string, Address | undefined>>,
-  samples: FigureSamples | null,
-): string {
-  const head = ['product', 'state', 'address', 'rate', 'errors', 'refused', 'open', 'lag']
-  const rows = Object.entries(products).map(([name, spec]) => {
-    const address = endpoints[name]
-    if (address === undefined) return [name, 'disabled', '', '', '', '', '', '']
-    const { host, port } = address
-    const where = `${host?.includes(':') ? `[${host}]` : host}:${port}`
-    return [name, ...figuresOf(spec, where, samples)]
-  })
-  return tableOf(head, rows, '')
-}
-
-function figuresOf(spec: ProductSpec, where: string, samples: FigureSamples | null): string[] {
-  if (samples === null) return ['open', where, '', '', '', '', '']
-  const { now } = samples
-  return [
-    spec.trouble(now) ?? 'open',
-    where,
-    rateText(rateOf(spec, samples), spec.unit),
-    String(spec.errors(now)),
-    String(spec.refused(now)),
-    String(spec.open(now) ?? ''),
-    spec.lag(now),
-  ]
 }

@@ -16,11 +16,12 @@ export class ExpositionText {
       const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)/.exec(line) ?? []
       if (name === undefined) continue
       const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)]
-      const sample = {
+      const samples = this.#samples.get(name) ?? []
+      this.#samples.set(name, samples)
+      samples.push({
         labels: Object.fromEntries(pairs.map(([, key, word]) => [key!, word!])),
         value: Number(value),
-      }
-      this.#samples.set(name, [...(this.#samples.get(name) ?? []), sample])
+      })
     }
   }
 
