@@ -16,7 +16,8 @@ const unit = 'test/unit/**/*.test.ts'
 const integration = [
   ...['bench-load-kinds', 'bundle-golden', 'chain', 'chain-epochs', 'chain-replay'],
   ...['chain-traffic', 'clickhouse-sink', 'client-socket', 'command', 'command-context'],
-  ...['command-provisioning', 'command-strangers', 'config-secrets', 'dashboards', 'data-lock'],
+  ...['command-golden', 'command-provisioning', 'command-strangers', 'config-secrets'],
+  ...['dashboards', 'data-lock'],
   ...['devnode-epochs', 'devnode-execution', 'devnode-parsed', 'devnode-rpc', 'devnode-slots'],
   ...['devnode-token-2022', 'devnode-v1', 'doctor-ports', 'execution-sources', 'geyser-ingest'],
   ...['grpc-chains', 'grpc-compression', 'grpc-endpoint', 'grpc-golden', 'grpc-pings'],

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runHere } from '../testkit/run-here.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 
@@ -81,26 +82,33 @@ describe('the first start', () => {
     const file = join(server.data, 'token')
     writeFileSync(file, server.token)
     const call = async (...words: string[]) => {
-      const ran = await sluice(server.data, 'call', ...words, '--token-file', file)
+      const ran = await runHere('call', ...words, '--token-file', file, `--data=${server.data}`)
       expect([words, ran.code, ran.stderr]).toEqual([words, 0, ''])
       return ran.stdout
     }
-    expect(await call('rpc', 'getHealth')).toBe('ok\n')
+    const alone = await sluice(server.data, 'call', 'rpc', 'getHealth', '--token-file', file)
+    expect(alone).toEqual({ code: 0, stdout: 'ok\n', stderr: '' })
     expect(await call('rpc', 'getBalance', `["${'1'.repeat(32)}"]`, '--json')).toContain('"value"')
     expect(await call('ws', 'getVersion')).toContain('"sluice"')
     expect(JSON.parse(await call('grpc', 'Ping', '{"count":7}'))).toEqual({ count: 7 })
     expect(await call('grpc', 'grpc.health.v1.Health/Check')).toContain('SERVING')
     expect(JSON.parse(await call('tpu', 'getTipAccounts'))).toHaveLength(8)
     expect(await call('metrics', 'eth_chainId')).toMatch(/^0x\w+\n$/)
-    const slots = await call('ws', 'slotSubscribe', '--count', '2', '--json')
+    const follow = async (...words: string[]) => {
+      const form = ['--count', '2', '--json', '--token-file', file]
+      const ran = await sluice(server.data, 'call', ...words, ...form)
+      expect([words, ran.code, ran.stderr]).toEqual([words, 0, ''])
+      return ran.stdout
+    }
+    const slots = await follow('ws', 'slotSubscribe')
     expect(slots.match(/"slotNotification"/g)).toHaveLength(2)
-    const updates = await call('grpc', 'Subscribe', '{"slots":{"s":{}}}', '--count', '2', '--json')
+    const updates = await follow('grpc', 'Subscribe', '{"slots":{"s":{}}}')
     expect(updates.match(/"filters":\["s"\]/g)).toHaveLength(2)
   })
 
   test('lets sluice call report what the endpoint refused', async () => {
     const refused = async (...words: string[]) => {
-      const { code, stderr } = await sluice(server.data, 'call', ...words)
+      const { code, stderr } = await runHere('call', ...words, `--data=${server.data}`)
       return { code, stderr }
     }
     for (const words of ['rpc getHealth', 'ws getHealth', 'grpc GetVersion']) {

@@ -3,28 +3,18 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it, vi } from 'vitest'
-import { dispatch } from '../../src/operator/commands/dispatch.ts'
+import { afterAll, describe, expect, it } from 'vitest'
 import { expectShape } from '../testkit/golden.ts'
+import { runHere } from '../testkit/run-here.ts'
 
 const data = mkdtempSync(join(tmpdir(), 'sluice-golden-'))
 afterAll(() => rmSync(data, { recursive: true }))
 
 /** Output of a command: stdout when it succeeds, stderr when it refuses. */
-async function say(words: string): Promise<{ code: number; json: unknown }> {
-  let text = ''
-  const taps = [process.stdout, process.stderr].map((stream) =>
-    vi.spyOn(stream, 'write').mockImplementation((chunk) => {
-      text += String(chunk)
-      return true
-    }),
-  )
-  try {
-    const code = await dispatch([...words.split(' '), '--data', data, '--output', 'json', '--yes'])
-    return { code, json: JSON.parse(text) }
-  } finally {
-    for (const tap of taps) tap.mockRestore()
-  }
+async function say(words: string): Promise<{ code: number | null; json: unknown }> {
+  const form = ['--data', data, '--output', 'json', '--yes']
+  const { code, stdout, stderr } = await runHere(...words.split(' '), ...form)
+  return { code, json: JSON.parse(stdout + stderr) }
 }
 
 async function holds(golden: string, words: string, code = 0): Promise<void> {

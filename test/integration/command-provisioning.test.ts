@@ -2,13 +2,13 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
 import type { Subscription } from '../../src/customers/subscriptions/subscription.ts'
-import { dispatch } from '../../src/operator/commands/dispatch.ts'
 import { userName } from '../../src/operator/config/load.ts'
 import { type Ran, runCommand } from '../testkit/command.ts'
+import { runHere } from '../testkit/run-here.ts'
 import { until } from '../testkit/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-command-'))
@@ -28,21 +28,9 @@ async function runAlone(...words: string[]): Promise<Ran> {
 
 /** The same in this process: for what does not depend on another one. */
 async function run(...words: string[]): Promise<Ran> {
-  const written = { stdout: '', stderr: '' }
-  const taps = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => {
-      written[name] += String(text)
-      return true
-    }),
-  )
-  try {
-    const code = await dispatch([...words, '--data', data])
-    const ran = { code, ...written, json: () => JSON.parse(written.stdout) }
-    printed.push(ran)
-    return ran
-  } finally {
-    for (const tap of taps) tap.mockRestore()
-  }
+  const ran = await runHere(...words, '--data', data)
+  printed.push(ran)
+  return ran
 }
 
 async function json<T = { subscription: Subscription }>(...words: string[]): Promise<T> {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { type Ran, runCommand } from '../testkit/command.ts'
+import { runHere } from '../testkit/run-here.ts'
 import { type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
@@ -24,6 +25,11 @@ const explicit = {
   SLUICE_METRICS__SOURCE: 'embedded',
   SLUICE_SHREDSTREAM__FEED: 'embedded',
 }
+const explicitFlags = [
+  '--chain.source=embedded',
+  '--metrics.source=embedded',
+  '--shredstream.feed=embedded',
+]
 const nodeEnv = Object.fromEntries(
   Object.entries(node).map(([key, value]) => [
     `SLUICE_UPSTREAMS__SPARE__NODES__0__${key.toUpperCase()}`,
@@ -85,7 +91,7 @@ describe('the secrets of a node', () => {
     ]
     for (const content of broken) {
       const what = JSON.stringify(content)
-      const ran = await runCommand(['config', 'check', `--config=${fileOf(content)}`], explicit)
+      const ran = await runHere('config', 'check', `--config=${fileOf(content)}`, ...explicitFlags)
       expect(ran.code, what).toBe(1)
       expectHidden(ran, `${what}: ${ran.stdout}${ran.stderr}`)
     }

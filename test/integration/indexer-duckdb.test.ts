@@ -12,7 +12,8 @@ type Client = ReturnType<typeof createClient>
 const wideLimits = { ...planLimits, timeMs: 120_000, rows: 2_000_000, resultBytes: 1e9 }
 const bundle = new Bundle({
   wide: { creditsPerSecond: 0, indexer: wideLimits },
-  hasty: { creditsPerSecond: 0, indexer: { ...planLimits, timeMs: 300, rows: 1_000 } },
+  hasty: { creditsPerSecond: 0, indexer: { ...planLimits, timeMs: 300 } },
+  small: { creditsPerSecond: 0, indexer: { ...planLimits, timeMs: 60_000, rows: 1_000 } },
   plain: { creditsPerSecond: 0, indexer: { ...planLimits, timeMs: 60_000 } },
 })
 const clients: Client[] = []
@@ -202,15 +203,14 @@ describe('@clickhouse/client on the embedded engine', () => {
       'UNKNOWN_IDENTIFIER',
     ])
     expect(await failure(client, 'INSERT INTO blocks SELECT 1')).toEqual(['164', 'READONLY'])
-    const hasty = connect('hasty')
-    const many = await failure(hasty, 'SELECT slot FROM transactions')
+    const many = await failure(connect('small'), 'SELECT slot FROM transactions')
     expect(['158', '396']).toContain(many[0])
     const slow = 'SELECT count() FROM transactions a, transactions b, transactions c'
-    expect(await failure(hasty, slow)).toEqual(['159', 'TIMEOUT_EXCEEDED'])
+    expect(await failure(connect('hasty'), slow)).toEqual(['159', 'TIMEOUT_EXCEEDED'])
   })
 
   it('truncates at the row limit on request', async () => {
-    const result = await connect('hasty').query({
+    const result = await connect('small').query({
       query: 'SELECT slot FROM transactions',
       format: 'JSONEachRow',
       clickhouse_settings: { result_overflow_mode: 'break', max_result_rows: '10' },
