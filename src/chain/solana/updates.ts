@@ -16,6 +16,11 @@ export const slotStatus = {
 
 export type SlotStatus = (typeof slotStatus)[keyof typeof slotStatus]
 
+/** Whether what the slot had so far, if anything, is void: it is dead, or has a new bank. */
+export function endsBank(status: SlotStatus): boolean {
+  return status === slotStatus.dead || status === slotStatus.createdBank
+}
+
 /**
  * What a Solana chain publishes, once, in this order within a slot: accounts, transactions and
  * entries as they happen, then the block, then its meta, then the slot's status.

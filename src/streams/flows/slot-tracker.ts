@@ -11,8 +11,16 @@
 // Nodes send a status for some slots only (a confirmation skips ancestors, a restart forgets them);
 // the others are derived from the chain of parents. A slot below a finalized one that is not its
 // ancestor was a fork.
+//
+// A slot may have several banks: a leader that takes over early changes its parent (UpdateParent),
+// a dead slot is repaired, another version of the block is certified. Only the next CREATED_BANK
+// tells it. The bank before is void: confirmed and finalized never get what only that one has.
+//
+//   CREATED_BANK (parent 7) ─ items ─ CREATED_BANK (parent 5) ─ items, meta ─► block of parent 5
+//                             void    └ late items of the first bank precede those of the second
 import { hash } from 'node:crypto'
 import { assert } from '../../base/assert.ts'
+import { ProtoReader } from '../../base/proto-reader.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import { slotUpdate } from '../../chain/solana/update-build.ts'
 import {
@@ -32,6 +40,8 @@ import { UpdateList } from '../hub/update-list.ts'
 const keptSlots = 64
 /** Slots remembered when nothing is ever finalized; the oldest entry is evicted. */
 const slotsMax = 2_048
+/** Replaced banks remembered of a slot; an honest leader has one or two. */
+const banksMax = 8
 
 /** The kinds of updates that make up a slot. */
 type SlotItem = AccountUpdate | TransactionUpdate | EntryUpdate
@@ -45,6 +55,8 @@ export interface SlotCounts {
   incompleteBlocks: number
   /** Blocks that a node replayed with another blockhash after a reconnect. */
   rewrittenBlocks: number
+  /** Banks that a node replaced by another one of the same slot. */
+  replacedBanks: number
   /** How often the chain began anew. */
   restarts: number
 }
@@ -55,6 +67,7 @@ export class SlotTracker {
     gapSlots: 0,
     incompleteBlocks: 0,
     rewrittenBlocks: 0,
+    replacedBanks: 0,
     restarts: 0,
   }
   /** Updates of slots above the limit, which were dropped. */
@@ -84,7 +97,8 @@ export class SlotTracker {
   resumeFrom(): number | null {
     let lowest: number | null = null
     for (const tracked of this.#slots.values())
-      if (tracked.isOpen && (lowest === null || tracked.slot < lowest)) lowest = tracked.slot
+      if (tracked.isOpen || tracked.provisional !== null)
+        if (lowest === null || tracked.slot < lowest) lowest = tracked.slot
     return lowest ?? this.#newestComplete
   }
 
@@ -118,6 +132,10 @@ export class SlotTracker {
   item(update: SlotItem): void {
     const tracked = this.#track(update.slot)
     if (tracked === null) return
+    if (tracked.isVoid(this.#connection)) {
+      this.counts.duplicates++
+      return
+    }
     if (tracked.blockhash !== null) {
       this.#itemAfter(tracked, update)
       return
@@ -132,6 +150,10 @@ export class SlotTracker {
   meta(update: BlockMetaUpdate): void {
     const tracked = this.#track(update.slot)
     if (tracked === null) return
+    if (tracked.isVoid(this.#connection)) {
+      this.counts.duplicates++
+      return
+    }
     tracked.parent = update.parentSlot
     if (tracked.blockhash !== null) {
       this.#metaAfter(tracked, update)
@@ -149,12 +171,33 @@ export class SlotTracker {
     const tracked = this.#track(update.slot)
     if (tracked === null) return
     const { status, parent } = update
-    if (parent !== null) tracked.parent = parent
-    if (tracked.hasStatus(status)) this.counts.duplicates++
+    if (status === slotStatus.createdBank) {
+      this.#createBank(tracked, update)
+      return
+    }
+    if (parent !== null && !tracked.isVoid(this.#connection)) tracked.parent = parent
+    const isOfVoid = tracked.isVoid(this.#connection) && (statusBit(status) & bankStatuses) !== 0
+    if (tracked.hasStatus(status) || isOfVoid) this.counts.duplicates++
     else if (status === slotStatus.confirmed) this.#confirm(tracked, update)
     else if (status === slotStatus.finalized) this.#finalize(tracked, update)
     else if (status === slotStatus.processed && tracked.isOpen) tracked.defer(update)
     else this.#publish(tracked, update)
+  }
+
+  /** The first bank of a slot, the same one again from another connection, or the next one. */
+  #createBank(tracked: TrackedSlot, update: SlotUpdate): void {
+    const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
+    const bank = tracked.bankOf(update.parent, this.#connection, isConfirmed)
+    if (bank === 'known') this.counts.duplicates++
+    else {
+      if (bank === 'next') {
+        this.counts.replacedBanks++
+        this.#hub.abandon(tracked.slot)
+        tracked.replaceBank(this.#connection)
+      }
+      if (update.parent !== null) tracked.parent = update.parent
+      this.#publish(tracked, update)
+    }
   }
 
   /** Null for a slot below the floor, of which everything was published, or above the limit. */
@@ -182,18 +225,25 @@ export class SlotTracker {
 
   #tryComplete(tracked: TrackedSlot): void {
     const { meta } = tracked
-    if (meta === null || !isComplete(tracked, meta)) return
-    // Several connections sent it: confirmed and finalized get the last connection's version.
-    const isMixed = tracked.dedup !== null
-    if (isMixed) this.#hub.restate(tracked.slot, tracked.items)
-    this.#hub.content(new AssembledBlock(meta, tracked.items, isMixed))
+    const items = meta === null ? null : itemsOf(tracked, meta)
+    if (meta === null || items === null) return
+    // Several connections or banks sent it: confirmed and finalized get the last one's version.
+    const isMixed = tracked.dedup !== null || tracked.hasReplacedBank
+    if (isMixed) this.#hub.restate(tracked.slot, items)
+    this.#hub.content(new AssembledBlock(meta, items, isMixed))
+    const received = tracked.items
     this.#close(tracked, meta)
+    tracked.isComplete = true
+    const connection = this.#connection
+    if (tracked.hasReplacedBank) tracked.provisional = { meta, received, connection, dedup: null }
     if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
       this.#newestComplete = tracked.slot
   }
 
   /** Missing items will not come any more: publishes the meta without the block. */
   #giveUp(tracked: TrackedSlot): void {
+    // Late items of the bank before cannot be told from its own: neither may be confirmed.
+    if (tracked.hasReplacedBank) this.#hub.restate(tracked.slot, [])
     if (tracked.meta !== null) {
       this.counts.incompleteBlocks++
       this.#close(tracked, tracked.meta)
@@ -212,12 +262,35 @@ export class SlotTracker {
 
   /** An item of a block that was published: late, or replayed by another connection. */
   #itemAfter(tracked: TrackedSlot, update: SlotItem): void {
-    if (tracked.connection === this.#connection) {
-      this.#hub.content(update)
-      return
+    if (tracked.provisional !== null && update.kind !== 'account')
+      this.#recomplete(tracked.slot, tracked.provisional, update)
+    else if (tracked.connection !== this.#connection) {
+      this.counts.duplicates++
+      if (tracked.checkedConnection !== this.#connection) tracked.replayedItems.push(update)
+    } else if (tracked.isComplete && tracked.hasStatus(slotStatus.confirmed))
+      this.counts.duplicates++
+    else this.#hub.content(update)
+  }
+
+  /**
+   * A transaction or entry after the last one of its block: one before it was of the bank that was
+   * replaced. The block at processed was a mixture; what is confirmed is the last bank's.
+   */
+  #recomplete(slot: number, block: ProvisionalBlock, update: SlotItem): void {
+    if (block.connection !== this.#connection) {
+      block.connection = this.#connection
+      block.dedup = new ReplayDedup(block.received, block.dedup)
+      const accounts = [...block.received].filter(({ kind }) => kind === 'account')
+      block.received = new UpdateList()
+      for (const account of accounts) block.received.push(account)
     }
-    this.counts.duplicates++
-    if (tracked.checkedConnection !== this.#connection) tracked.replayedItems.push(update)
+    block.received.push(update)
+    if (block.dedup?.consume(update) === true) this.counts.duplicates++
+    else this.#hub.content(update)
+    const items = lastItems(block.received, block.meta)
+    if (items === null) return
+    const { meta } = block
+    this.#hub.restate(slot, [...items, new AssembledBlock(meta, items, true), meta])
   }
 
   #metaAfter(tracked: TrackedSlot, update: BlockMetaUpdate): void {
@@ -276,6 +349,7 @@ export class SlotTracker {
   #publish(tracked: TrackedSlot, update: SlotUpdate): void {
     tracked.statuses |= statusBit(update.status)
     if (update.status === slotStatus.dead) tracked.isLost = true
+    if (update.status === slotStatus.confirmed) tracked.provisional = null
     publishUpdate(this.#hub, update)
   }
 
@@ -304,6 +378,15 @@ function derived(tracked: TrackedSlot, status: SlotStatus, from: SlotUpdate): Sl
   return slotUpdate({ slot, createdAtMs: from.createdAtMs }, { parent, status })
 }
 
+/** A block that may contain items of the bank that was replaced, instead of some that are late. */
+interface ProvisionalBlock {
+  readonly meta: BlockMetaUpdate
+  /** Transactions and entries as this connection sent them, and the accounts of the block. */
+  received: UpdateList<SlotItem>
+  connection: number
+  dedup: ReplayDedup | null
+}
+
 /** State of one slot: its items, deferred and published statuses. The tracker decides. */
 class TrackedSlot {
   readonly slot: number
@@ -327,6 +410,17 @@ class TrackedSlot {
   replayedItems: SlotItem[] = []
   /** Items are missing and will never come. */
   isLost = false
+  /** The block was published with all its items. */
+  isComplete = false
+  /** Of a complete block after a replaced bank, until it is confirmed. */
+  provisional: ProvisionalBlock | null = null
+  /** Parents of the banks that were replaced, oldest first; null where a node left it out. */
+  readonly #replaced: (number | null)[] = []
+  #bankParent: number | null = null
+  /** Number of the connection that last created a bank; -1 before the first. */
+  #bankConnection = -1
+  /** Number of the connection that now replays a bank which was replaced; -1 when none does. */
+  #voidConnection = -1
   #deferred: SlotUpdate[] = []
 
   constructor(slot: number, connection: number) {
@@ -349,6 +443,58 @@ class TrackedSlot {
     this.items.push(item)
     if (item.kind === 'transaction') this.transactions++
     else if (item.kind === 'entry') this.entries++
+  }
+
+  get hasReplacedBank(): boolean {
+    return this.#replaced.length > 0
+  }
+
+  /** Whether what this connection sends now is of a bank that was replaced. */
+  isVoid(connection: number): boolean {
+    return this.#voidConnection === connection
+  }
+
+  /**
+   * Which bank a connection has created: another connection replays those that are known by their
+   * parents; what it creates after them, or over another parent, is the next one. The bank of a
+   * confirmed slot is never replaced: another one is void.
+   */
+  bankOf(
+    parent: number | null,
+    connection: number,
+    isConfirmed: boolean,
+  ): 'first' | 'known' | 'next' {
+    const isReplay = this.#bankConnection !== connection || this.isVoid(connection)
+    const isFirst = this.#bankConnection === -1
+    const isSame = isReplay && parent === this.#bankParent
+    const isReplaced = isReplay && !isSame && this.#replaced.includes(parent)
+    this.#bankConnection = connection
+    const isVoid = !isFirst && (isReplaced || (isConfirmed && !isSame))
+    this.#voidConnection = isVoid ? connection : -1
+    if (isFirst) {
+      this.#bankParent = parent
+      return 'first'
+    }
+    if (isSame || isVoid) return 'known'
+    // Nothing was received of the bank before: the same message twice.
+    if (parent === this.#bankParent && this.#isUntouched) return 'known'
+    this.#replaced.push(this.#bankParent)
+    this.#bankParent = parent
+    if (this.#replaced.length > banksMax) this.#replaced.shift()
+    return 'next'
+  }
+
+  /** Discards what was received and published of the bank before. */
+  replaceBank(connection: number): void {
+    this.reopen(connection)
+    this.isLost = false
+    this.#deferred = []
+    this.statuses &= ~bankStatuses
+  }
+
+  get #isUntouched(): boolean {
+    const isClosed = this.blockhash !== null || this.isLost
+    return !isClosed && this.items.length === 0 && this.meta === null
   }
 
   /** Keeps a status back that must not be published before the block. */
@@ -375,6 +521,9 @@ class TrackedSlot {
   reopen(connection: number): void {
     this.connection = connection
     this.blockhash = null
+    this.isComplete = false
+    this.provisional = null
+    this.replayedItems = []
     this.dedup = null
     this.#empty()
   }
@@ -397,11 +546,48 @@ function statusBit(status: SlotStatus): number {
   return 1 << status
 }
 
-/** Whether every item of the block has arrived. */
-function isComplete(tracked: TrackedSlot, meta: BlockMetaUpdate): boolean {
-  return (
-    tracked.transactions >= meta.executedTransactionCount && tracked.entries >= meta.entriesCount
-  )
+/** The statuses of a bank; the others are of the slot's shreds. */
+const bankStatuses =
+  statusBit(slotStatus.processed) | statusBit(slotStatus.createdBank) | statusBit(slotStatus.dead)
+
+/** All items of the block; null while some are missing. */
+function itemsOf(tracked: TrackedSlot, meta: BlockMetaUpdate): UpdateList<SlotItem> | null {
+  const transactions = tracked.transactions - meta.executedTransactionCount
+  const entries = tracked.entries - meta.entriesCount
+  if (transactions < 0 || entries < 0) return null
+  const isExact = transactions === 0 && entries === 0 && !tracked.hasReplacedBank
+  return isExact ? tracked.items : lastItems(tracked.items, meta)
+}
+
+/**
+ * The block's items among those of several banks; null while some are missing. Transactions and
+ * entries of a bank that was replaced may come after CREATED_BANK of the next one: a node has a
+ * queue for each kind, so they precede the block's own, which have every index once.
+ */
+function lastItems(
+  received: UpdateList<SlotItem>,
+  meta: BlockMetaUpdate,
+): UpdateList<SlotItem> | null {
+  const excess = {
+    account: 0,
+    transaction: -meta.executedTransactionCount,
+    entry: -meta.entriesCount,
+  }
+  for (const { kind } of received) if (kind !== 'account') excess[kind]++
+  const items = new UpdateList<SlotItem>()
+  const indexes = { transaction: new Set<number>(), entry: new Set<number>() }
+  for (const item of received) {
+    if (excess[item.kind]-- > 0) continue
+    items.push(item)
+    if (item.kind !== 'account') indexes[item.kind].add(item.index)
+  }
+  const areAllThere = isWhole(indexes.transaction, meta.executedTransactionCount)
+  return areAllThere && isWhole(indexes.entry, meta.entriesCount) ? items : null
+}
+
+/** Whether they are the numbers from 0 up to the count. */
+function isWhole(indexes: ReadonlySet<number>, count: number): boolean {
+  return indexes.size === count && (count === 0 || Math.max(...indexes) === count - 1)
 }
 
 /** Deduplicates the items of an incomplete slot that a node replays after a reconnect. */
@@ -437,7 +623,7 @@ function nameOf(item: SlotItem): string {
     case 'transaction':
       return `t${keyOf(item.signature)}`
     case 'entry':
-      return `e${keyOf(item.body)}`
+      return `e${entryNameOf(item.body)}`
     case 'account': {
       const { pubkey, txnSignature, data, lamports } = item
       // A transaction writes an account once; other writes are identified by their content.
@@ -445,6 +631,17 @@ function nameOf(item: SlotItem): string {
       return `a${keyOf(pubkey)}${by}`
     }
   }
+}
+
+/** Index, hash and count: the bank's id in the same message is a number of the node's. */
+function entryNameOf(body: Uint8Array): string {
+  let [index, count, hashKey] = [0, 0, '']
+  const reader = new ProtoReader(body)
+  while (reader.next())
+    if (reader.field === 2) index = reader.number
+    else if (reader.field === 4) hashKey = keyOf(reader.bytes)
+    else if (reader.field === 5) count = reader.number
+  return `${index} ${count} ${hashKey}`
 }
 
 /** The lists are built on first access: they cost nothing unless a subscriber reads blocks. */

@@ -16,7 +16,7 @@ import {
   type AccountView,
   uiAccountText,
 } from '../../chain/solana/ui-account.ts'
-import { type AccountUpdate, type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
+import { type AccountUpdate, endsBank, type SlotUpdate } from '../../chain/solana/updates.ts'
 import type { PubsubChain } from './chain.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
@@ -99,7 +99,7 @@ export class AccountNotifications {
       slots.delete(slot)
       const observedMs = commitment === Commitment.processed ? createdAtMs : null
       for (const update of writes?.values() ?? []) this.#notify(commitment, update, observedMs)
-    } else if (status === slotStatus.dead) slots.delete(slot)
+    } else if (endsBank(status)) slots.delete(slot)
   }
 
   #notify(commitment: Commitment, update: AccountUpdate, createdAtMs: number | null): void {

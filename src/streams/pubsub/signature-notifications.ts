@@ -9,7 +9,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
-import { type SlotUpdate, slotStatus, type TransactionUpdate } from '../../chain/solana/updates.ts'
+import { endsBank, type SlotUpdate, type TransactionUpdate } from '../../chain/solana/updates.ts'
 import type { PubsubChain } from './chain.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
@@ -123,11 +123,11 @@ export class SignatureNotifications {
     this.#seen.clear()
   }
 
-  /** The transactions of a slot that was abandoned never landed. */
+  /** The transactions of a slot that was abandoned, or whose bank was replaced, never landed. */
   takeSlot({ slot, status }: SlotUpdate): void {
     const seen = this.#seen.get(slot)
     if (seen === undefined) return
-    if (status === slotStatus.dead) this.#seen.delete(slot)
+    if (endsBank(status)) this.#seen.delete(slot)
     else if (isCommitment(status) && status > seen.reached) seen.reached = status
   }
 

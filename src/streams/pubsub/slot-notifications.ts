@@ -30,10 +30,12 @@ export class SlotNotifications {
 
   take(update: SlotUpdate): void {
     const { slot, status, parent } = update
-    const hasBegun = status === slotStatus.createdBank || status === slotStatus.processed
-    // Not every source reports new banks; all report processed slots.
-    if (hasBegun && slot > this.#slot) {
-      this.#slot = slot
+    // Every new bank, as a validator does: a slot whose bank is replaced comes twice. Not every
+    // source reports banks; all report processed slots.
+    const hasBegun =
+      status === slotStatus.createdBank || (status === slotStatus.processed && slot > this.#slot)
+    if (hasBegun) {
+      this.#slot = Math.max(slot, this.#slot)
       const root = this.#root ?? this.#rootAtStart()
       this.#send('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
     }

@@ -16,6 +16,7 @@ export interface SinkCounts {
   readonly gapSlots: number
   readonly incompleteBlocks: number
   readonly rewrittenBlocks: number
+  readonly replacedBanks: number
   readonly restarts: number
   readonly unreadable: number
   readonly droppedSlots: number
@@ -50,6 +51,11 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
     'rewritten_blocks',
     'Blocks that a node replayed with different content',
     'rewrittenBlocks',
+  )
+  counter(
+    'replaced_banks',
+    'Banks that a node replaced by another one of the same slot',
+    'replacedBanks',
   )
   counter(
     'dropped_slots',

@@ -43,6 +43,15 @@ describe('updates received from a node', () => {
     expect([...kinds].sort()).toEqual(['account', 'blockMeta', 'entry', 'slot', 'transaction'])
   })
 
+  it('do not pass on the bank id of a node’s block meta', () => {
+    const meta = new SyntheticSolana({ seed: 12 }).next().find(({ kind }) => kind === 'blockMeta')!
+    if (meta.kind !== 'blockMeta') throw new Error('a slot has a meta')
+    const bankId = Uint8Array.of(0x50, 0xac, 0x82, 0x01)
+    const message = messageOf({ ...meta, body: Buffer.concat([meta.body, bankId]) })
+    const received = receiveUpdate(message, 0) as SolanaUpdate
+    expect(fieldsOf(received, meta)).toEqual(fieldsOf(meta, meta))
+  })
+
   it('are made again from their batch, with the same content', () => {
     const sent = new SyntheticSolana({ seed: 13 }).next().filter(({ kind }) => kind !== 'block')
     const batch = new ReceivedBatch(batchFrom(sent.map((update) => messageOf(update))))

@@ -315,6 +315,153 @@ describe('slot tracker', () => {
   })
 })
 
+describe('banks of a slot', () => {
+  const statusOf = (slot: number, status: 0 | 5 | 6, parent: number) =>
+    slotUpdate({ slot, createdAtMs: 1 }, { parent, status, deadError: 'x' })
+  const isCounted = ({ kind }: SolanaUpdate) => kind === 'transaction' || kind === 'entry'
+
+  /** How a node comes to replace its first bank of a slot. */
+  type Way = 'handover' | 'dead' | 'switch'
+
+  /**
+   * The slot with another bank before the one that wins. Transactions and entries of the first may
+   * arrive after CREATED_BANK of the second, before its own of the same kind.
+   */
+  function withVoidBank(
+    slot: readonly SolanaUpdate[],
+    way: Way,
+    random: () => number,
+  ): SolanaUpdate[] {
+    const number = slot[0]!.slot
+    const seed = Math.floor(random() * 1e9)
+    const other = new SyntheticSolana({ seed, firstSlot: number, confirmedAfter: 99 }).next()
+    const first = other.filter(({ kind }) => kind !== 'slot' && kind !== 'block')
+    const items = first.filter(({ kind }) => kind !== 'blockMeta')
+    const received = items.slice(0, Math.floor(random() * items.length) + 1)
+    const meta = first.find(({ kind }) => kind === 'blockMeta')!
+    const begun = statusOf(
+      number,
+      slotStatus.createdBank,
+      way === 'handover' ? number - 2 : number - 1,
+    )
+    const at = slot.findIndex((one) => one.kind === 'slot' && one.status === slotStatus.createdBank)
+    const [before, created, after] = [slot.slice(0, at), slot[at]!, slot.slice(at + 1)]
+    if (way === 'switch') {
+      const frozen = [...items, meta, statusOf(number, slotStatus.processed, number - 1)]
+      return [...before, begun, ...frozen, created, ...after]
+    }
+    const late = received.filter(isCounted).slice(Math.floor(random() * 4))
+    const early = received.filter((one) => !late.includes(one))
+    // The meta has a thread of its own: transactions may come after it.
+    const metaAt = after.findIndex(({ kind }) => kind === 'blockMeta')
+    const lastAt = after.findLastIndex(({ kind }) => kind === 'transaction')
+    if (random() > 0.5) after.splice(metaAt, 0, ...after.splice(lastAt, 1))
+    const died = way === 'dead' ? [statusOf(number, slotStatus.dead, number - 1)] : []
+    return [...before, begun, ...early, ...died, created, ...late, ...after]
+  }
+
+  const bySlot = (slots: number, seed: number) => {
+    const chain = new SyntheticSolana({ seed, finalizedAfter: 6 })
+    return Array.from({ length: slots }, () => chain.next())
+  }
+
+  const seeds = Number(process.env.SLUICE_SEEDS ?? 100)
+  it(`confirms exactly the bank that wins, over ${seeds} seeds`, () => {
+    for (let seed = 1; seed <= seeds; seed++) {
+      const random = randomOf(seed)
+      const slots = bySlot(12, seed)
+      const ways: Way[] = ['handover', 'dead', 'switch']
+      let replaced = 0
+      const sent = slots.map((slot, index) => {
+        if (index < 2 || random() > 1 / 3) return slot
+        replaced++
+        return withVoidBank(slot, ways[Math.floor(random() * 3)]!, random)
+      })
+      const { sink, published } = open()
+      sink.opened(null)
+      send(sink, sent.flat())
+      const expected = publishedBy(slots.flat())
+      for (const commitment of [1, 2] as const)
+        expect(contentOf(published[commitment]).toSorted(), `seed ${seed}`).toEqual(
+          contentOf(expected[commitment]).toSorted(),
+        )
+      expect(sink.counts()).toMatchObject({ replacedBanks: replaced, incompleteBlocks: 0 })
+    }
+  })
+
+  it('knows the banks again that another node replays, all of them or only the last', () => {
+    const random = randomOf(5)
+    for (let round = 0; round < 100; round++) {
+      const slots = bySlot(20, round + 1)
+      const sent = slots.map((slot, index) =>
+        index < 2 || random() > 1 / 2 ? slot : withVoidBank(slot, 'handover', random),
+      )
+      const all = sent.flat()
+      // The end is not interrupted, as above.
+      const cut = 40 + Math.floor(random() * (all.length / 2))
+      const { sink, published } = open()
+      sink.opened(null)
+      send(sink, all.slice(0, cut))
+      const from = sink.resumeFrom()!
+      sink.opened(from)
+      // The other node may have learnt of the new parent before it began.
+      const replayed = random() > 0.5 ? all : slots.flat()
+      send(sink, replayed.filter(({ slot }) => slot >= from).map(asAnotherNodeSends))
+      const expected = publishedBy(slots.flat())
+      for (const commitment of [1, 2] as const)
+        expect(contentOf(published[commitment]).toSorted(), `round ${round}`).toEqual(
+          contentOf(expected[commitment]).toSorted(),
+        )
+      expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
+    }
+  })
+
+  it('publishes every bank as it comes at processed, and the new parent', () => {
+    const slots = bySlot(6, 4)
+    const replaced = withVoidBank(slots[3]!, 'handover', randomOf(8))
+    const { hub, sink, published } = open()
+    const parents: (number | null)[] = []
+    hub.listen((commitment, update) => {
+      if (commitment === 0 && update.kind === 'slot' && update.status === slotStatus.createdBank)
+        if (update.slot === 1003) parents.push(update.parent)
+    })
+    sink.opened(null)
+    send(sink, [...slots.slice(0, 3).flat(), ...replaced, ...slots.slice(4).flat()])
+    expect(parents).toEqual([1001, 1002])
+    const of = (from: readonly SolanaUpdate[]) =>
+      from.filter(isCounted).map((one) => describeUpdate(one))
+    for (const one of of(replaced)) expect(published[0]).toContain(one)
+  })
+
+  it('never replaces a confirmed block', () => {
+    const slots = bySlot(8, 6)
+    const late = withVoidBank(slots[2]!, 'handover', randomOf(3))
+    const { sink, published } = open()
+    sink.opened(null)
+    send(sink, slots.slice(0, 5).flat())
+    send(sink, late)
+    send(sink, slots.slice(5).flat())
+    expect(contentOf(published[1])).toEqual(contentOf(publishedBy(slots.flat())[1]))
+  })
+
+  it('confirms nothing of a slot whose second bank is incomplete', () => {
+    const slots = bySlot(6, 7)
+    const replaced = withVoidBank(slots[3]!, 'handover', randomOf(2))
+    const missing = slots[3]!.findLast(({ kind }) => kind === 'transaction')
+    const { sink, published } = open()
+    sink.opened(null)
+    send(
+      sink,
+      [...slots.slice(0, 3).flat(), ...replaced, ...slots.slice(4).flat()].filter(
+        (one) => one !== missing,
+      ),
+    )
+    expect(sink.counts().incompleteBlocks).toBe(1)
+    const of = contentOf(published[1]).filter((words) => words.startsWith('1003'))
+    expect(of.map((words) => words.split(' ')[1])).toEqual(['meta'])
+  })
+})
+
 /** Everything but the interslot statuses, which go to all commitments at once. */
 function contentOf(updates: readonly string[]): string[] {
   return updates.filter((words) => !words.includes('status'))
