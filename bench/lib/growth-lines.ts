@@ -87,9 +87,12 @@ export function growthPlot({ question, axis = '', rows }: Omit<BenchResult, 'goa
   return {
     title: question,
     x: { kind: 'log', title: axis },
-    y: { kind: 'log', title: 'us of CPU time per operation; dashed: p99' },
+    y: {
+      kind: 'log',
+      title: 'us of CPU time per operation; dashed: p99; x: for ten times the size',
+    },
     lines: linesOf({ rows }).map((line) => ({
-      name: `${line.name}: x ${slopeOf(line).toFixed(2)} per tenfold`,
+      name: `${line.name}: x ${slopeOf(line).toFixed(2)}`,
       points: line.points.map(({ size, costUs }) => [size, costUs] as const),
       dashed: line.points.map(({ size, p99Us }) => [size, p99Us ?? Number.NaN] as const),
     })),

@@ -101,13 +101,11 @@ export function aligned(rows: readonly (readonly string[])[]): string {
   return rows
     .map((row) =>
       row
-        .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : pad(cell, widths[column])))
+        .map((cell, column) =>
+          column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column] ?? 0),
+        )
         .join('  ')
         .trimEnd(),
     )
     .join('\n')
-}
-
-function pad(cell: string, width = 0): string {
-  return cell.padStart(width)
 }

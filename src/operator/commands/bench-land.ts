@@ -20,14 +20,14 @@ import {
   rentLamports,
 } from '../../loadtest/land/wallet.ts'
 import { type WatchTarget, watchKinds } from '../../loadtest/land/watch.ts'
-import { LiveLine } from '../../loadtest/live-line.ts'
 import { parseRate } from '../../loadtest/quantities.ts'
 import { resultOf } from '../../loadtest/result.ts'
-import { watchStopSignals } from '../../loadtest/stop-signal.ts'
 import { parseTarget, type Target } from '../../loadtest/target.ts'
 import { outputFlags, reportResult } from './bench-output.ts'
 import { timesOf } from './bench-times.ts'
 import { lamportsOf } from './devnode-flags.ts'
+import { LiveLine } from './live-line.ts'
+import { watchStopSignals } from './stop-signal.ts'
 import { type Call, flagOf, listOf, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 const countMax = 100_000

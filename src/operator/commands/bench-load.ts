@@ -1,7 +1,6 @@
 // `sluice bench load`: an open-loop load on an endpoint, ours or not.
 import { formatDuration } from '../../base/duration.ts'
 import { messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { LiveLine } from '../../loadtest/live-line.ts'
 import { type LoadRun, type LoadSettings, type LoadWatch, runLoad } from '../../loadtest/load.ts'
 import { findLoad } from '../../loadtest/load-find.ts'
 import {
@@ -16,9 +15,10 @@ import { type Condition, meets } from '../../loadtest/quantities.ts'
 import { writeRecording } from '../../loadtest/recording.ts'
 import { figureIn, type Result } from '../../loadtest/result.ts'
 import { shortNumber, valueText } from '../../loadtest/result-text.ts'
-import { watchStopSignals } from '../../loadtest/stop-signal.ts'
 import { conditionsOf, loadFlags, loadSettings } from './bench-load-settings.ts'
 import { type BenchFiles, reportResult } from './bench-output.ts'
+import { LiveLine } from './live-line.ts'
+import { watchStopSignals } from './stop-signal.ts'
 import { type Call, flagOf, type Report, type Verb } from './verb.ts'
 
 export const benchLoadVerb: Verb = {

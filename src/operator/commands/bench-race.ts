@@ -2,15 +2,15 @@
 // Thread: main; each endpoint has a thread of its own.
 import { accept, type Outcome } from '../../base/errors.ts'
 import { decodeKey } from '../../chain/solana/base58.ts'
-import { LiveLine } from '../../loadtest/live-line.ts'
 import { runRace } from '../../loadtest/race/race.ts'
 import { racePlot, raceResult, raceSentences } from '../../loadtest/race/race-result.ts'
 import { type RaceTarget, raceKinds, type Unit, unitOf, units } from '../../loadtest/race/units.ts'
 import { resultOf } from '../../loadtest/result.ts'
-import { watchStopSignals } from '../../loadtest/stop-signal.ts'
 import { parseTarget } from '../../loadtest/target.ts'
 import { outputFlags, reportResult } from './bench-output.ts'
 import { timesOf } from './bench-times.ts'
+import { LiveLine } from './live-line.ts'
+import { watchStopSignals } from './stop-signal.ts'
 import {
   type Call,
   type FlagSpec,
