@@ -1,12 +1,11 @@
 // What a gRPC update costs as distinct filters grow, each with a stream of its own.
 // Thread: main of the bench process; each size is a process of its own.
-
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { accountUpdate } from '../../src/chain/solana/update-build.ts'
 import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
+import { SlabPool } from '../../src/streams/geyser/frame.ts'
 import { Matcher } from '../../src/streams/geyser/matcher.ts'
-import { SlabPool } from '../../src/streams/geyser/slab.ts'
 import { SubscriberGroup } from '../../src/streams/geyser/subscriber-group.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 

@@ -13,9 +13,9 @@ import { Plan } from '../../src/customers/quota/plan.ts'
 import { unlimitedPlan } from '../../src/customers/subscriptions/plans.ts'
 import { Subscriptions } from '../../src/products/websocket/subscriptions.ts'
 import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
+import type { Session } from '../../src/streams/pubsub/chain.ts'
 import { declareSubscriptionMeters } from '../../src/streams/pubsub/meters.ts'
-import type { Session } from '../../src/streams/pubsub/session.ts'
-import type { SubscriptionParams } from '../../src/streams/pubsub/subscription-params.ts'
+import type { SubscriptionParams } from '../../src/streams/pubsub/read-params.ts'
 import { growthBench, type OpenWorks } from '../lib/growth.ts'
 
 const stride = 7_919

@@ -10,11 +10,10 @@ import { openGrpcEndpoint } from '../base/transport/grpc.ts'
 import { grpcEncodings } from '../base/transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../base/transport/grpc-status.ts'
 import type { ListenAddress } from '../base/transport/ports.ts'
-import type { GrpcChain } from '../streams/geyser/chain.ts'
+import { type GrpcChain, statusOf } from '../streams/geyser/chain.ts'
 import { loadCodec } from '../streams/geyser/codec.ts'
 import { declareGrpcMeters } from '../streams/geyser/meters.ts'
 import { GeyserService } from '../streams/geyser/service.ts'
-import { statusOf } from '../streams/geyser/status.ts'
 import { secretCheck } from './pubsub-server.ts'
 
 export interface GeyserServerDeps {

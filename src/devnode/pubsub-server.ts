@@ -4,7 +4,6 @@
 //
 //   message      -> subscribe methods -> registry -> feed
 //   chain update -> hub -> pubsub engine: text once -> published to all subscribers
-
 import { timingSafeEqual } from 'node:crypto'
 import { isLoopback } from '../base/cidr.ts'
 import type { Clock } from '../base/clock.ts'
@@ -20,13 +19,12 @@ import type { ListenAddress } from '../base/transport/ports.ts'
 import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../base/transport/reply.ts'
 import type { Socket } from '../base/transport/socket.ts'
 import type { SolanaHub } from '../streams/geyser/hub.ts'
-import type { PubsubChain } from '../streams/pubsub/chain.ts'
+import type { Customer, PubsubChain, Session } from '../streams/pubsub/chain.ts'
 import { PubsubEngine } from '../streams/pubsub/engine.ts'
-import { Ids } from '../streams/pubsub/feed-registry.ts'
+import { Ids } from '../streams/pubsub/feed.ts'
 import { declareSubscriptionMeters } from '../streams/pubsub/meters.ts'
 import { subscriptionMethods } from '../streams/pubsub/methods.ts'
 import { Notifier } from '../streams/pubsub/notifier.ts'
-import type { Customer, Session } from '../streams/pubsub/session.ts'
 import type { Ledger } from './ledger/ledger.ts'
 
 export interface PubsubServerDeps {

@@ -1,7 +1,7 @@
 // ShredStream with real sockets: each shred once and byte-exact; lifecycle of a destination.
 import { networkInterfaces } from 'node:os'
 import { afterEach, describe, expect, test } from 'vitest'
-import type { DestinationLeases } from '../../src/products/shredstream/destination-leases.ts'
+import type { DestinationLeases } from '../../src/products/shredstream/destinations.ts'
 import { makeShreds, shuffled } from '../testkit/shreds.ts'
 import { asTexts, ShredStage } from '../testkit/shredstream.ts'
 import { until } from '../testkit/until.ts'

@@ -6,7 +6,6 @@
 //   SELECT wait              nothing until it is cancelled
 //   SELECT slow 3            three rows, 100 ms apart
 //   anything else            one row with the query's text
-
 import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { formatOf } from '../../src/indexer/clickhouse/formats/formats.ts'
 import type {
@@ -16,7 +15,7 @@ import type {
   QueryResult,
   RunningQuery,
 } from '../../src/indexer/engine.ts'
-import { renderSmall, type SmallResult } from '../../src/products/indexer/small-result.ts'
+import { renderSmall, type SmallResult } from '../../src/products/indexer/answer-from-catalogue.ts'
 
 const CHUNK_ROWS = 1_000
 const cancelledError: QueryError = {

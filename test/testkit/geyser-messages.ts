@@ -1,5 +1,4 @@
 // SubscribeUpdate messages as a node sends them: framed by our own gRPC code.
-
 import { framePrefixBytes } from '../../src/base/transport/grpc-stream.ts'
 import { batchOf, type GeyserBatch } from '../../src/chain/solana/geyser-batch.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
@@ -7,9 +6,9 @@ import {
   createdAtSuffix,
   FrameBatch,
   namePrefix,
+  SlabPool,
   updateTag,
 } from '../../src/streams/geyser/frame.ts'
-import { SlabPool } from '../../src/streams/geyser/slab.ts'
 
 const pool = new SlabPool()
 

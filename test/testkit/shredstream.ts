@@ -14,7 +14,7 @@ import {
   type ShredstreamSection,
   shredstreamSection,
 } from '../../src/products/shredstream/config.ts'
-import type { DestinationLeases } from '../../src/products/shredstream/destination-leases.ts'
+import type { DestinationLeases } from '../../src/products/shredstream/destinations.ts'
 import { type Shredstream, startShredstream } from '../../src/products/shredstream/server.ts'
 import { testVersion } from './shreds.ts'
 import { until } from './until.ts'

@@ -14,9 +14,9 @@ import {
   createdAtSuffix,
   FrameBatch,
   namePrefix,
+  SlabPool,
   updateTag,
 } from '../../../src/streams/geyser/frame.ts'
-import { SlabPool } from '../../../src/streams/geyser/slab.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { createdAtMs, firstSlot, messageOf, transactionContent } from './grpc-message.ts'
 

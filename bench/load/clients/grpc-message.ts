@@ -1,5 +1,4 @@
 // Account updates of an exact size, for benches of the gRPC streams. Thread: any.
-
 import type {
   AccountContent,
   TransactionContent,
@@ -9,9 +8,9 @@ import {
   createdAtSuffix,
   FrameBatch,
   namePrefix,
+  SlabPool,
   updateTag,
 } from '../../../src/streams/geyser/frame.ts'
-import { SlabPool } from '../../../src/streams/geyser/slab.ts'
 
 const contents = new Map<number, AccountContent>()
 /** Slots from here to two million take three bytes, so that lengths stay the same. */

@@ -1,7 +1,6 @@
 // Finds the token in a request's credentials, by the precedence of each endpoint.
 // Pure: endpoints pass header values in, never a request.
 import type { Subscription } from '../subscriptions/subscription.ts'
-import type { BasicPair } from './basic.ts'
 
 export const endpoints = ['rpc', 'websocket', 'grpc', 'indexer', 'tpu', 'metrics'] as const
 export type Endpoint = (typeof endpoints)[number]
@@ -59,4 +58,39 @@ function bearerToken(authorization: string): string | null {
   for (let index = 0; index < end; index++)
     if ((authorization.charCodeAt(index) | 0x20) !== bearer.charCodeAt(index)) return null
   return authorization.slice(end + 1).trim() || null
+}
+
+// Parses the database credentials of an indexer query: HTTP Basic, or ClickHouse's two headers.
+// Pure: text in, pair out; gate.ts compares digests.
+
+export interface BasicPair {
+  readonly user: string
+  readonly password: string
+}
+
+const basicForm = /^basic[ \t]+([0-9A-Za-z+/]+={0,2})[ \t]*$/i
+/** A user we issue has 12 characters and a password 32; anything longer cannot be valid. */
+const pairCharsMax = 256
+
+/**
+ * Takes HTTP Basic when it is present, else `X-ClickHouse-User` with `X-ClickHouse-Key`, which
+ * ClickHouse clients send instead. Null when neither is complete.
+ */
+export function basicPair(headers: {
+  readonly authorization?: string
+  readonly clickHouseUser?: string
+  readonly clickHouseKey?: string
+}): BasicPair | null {
+  const encoded = basicForm.exec(headers.authorization ?? '')?.[1]
+  if (encoded !== undefined) return decodePair(encoded)
+  const { clickHouseUser: user, clickHouseKey: password } = headers
+  return user && password ? { user, password } : null
+}
+
+function decodePair(encoded: string): BasicPair | null {
+  if (encoded.length > pairCharsMax) return null
+  const text = Buffer.from(encoded, 'base64').toString('utf8')
+  const colon = text.indexOf(':')
+  if (colon < 1 || colon === text.length - 1) return null
+  return { user: text.slice(0, colon), password: text.slice(colon + 1) }
 }

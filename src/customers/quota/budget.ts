@@ -6,7 +6,6 @@ import { Bucket, type Limiter, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
 import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
-import { NotificationRate } from './notification-rate.ts'
 import type { Plan } from './plan.ts'
 
 export type MakeBucket = (id: string, rate: Rate) => Limiter
@@ -296,4 +295,35 @@ function notificationsOf({ values }: Plan): NotificationRate | null {
 /** A cap of n calls a second has a burst of n. */
 function capsOf(plan: Plan): Bucket[] {
   return plan.caps.map((calls) => new Bucket({ perSecond: calls, burst: calls }))
+}
+
+// Limits the bytes per second of one subscription's notifications.
+// A notification over the rate is refused and not charged, so that expensive feeds end and cheap
+// ones continue. It still counts against new feeds, so that reopening a feed gains nothing.
+
+/** Blocks arrive in bursts, and so do the updates of a source that catches up after a stall. */
+const BURST_SECS = 2
+
+export class NotificationRate {
+  readonly #accepted: Bucket
+  readonly #all: Bucket
+
+  constructor(bytesPerSecond: number) {
+    const rate = { perSecond: bytesPerSecond, burst: bytesPerSecond * BURST_SECS }
+    this.#accepted = new Bucket(rate)
+    this.#all = new Bucket(rate)
+  }
+
+  /** Charges a notification; false when it is over the rate. */
+  take(bytes: number, nowMs: number): boolean {
+    this.#all.take(bytes, nowMs)
+    if (this.#accepted.waitMs(bytes, nowMs) > 0) return false
+    this.#accepted.take(bytes, nowMs)
+    return true
+  }
+
+  /** Milliseconds until a new feed may be opened; 0 means now. */
+  waitMs(nowMs: number): number {
+    return this.#all.waitMs(0, nowMs)
+  }
 }

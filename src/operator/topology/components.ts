@@ -1,6 +1,5 @@
 // The components of the service by name, with the type of each.
 // A component that the configuration disables is null.
-
 import type { Running } from '../../base/running.ts'
 import type { VerifyPool } from '../../base/threads/verify-pool.ts'
 import type { CertificatePair } from '../../base/transport/tls.ts'

@@ -1,7 +1,6 @@
 // Decides who may call: token, then budget, before any message is read.
 // Calls of the health service, which takes no token, and calls with a wrong token are charged to
 // the budget of the client's address.
-
 import { refuse } from '../../base/errors.ts'
 import type { Admission, GrpcPeer } from '../../base/transport/grpc.ts'
 import type { GrpcStatus } from '../../base/transport/grpc-status.ts'
@@ -11,9 +10,9 @@ import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { Budget, Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
+import { statusOf } from '../../streams/geyser/chain.ts'
 import { type GrpcMeters, type GrpcMethodName, grpcMethods } from '../../streams/geyser/meters.ts'
-import { statusOf } from '../../streams/geyser/status.ts'
-import type { OpenCalls } from './open-calls.ts'
+import type { OpenCalls } from './health.ts'
 
 export interface Caller {
   readonly principal: Principal

@@ -2,6 +2,8 @@
 // SERVING means that the main chain is available; dedicated nodes do not count. Callers are
 // unknown, so one request of at most 1 KiB is read per call; admission.ts counts the calls.
 
+import { addressKey } from '../../base/cidr.ts'
+import { InFlight } from '../../base/transport/connections.ts'
 import type { GrpcMethod } from '../../base/transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import { framePrefixBytes, type GrpcStream } from '../../base/transport/grpc-stream.ts'
@@ -134,4 +136,30 @@ const noRequest: GrpcStatus = {
 const tooSlow: GrpcStatus = {
   code: grpcCode.resourceExhausted,
   details: 'the stream reads too slowly',
+}
+
+// Counts the open calls of the health service per client address.
+// It takes no token, so there is no plan that could bound them.
+
+export class OpenCalls {
+  readonly #byAddress: InFlight
+  readonly #callsMax: number
+  #open = 0
+
+  constructor(limits: { readonly callsPerAddressMax: number; readonly callsMax: number }) {
+    this.#byAddress = new InFlight(limits.callsPerAddressMax)
+    this.#callsMax = limits.callsMax
+  }
+
+  /** False when the address, or all of them together, have as many open as they may. */
+  enter(address: string): boolean {
+    if (this.#open >= this.#callsMax || !this.#byAddress.enter(addressKey(address))) return false
+    this.#open++
+    return true
+  }
+
+  leave(address: string): void {
+    this.#byAddress.leave(addressKey(address))
+    this.#open--
+  }
 }

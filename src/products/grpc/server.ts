@@ -2,7 +2,6 @@
 //
 //   call -> transport/grpc -> admission: token, budget -> geyser/service of the caller's chain
 //                                                      -> health, reflection
-
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
@@ -23,8 +22,7 @@ import type { GrpcMeters } from '../../streams/geyser/meters.ts'
 import { GeyserService } from '../../streams/geyser/service.ts'
 import { admit, type Caller, charge, noToken } from './admission.ts'
 import type { GrpcSection } from './config.ts'
-import { GrpcHealth } from './health.ts'
-import { OpenCalls } from './open-calls.ts'
+import { GrpcHealth, OpenCalls } from './health.ts'
 import { reflectionMethods } from './reflection.ts'
 
 export interface GrpcDeps {

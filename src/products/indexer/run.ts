@@ -1,6 +1,5 @@
 // Lifecycle of one query from its arrival to the end of its response: releases its resources and
 // reports its usage exactly once.
-
 import type { Clock } from '../../base/clock.ts'
 import type { Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
@@ -11,7 +10,7 @@ import { fingerprint } from '../../indexer/clickhouse/sql/fingerprint.ts'
 import type { QueryEngine, QueryTotals, RunningQuery } from '../../indexer/engine.ts'
 import type { IndexerMeters, StopWay } from '../../indexer/meters.ts'
 import type { UsageFact } from '../../indexer/parcels.ts'
-import type { QueryQueue, QueueOutcome } from './query-queue.ts'
+import type { QueryQueue, QueueOutcome } from './handle.ts'
 
 interface Underway {
   readonly id: string

@@ -6,7 +6,6 @@
 //                  -> path 404 -> verb 405 -> IndexerHandler -> engine -> answer
 //
 // The spec names the credentials and leaves the interface open. "ClickHouse wire, DuckDB SQL".
-
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
@@ -15,8 +14,8 @@ import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
 import { Reply } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import type { CertificatePair } from '../../base/transport/tls.ts'
-import { basicPair } from '../../customers/auth/basic.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
+import { basicPair } from '../../customers/auth/token.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import { exception } from '../../indexer/clickhouse/exceptions.ts'
@@ -25,7 +24,7 @@ import type { QueryEngine } from '../../indexer/engine.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import type { IndexerMeters } from '../../indexer/meters.ts'
 import type { UsageFact } from '../../indexer/parcels.ts'
-import { IndexerHandler } from './handle.ts'
+import { IndexerHandler, QueryQueue } from './handle.ts'
 import {
   browserReply,
   corsHeaders,
@@ -38,7 +37,6 @@ import {
 } from './heads.ts'
 import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
 import { playReply } from './play.ts'
-import { QueryQueue } from './query-queue.ts'
 import { type Caller, RunningQueries } from './run.ts'
 
 export interface IndexerDeps {

@@ -1,16 +1,18 @@
 // Rate-limits client addresses by cost: charged before the work, and by the bytes sent.
 // Costs are fixed figures, not measured times: on a busy machine measured times would
 // charge a caller for the work of others.
-
 import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/codes.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
 import { errorReply, Reply, type ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
-import type { AddressBudget, Cost } from '../../customers/quota/address-budget.ts'
+import {
+  type AddressBudget,
+  type Cost,
+  RefusalDelay,
+} from '../../customers/quota/address-budget.ts'
 import { Rates } from '../../customers/quota/rates.ts'
-import { RefusalDelay } from '../../customers/quota/refusal-delay.ts'
 
 /** Any request: reading its head, the lookup, a short answer. */
 const requestCost: Cost = { workMs: 0.05, bytes: 512 }

@@ -1,8 +1,11 @@
 // Builds the answers of REST and /health, from the log and the execution pipeline.
 // No sockets here. Payloads of the stream are served verbatim.
 
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { ReadyReport } from '../../base/readiness.ts'
+import { packageRoot } from '../../base/threads/entry.ts'
 import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 import { type BlockRows, blocksMax } from './block-rows.ts'
@@ -132,4 +135,30 @@ export function error(status: number, message: string): Answer {
 
 function json(status: number, value: unknown): Answer {
   return { status, body: JSON.stringify(value) }
+}
+
+// Serves docs/openapi.json and docs/asyncapi.json: REST and JSON-RPC, and the event stream.
+// Read on the first request and kept; the package contains docs/.
+
+const names = ['openapi.json', 'asyncapi.json'] as const
+export type DocumentName = (typeof names)[number]
+
+/** Paths that serve a document; they need no token. */
+export const documentPaths: readonly `/${DocumentName}`[] = names.map((name) => `/${name}` as const)
+
+const kept = new Map<string, Answer>()
+
+/** The document of a path; 404 where the package was installed without docs/. */
+export function documentAt(path: `/${DocumentName}`): Answer {
+  const known = kept.get(path) ?? read(path)
+  kept.set(path, known)
+  return known
+}
+
+function read(path: string): Answer {
+  try {
+    return { status: 200, body: readFileSync(join(packageRoot(), 'docs', path)) }
+  } catch {
+    return error(404, 'this installation has no documents')
+  }
 }

@@ -17,8 +17,14 @@ import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { RpcSection } from './config.ts'
-import { type Caller, type HandleDeps, RpcHandler } from './handle.ts'
-import { baseHead, preflightHead, rateHead } from './reply-head.ts'
+import {
+  baseHead,
+  type Caller,
+  type HandleDeps,
+  preflightHead,
+  RpcHandler,
+  rateHead,
+} from './handle.ts'
 
 export interface RpcDeps extends HandleDeps {
   readonly gate: Gate

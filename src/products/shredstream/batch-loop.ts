@@ -2,15 +2,24 @@
 //
 //   recvmmsg ─► admit each, no copy ─► vectors ─► sendmmsg to every target ─► one step of long work
 //        every 2 ms one of: count, targets and challenges | errors | echoes | reports
-import { type Libc, pinned } from '../../base/transport/udp-batch.ts'
+
+import { getHeapStatistics } from 'node:v8'
+import { parseAddress } from '../../base/cidr.ts'
+import { Fault } from '../../base/errors.ts'
+import {
+  boundPort,
+  grantedBytes,
+  type Libc,
+  openSocket,
+  pinned,
+  type SocketOptions,
+} from '../../base/transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../base/transport/udp-receive.ts'
 import { BatchSender, type SendTarget, ShredVectors } from '../../base/transport/udp-send.ts'
 import { codeShredBytes, dataShredBytes } from '../../chain/solana/shred.ts'
 import { verdicts } from './admit.ts'
-import { closeSockets, openSockets } from './batch-sockets.ts'
 import { Caps } from './caps.ts'
-import { Pauses } from './pauses.ts'
-import { ioNames } from './shared-stats.ts'
+import { ioNames, pauseBoundsMs, pauseCauses, type SharedStats } from './shared-stats.ts'
 import type { ShredComponents, WorkerSettings } from './shred-components.ts'
 import { challengeOf, rowsMax } from './targets.ts'
 
@@ -255,5 +264,135 @@ export class BatchLoop {
     const usesSegments = this.#outs.some(({ sender }) => sender.segments)
     const io = usesSegments ? 'batch-segments' : 'batch'
     this.#components.stats.sockets.set(0, 'io', ioNames.indexOf(io))
+  }
+}
+
+// Opens the sockets of the batch loop once and keeps them across restarts of the worker.
+// The sockets belong to the process, not to the thread: their descriptors are
+// in the shared stats, and a restarted worker reuses them, so the kernel buffers what arrives
+// meanwhile.
+
+/** Receive timeout: a stop or a changed target is noticed within this time. */
+const waitMs = 20
+
+export interface Descriptors {
+  readonly ingest: number
+  readonly out4: number
+  readonly out6: number
+}
+
+/** Returns the sockets of the previous worker, or opens new ones. Descriptor 0 means no socket. */
+export function openSockets(libc: Libc, stats: SharedStats, settings: WorkerSettings): Descriptors {
+  const { sockets } = stats
+  const kept = sockets.row(0)
+  if (kept.ingest > 0) return kept
+  const { bufferBytes } = settings
+  const base = { bufferBytes, timeoutMs: waitMs }
+  const ingest = openSocket(libc, {
+    ...base,
+    host: settings.host,
+    port: kept.ingestPort === 0 ? settings.port : kept.ingestPort,
+    keepsErrors: false,
+    isV6Only: false,
+  })
+  sockets.set(0, 'ingest', ingest)
+  sockets.set(0, 'ingestPort', boundPort(libc, ingest))
+  sockets.set(0, 'bufferBytes', grantedBytes(libc, ingest))
+  let port = kept.outPort === 0 ? settings.sourcePort : kept.outPort
+  for (const [index, host] of settings.sourceHosts.entries()) {
+    const isV4 = parseAddress(host)?.family === 4
+    const options = { ...base, host, port, keepsErrors: true, isV6Only: true }
+    // The second host is IPv6, which a machine may not support.
+    const fd = index === 0 ? openSocket(libc, options) : tryOpen(libc, options)
+    if (fd === null) continue
+    port = boundPort(libc, fd)
+    sockets.set(0, isV4 ? 'out4' : 'out6', fd)
+    sockets.set(0, 'outPort', port)
+  }
+  return sockets.row(0)
+}
+
+function tryOpen(libc: Libc, options: SocketOptions): number | null {
+  try {
+    return openSocket(libc, options)
+  } catch (error) {
+    if (error instanceof Fault) return null
+    throw error
+  }
+}
+
+export function closeSockets(libc: Libc, stats: SharedStats): void {
+  for (const name of ['ingest', 'out4', 'out6'] as const) {
+    const fd = stats.sockets.get(0, name)
+    stats.sockets.set(0, name, 0)
+    if (fd > 0) libc.close(fd)
+  }
+}
+
+// Measures how long the shred worker is away from its socket, and why.
+// A pause lasts from the return of a receive to the next receive: a shred that arrives meanwhile
+// waits for the rest of it. The worker's event loop never turns, so that Node's own observers of
+// garbage collection see nothing here.
+//
+//   below 100 us                the cause is what the loop did: forward, or also maintenance
+//   the heap became smaller     gc
+//   involuntary switches grew   preempted: the kernel ran another thread on this core
+
+/** Pauses from here on are examined: two calls, 3 us together. */
+const examinedMs = 0.1
+/** Age at which the heap's size is read again, so that a collection always makes it smaller. */
+const heapAgeMsMax = 1000
+const usageOfThread = 1
+const usageBytes = 144
+/** Byte of ru_nivcsw in a struct rusage. */
+const involuntaryByte = 136
+
+const [forward, maintenance, gc, preempted] = (
+  ['forward', 'maintenance', 'gc', 'preempted'] as const
+).map((name) => pauseCauses.indexOf(name)) as [number, number, number, number]
+
+export class Pauses {
+  readonly #numbers: Float64Array
+  readonly #width: number
+  readonly #readSwitches: () => number
+  #heapBytes = 0
+  #heapReadMs = 0
+  #switches = 0
+
+  constructor(libc: Libc, stats: SharedStats) {
+    this.#numbers = stats.pauses.numbers
+    this.#width = stats.pauses.width
+    const usage = pinned(usageBytes)
+    const usageAt = libc.addressOf(usage)
+    const words = new Uint32Array(usage.buffer)
+    this.#readSwitches = () => {
+      libc.getrusage(usageOfThread, usageAt)
+      return words[involuntaryByte / 4]!
+    }
+  }
+
+  /** Counts a pause between two times of `performance.now`. */
+  record(fromMs: number, toMs: number, isMaintained: boolean): void {
+    const ms = toMs - fromMs
+    if (toMs - this.#heapReadMs > heapAgeMsMax) this.#readCauses(toMs)
+    let cause = isMaintained ? maintenance : forward
+    if (ms >= examinedMs) {
+      const heapBytes = this.#heapBytes
+      const switches = this.#switches
+      this.#readCauses(toMs)
+      if (this.#heapBytes < heapBytes) cause = gc
+      else if (this.#switches !== switches) cause = preempted
+    }
+    let bucket = 0
+    while (bucket < pauseBoundsMs.length && ms > pauseBoundsMs[bucket]!) bucket += 1
+    const row = cause * this.#width
+    this.#numbers[row + bucket]! += 1
+    this.#numbers[row + this.#width - 1]! += ms
+  }
+
+  #readCauses(nowMs: number): void {
+    this.#heapBytes = getHeapStatistics().used_heap_size
+    this.#heapReadMs = nowMs
+    this.#switches = this.#readSwitches()
   }
 }

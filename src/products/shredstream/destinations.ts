@@ -5,14 +5,14 @@
 //   worker: echo ─► confirm in the registry
 //           refused ─► pause, exponential back-off to 60 s
 //           alive ─► resume
+
+import { backoffMs } from '../../base/backoff.ts'
 import { containsAny, parseCidr } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Outcome } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { parseEndpoint, servedAddress } from '../../customers/subscriptions/destination.ts'
 import type { By, Subscription } from '../../customers/subscriptions/subscription.ts'
-import { type DestinationLeases, hasDestination } from './destination-leases.ts'
-import { Pause } from './pause.ts'
 import { type MaybeLater, RegistryChanges, whenMade } from './registry-changes.ts'
 import type { SharedStats } from './shared-stats.ts'
 import type { WorkerEvent } from './target-tracker.ts'
@@ -297,4 +297,67 @@ function tickPause(entry: Entry, nowMs: number): boolean {
   if (pause?.isOver(nowMs) !== true) return false
   pause.end(nowMs)
   return true
+}
+
+// Pauses a destination whose port is closed (a circuit breaker).
+// Exponential back-off from 250 ms to 60 s. While the destination is paused the worker sends one
+// shred a second as a probe; a probe without an error ends the pause at once.
+
+const backoff = { firstMs: 250, lastMs: 60_000 }
+/** After this long without errors the back-off starts over. */
+const healthyMs = 10_000
+
+export class Pause {
+  readonly delayMs: number
+  readonly #failures: number
+  /** When the destination is served again; null while it is half-open. */
+  #untilMs: number | null
+  #sinceMs: number
+
+  /** Starts a pause; `previous` is the last one, unless the destination has recovered since. */
+  constructor(previous: Pause | null, nowMs: number) {
+    this.#failures = previous === null ? 1 : previous.#failures + 1
+    this.delayMs = Math.round(backoffMs(this.#failures, backoff))
+    this.#untilMs = nowMs + this.delayMs
+    this.#sinceMs = nowMs
+  }
+
+  /** False while the destination is served again (half-open). */
+  get isOn(): boolean {
+    return this.#untilMs !== null
+  }
+
+  isOver(nowMs: number): boolean {
+    return this.#untilMs !== null && nowMs >= this.#untilMs
+  }
+
+  /** True when the half-open destination had no errors long enough: the back-off is reset. */
+  hasRecovered(nowMs: number): boolean {
+    return this.#untilMs === null && nowMs - this.#sinceMs >= healthyMs
+  }
+
+  /** Ends the pause: the destination is served again, half-open. */
+  end(nowMs: number): void {
+    this.#untilMs = null
+    this.#sinceMs = nowMs
+  }
+}
+
+// What shredstream needs of the leases of destinations among several gateways.
+
+export interface DestinationLeases {
+  /** Whether this gateway serves the destination of that subscription. */
+  isHeld(subscription: string): boolean
+  start(user: {
+    wanted(): readonly string[]
+    onChanged(subscription: string): void
+    onDeadline(leftMs: number): void
+  }): void
+  /** Gives all leases back, after nothing is sent any more. */
+  stop(): Promise<void>
+}
+
+/** True when shreds, or challenges, are to be sent to an address of that subscription. */
+export function hasDestination({ state, products, destination }: Subscription): boolean {
+  return state === 'active' && products.includes('shredstream') && destination !== null
 }

@@ -17,11 +17,10 @@ import {
   slotShredsMax,
   variants,
 } from '../../chain/solana/shred.ts'
-import { ShredAdmission } from './admit.ts'
+import { ShredAdmission, Sources } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
 import { SharedStats } from './shared-stats.ts'
 import { type ShredComponents, type WorkerSettings, wallClock } from './shred-components.ts'
-import { Sources } from './sources.ts'
 import { TargetTracker } from './target-tracker.ts'
 import { TargetTable } from './targets.ts'
 import { SlotWindow, windowBytes } from './window.ts'

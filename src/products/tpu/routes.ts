@@ -16,10 +16,16 @@ import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.
 import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
 import { registryExpired } from '../../customers/auth/gate.ts'
 import { type AddressCost, speaksRpc } from './address-cost.ts'
-import { batchItemsMax, decodeText, splitBatch } from './bodies.ts'
 import type { Checked } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
-import { type Caller, readSend, type Target } from './methods.ts'
+import {
+  batchItemsMax,
+  type Caller,
+  decodeText,
+  readSend,
+  splitBatch,
+  type Target,
+} from './methods.ts'
 import { rpcErrorOf } from './refusals.ts'
 import { minimumTipLamports } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'

@@ -14,8 +14,8 @@ import { whenDone } from '../../base/steps.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
+import type { Session as PubsubSession } from '../../streams/pubsub/chain.ts'
 import type { PubsubEngine } from '../../streams/pubsub/engine.ts'
-import type { Session as PubsubSession } from '../../streams/pubsub/session.ts'
 import type { WebsocketMeters } from './meters.ts'
 
 /** One connection of a customer, as methods see it. */

@@ -18,14 +18,6 @@ import { isSameKey, keyOf } from '../../chain/solana/keys.ts'
 import { sysvarOwner } from '../../chain/solana/programs.ts'
 import type { AccountUpdate, BlockUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
-import {
-  type AccountAt,
-  insertVersion,
-  shiftVersion,
-  type Version,
-  versionOf,
-} from './account-versions.ts'
-import { type BlockName, ProcessedLine } from './processed-line.ts'
 
 export interface AccountCacheDeps {
   readonly bytesMax: number
@@ -266,4 +258,109 @@ export class AccountCache {
 
 function isParent(block: BlockName, child: BlockUpdate['meta']): boolean {
   return child.parentSlot === block.slot && child.parentBlockhash === block.blockhash
+}
+
+// The versions of one account by their slots.
+
+/** An account at a slot; null when there was none. */
+export interface AccountAt {
+  readonly slot: number
+  readonly account: AccountState | null
+}
+
+export interface Version extends AccountAt {
+  readonly writeVersion: bigint
+}
+
+const versionBytes = 512
+
+/** Keeps the last version of each slot, ascending; returns the bytes that were added. */
+export function insertVersion(versions: Version[], version: Version): number {
+  let at = versions.length
+  while (at > 0 && versions[at - 1]!.slot > version.slot) at--
+  const same = versions[at - 1]
+  if (same?.slot !== version.slot) {
+    versions.splice(at, 0, version)
+    return bytesOf(version)
+  }
+  if (same.writeVersion > version.writeVersion) return 0
+  versions[at - 1] = version
+  return bytesOf(version) - bytesOf(same)
+}
+
+/** Removes the first version; returns its bytes. */
+export function shiftVersion(versions: Version[]): number {
+  return bytesOf(versions.shift()!)
+}
+
+/** A copy: an update is a view of a message, which it would keep in memory. */
+export function versionOf(update: AccountUpdate, pubkey: Uint8Array): Version {
+  const { slot, writeVersion, lamports, executable, rentEpoch } = update
+  if (lamports === 0n) return { slot, writeVersion, account: null }
+  const owner = new Uint8Array(update.owner)
+  const data = new Uint8Array(update.data)
+  const account = { pubkey, lamports, owner, executable, rentEpoch, data }
+  return { slot, writeVersion, account }
+}
+
+function bytesOf({ account }: AccountAt): number {
+  return versionBytes + (account?.data.length ?? 0)
+}
+
+// Tracks the complete blocks above the confirmed one, and which of them are one line of parents.
+
+export interface BlockName {
+  readonly slot: number
+  readonly blockhash: string
+}
+
+interface Child extends BlockName {
+  /** Null when its writes are in doubt. */
+  readonly parent: BlockName | null
+}
+
+/** A healthy chain has two. */
+const blocksMax = 1_024
+
+export class ProcessedLine {
+  readonly #blocks = new Map<number, Child>()
+
+  add({ slot, meta, isMixed = false }: BlockUpdate): void {
+    const { blockhash, parentSlot, parentBlockhash } = meta
+    // Published twice: it was replaced by another one.
+    const isDoubtful = isMixed || this.#blocks.has(slot)
+    const parent = isDoubtful ? null : { slot: parentSlot, blockhash: parentBlockhash }
+    this.#blocks.set(slot, { slot, blockhash, parent })
+    if (this.#blocks.size > blocksMax) this.#blocks.delete(this.#blocks.keys().next().value!)
+  }
+
+  /** A write of a slot: after its block it is late, or of another version of the block. */
+  written(slot: number): void {
+    const block = this.#blocks.get(slot)
+    if (block !== undefined && block.parent !== null)
+      this.#blocks.set(slot, { ...block, parent: null })
+  }
+
+  confirmed(slot: number): void {
+    for (const at of this.#blocks.keys()) if (at <= slot) this.#blocks.delete(at)
+  }
+
+  clear(): void {
+    this.#blocks.clear()
+  }
+
+  /** The slots from `slot` down to the confirmed block, without that; null when unknown. */
+  down(slot: number, confirmed: BlockName): number[] | null {
+    const slots: number[] = []
+    let at: BlockName = this.#blocks.get(slot) ?? confirmed
+    if (at.slot !== slot) return null
+    while (at.slot > confirmed.slot) {
+      const block = this.#blocks.get(at.slot)
+      if (block === undefined || block.parent === null || block.blockhash !== at.blockhash)
+        return null
+      slots.push(at.slot)
+      at = block.parent
+    }
+    return at.slot === confirmed.slot && at.blockhash === confirmed.blockhash ? slots : null
+  }
 }

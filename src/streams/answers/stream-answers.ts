@@ -17,8 +17,7 @@ import type { SolanaHub } from '../geyser/hub.ts'
 import { AccountCache, type AccountCacheDeps } from './account-cache.ts'
 import { ChainHeads } from './chain-heads.ts'
 import { RecentBlocks } from './recent-blocks.ts'
-import { StreamFees } from './stream-fees.ts'
-import { StreamLedger } from './stream-ledger.ts'
+import { StreamFees, StreamLedger } from './stream-ledger.ts'
 
 /** Answers that are remembered until the next head; the longest params and texts of them. */
 const rememberedMax = 4_096

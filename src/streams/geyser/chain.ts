@@ -1,5 +1,7 @@
 // The chain that a caller reads, and its fan-out, opened with the first stream.
 
+import { codesOf } from '../../base/codes.ts'
+import type { Refusal } from '../../base/errors.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { SolanaHeads, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub } from '../hub/hub.ts'
@@ -57,4 +59,12 @@ export const noChain: GrpcStatus = { code: unavailable, details: 'no chain is at
 export const chainDown: GrpcStatus = {
   code: unavailable,
   details: 'the node behind this stream is not reachable, subscribe again with from_slot',
+}
+
+// The gRPC status of a refusal.
+
+export function statusOf(refusal: Refusal): GrpcStatus {
+  const status = { code: codesOf[refusal.kind].grpc, details: refusal.message }
+  const { retryAfterMs } = refusal
+  return retryAfterMs === undefined ? status : { ...status, retryAfterMs }
 }

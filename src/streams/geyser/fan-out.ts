@@ -3,9 +3,9 @@
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub } from '../hub/hub.ts'
 import type { FilterSet } from './filter-set.ts'
+import { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
 import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
-import { SlabPool } from './slab.ts'
 import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 type Counts = Record<UpdateKind, number>

@@ -6,21 +6,27 @@
 // The index finds candidates by account, owner, mentioned key or signature, so that an update
 // costs by the streams it reaches, not by all streams. Filters without a key (all accounts, cuckoo
 // sets) are in lists that every update scans.
-import type {
-  AccountUpdate,
-  BlockUpdate,
-  SlotUpdate,
-  SolanaUpdate,
-  TransactionUpdate,
+
+import { keyOf } from '../../chain/solana/keys.ts'
+import {
+  type AccountUpdate,
+  type BlockUpdate,
+  type SlotUpdate,
+  type SolanaUpdate,
+  slotStatus,
+  type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
-import { slotStatus } from '../../chain/solana/updates.ts'
 import { AccountBodies, BlockBodies } from './bodies.ts'
 import { matchesAccount, matchesSlot, matchesTransaction, TransactionKeys } from './filter-match.ts'
-import type { AccountFilter, NamedFilter, SlotFilter, TransactionFilter } from './filter-set.ts'
+import type {
+  AccountFilter,
+  KeyText,
+  NamedFilter,
+  SlotFilter,
+  TransactionFilter,
+} from './filter-set.ts'
 import { createdAtSuffix, updateTag } from './frame.ts'
-import { KeyIndex } from './key-index.ts'
 import type { Entry, SubscriberGroup } from './subscriber-group.ts'
-import { TransactionIndex } from './transaction-index.ts'
 
 export class Matcher {
   readonly #groups = new Map<SubscriberGroup, Entry<NamedFilter>[]>()
@@ -241,4 +247,123 @@ function prefixOf({ hit, moreHits }: SubscriberGroup): Buffer {
   if (moreHits === null) return hit!.prefix
   moreHits.sort((a, b) => a.ordinal - b.ordinal)
   return Buffer.concat(moreHits.map(({ prefix }) => prefix))
+}
+
+// An index of transaction filters that finds the candidates for a transaction.
+// A filter is under its most selective key: its signature, else one key that it requires, else
+// each key that it includes, else in the list that every transaction scans.
+
+type TransactionEntry = Entry<TransactionFilter>
+
+export class TransactionIndex {
+  readonly #bySignature = new KeyIndex<TransactionEntry>()
+  readonly #byMention = new KeyIndex<TransactionEntry>()
+  /** Filters that count owners of token balances as mentioned. */
+  readonly #byOwner = new KeyIndex<TransactionEntry>()
+  readonly #any = new Set<TransactionEntry>()
+  readonly #all = new Set<TransactionEntry>()
+
+  get isEmpty(): boolean {
+    return this.#all.size === 0
+  }
+
+  add(entry: TransactionEntry): void {
+    this.#all.add(entry)
+    this.#each(entry, (index, key) => index.add(key, entry))
+  }
+
+  remove(entry: TransactionEntry): void {
+    if (!this.#all.delete(entry)) return
+    this.#any.delete(entry)
+    this.#each(entry, (index, key) => index.remove(key, entry))
+  }
+
+  /** Calls `take` for each candidate, with duplicates. */
+  candidates(update: TransactionUpdate, take: (entry: TransactionEntry) => void): void {
+    if (!this.#bySignature.isEmpty) this.#bySignature.find(update.signature)?.forEach(take)
+    if (!this.#byMention.isEmpty)
+      for (const key of update.keys) this.#byMention.find(key)?.forEach(take)
+    if (!this.#byOwner.isEmpty)
+      // Owners whose balance changed are among them.
+      for (const key of update.tokenOwners) this.#byOwner.find(key)?.forEach(take)
+    this.#any.forEach(take)
+  }
+
+  #each(
+    entry: TransactionEntry,
+    run: (index: KeyIndex<TransactionEntry>, key: string) => void,
+  ): void {
+    const { signature, required, include, cuckoo, tokenOwners } = entry.filter
+    if (signature !== null) {
+      run(this.#bySignature, signature)
+      return
+    }
+    const keys = required.length > 0 ? [required[0]!] : cuckoo === null ? include : []
+    let isAny = true
+    for (const key of keys) {
+      isAny = false
+      run(this.#byMention, key)
+      if (tokenOwners !== 'none') run(this.#byOwner, key)
+    }
+    if (isAny && this.#all.has(entry)) this.#any.add(entry)
+  }
+}
+
+// An index from keys to filters, fast for the many keys without any.
+// A bitmap over a key's first bytes finds most absent keys without building a string for the map.
+
+const bitmapBits = 1 << 20
+const bitmapMask = bitmapBits - 1
+
+export class KeyIndex<E> {
+  readonly #entries = new Map<KeyText, E[]>()
+  /** Allocated with the first key: most indices of a replaying stream stay empty. */
+  #bitmap: Uint32Array | null = null
+  /** Keys per bit: a bit is cleared with its last key. */
+  readonly #counts = new Map<number, number>()
+
+  get isEmpty(): boolean {
+    return this.#entries.size === 0
+  }
+
+  add(key: KeyText, entry: E): void {
+    const entries = this.#entries.get(key)
+    if (entries !== undefined) {
+      entries.push(entry)
+      return
+    }
+    this.#entries.set(key, [entry])
+    const bit = bitOf(key.charCodeAt(0), key.charCodeAt(1), key.charCodeAt(2))
+    this.#counts.set(bit, (this.#counts.get(bit) ?? 0) + 1)
+    this.#bitmap ??= new Uint32Array(bitmapBits / 32)
+    this.#bitmap[bit >>> 5]! |= 1 << (bit & 31)
+  }
+
+  remove(key: KeyText, entry: E): void {
+    const entries = this.#entries.get(key)
+    const at = entries?.indexOf(entry) ?? -1
+    if (entries === undefined || at === -1) return
+    entries.splice(at, 1)
+    if (entries.length > 0) return
+    this.#entries.delete(key)
+    const bit = bitOf(key.charCodeAt(0), key.charCodeAt(1), key.charCodeAt(2))
+    const left = this.#counts.get(bit)! - 1
+    if (left > 0) this.#counts.set(bit, left)
+    else {
+      this.#counts.delete(bit)
+      this.#bitmap![bit >>> 5]! &= ~(1 << (bit & 31))
+    }
+  }
+
+  /** The entries of this key; undefined without any. */
+  find(key: Uint8Array): readonly E[] | undefined {
+    if (this.#bitmap === null) return undefined
+    const bit = bitOf(key[0]!, key[1]!, key[2]!)
+    if ((this.#bitmap[bit >>> 5]! & (1 << (bit & 31))) === 0) return undefined
+    return this.#entries.get(keyOf(key))
+  }
+}
+
+function bitOf(first: number, second: number, third: number): number {
+  return ((first << 16) | (second << 8) | third) & bitmapMask
 }

@@ -9,8 +9,8 @@ import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Replay } from '../hub/hub.ts'
 import type { FilterSet } from './filter-set.ts'
+import type { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
-import type { SlabPool } from './slab.ts'
 import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes at which the replay pauses. */

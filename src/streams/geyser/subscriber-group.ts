@@ -2,8 +2,7 @@
 import { compressFrames } from '../../base/transport/grpc-compression.ts'
 import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
 import type { FilterSet, NamedFilter } from './filter-set.ts'
-import { FrameBatch } from './frame.ts'
-import type { Run, SlabPool } from './slab.ts'
+import { FrameBatch, type Run, type SlabPool } from './frame.ts'
 
 /** Batched bytes that are flushed before the end of the turn. */
 const flushBytes = 64 * 1024

@@ -6,6 +6,7 @@
 import { BackWriter } from '../../base/back-writer.ts'
 import { Bucket } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
+import { ProtoReader, WIRE_BYTES } from '../../base/proto-reader.ts'
 import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
@@ -15,11 +16,9 @@ import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from 
 import type { FanOut } from './fan-out.ts'
 import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
 import type { FilterSet } from './filter-set.ts'
-import { frameOf, updateTag } from './frame.ts'
+import { frameOf, type Run, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
-import { pingIn } from './ping.ts'
 import { Replayer, type ReplayingStream } from './replayer.ts'
-import type { Run } from './slab.ts'
 import type { SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes in http2; the rest stays in our queue, which a status can overtake. */
@@ -231,4 +230,18 @@ const pongWriter = new BackWriter()
 function pongFrame(id: number, nowMs: number): Buffer {
   pongWriter.big(1, BigInt(id))
   return frameOf(updateTag.pong, pongWriter.take(), nowMs)
+}
+
+// Finds the ping in a SubscribeRequest without decoding the rest of it.
+// Decoding 4 MB of filters that a ping carries, and that are ignored, would block the main thread.
+
+const pingField = 9
+
+/** The bytes of the last `ping` field; null when it is absent or the fields are malformed. */
+export function pingIn(request: Uint8Array): Uint8Array | null {
+  const reader = new ProtoReader(request)
+  let ping: Uint8Array | null = null
+  while (reader.next())
+    if (reader.field === pingField && reader.wire === WIRE_BYTES) ping = reader.bytes
+  return reader.isBroken ? null : ping
 }

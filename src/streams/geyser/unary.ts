@@ -3,9 +3,8 @@ import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { refuse } from '../../base/errors.ts'
 import type { UnaryAnswer } from '../../base/transport/grpc.ts'
 import { blockhashBlocks, type StreamHead } from '../../chain/solana/updates.ts'
-import { chainDown, type GrpcChain, noChain } from './chain.ts'
+import { chainDown, type GrpcChain, noChain, statusOf } from './chain.ts'
 import { type Codec, given } from './codec.ts'
-import { statusOf } from './status.ts'
 
 /** The revision of yellowstone's .proto that ours is compatible with. */
 const protoVersion = '12.6.0'

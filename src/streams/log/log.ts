@@ -20,7 +20,6 @@ import {
   type StoredFrame,
   toMsgpack,
 } from './encoded.ts'
-import { FrameSlabs } from './frame-slabs.ts'
 
 /** Resume buffer: whichever limit is reached first. */
 export const resumeFramesMax = 100_000
@@ -293,5 +292,27 @@ export class EventLog {
     this.#slots[slot] = undefined
     this.#msgpack[slot] = undefined
     this.#oldest++
+  }
+}
+
+// Memory of stored frames: back to back in 1 MiB slabs, each freed with its last frame.
+
+const slabBytes = 1024 * 1024
+/** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */
+const slabFrameBytesMax = slabBytes / 16
+
+export class FrameSlabs {
+  #slab = Buffer.alloc(0)
+  #used = 0
+
+  allocate(length: number): Buffer {
+    if (length > slabFrameBytesMax) return Buffer.allocUnsafeSlow(length)
+    if (this.#used + length > this.#slab.length) {
+      this.#slab = Buffer.allocUnsafeSlow(slabBytes)
+      this.#used = 0
+    }
+    const from = this.#used
+    this.#used += length
+    return this.#slab.subarray(from, this.#used)
   }
 }

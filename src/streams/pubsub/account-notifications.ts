@@ -18,12 +18,11 @@ import {
 } from '../../chain/solana/ui-account.ts'
 import { type AccountUpdate, endsBank, type SlotUpdate } from '../../chain/solana/updates.ts'
 import type { PubsubChain } from './chain.ts'
-import type { Feed } from './feed.ts'
-import type { FeedIndex } from './feed-index.ts'
+import type { Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import { MintCache } from './mint-cache.ts'
 import type { Notifier } from './notifier.ts'
-import type { AccountParams, ProgramParams } from './subscription-params.ts'
+import type { AccountParams, ProgramParams } from './read-params.ts'
 
 /** Slots whose writes wait, as many as the hub keeps; it has the same updates in memory. */
 const SLOTS_MAX = 1_024

@@ -12,11 +12,10 @@ import {
   versionOf,
 } from '../../chain/solana/ui-transaction.ts'
 import type { BlockUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
-import type { Feed } from './feed.ts'
-import type { FeedIndex } from './feed-index.ts'
+import type { Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import type { BlockParams } from './subscription-params.ts'
+import type { BlockParams } from './read-params.ts'
 
 export class BlockNotifications {
   readonly #index: FeedIndex

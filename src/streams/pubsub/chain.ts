@@ -19,3 +19,35 @@ export interface PubsubChain {
 }
 
 export type LandedSignature = Pick<SignatureStatus, 'slot' | 'err' | 'commitment'>
+
+// What subscriptions need of a connection and of the customer who pays for it.
+
+/** Limits and meters of one customer over all its connections; a quota budget is one. */
+export interface Customer {
+  readonly plan: {
+    readonly subscriptionsPerConnection: number
+    readonly distinctSubscriptions: number
+  }
+  /** Takes a permit for one more distinct subscription; false when the plan has no more. */
+  enter(kind: 'distinctSubscriptions'): boolean
+  leave(kind: 'distinctSubscriptions'): void
+  meter(kind: 'bytes' | 'notifications', count: number): void
+  /** Charges a notification; false when the plan has no more and the feed must end. */
+  chargeNotification(bytes: number): boolean
+  /** Milliseconds until notifications of another feed may be made; 0 is now. */
+  notificationWaitMs(): number
+}
+
+/** One connection, as subscriptions see it. */
+export interface Session {
+  readonly budget: Customer
+  /** Sends a message that is no answer; metered as a notification. */
+  notify(message: string | Uint8Array): void
+  /** From now on receives what is published under the topic. */
+  join(topic: string): void
+  leave(topic: string): void
+  /** Closes a connection that reads too slowly; called after something was published. */
+  checkUnsent(): void
+  /** Runs when the connection has ended, whoever ended it. */
+  onEnd(release: () => void): void
+}

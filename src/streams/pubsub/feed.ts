@@ -2,8 +2,21 @@
 // Its number is the subscription id of all its subscribers, as on a validator: a notification is
 // therefore the same bytes for all of them, encoded once and published under the feed's topic.
 
-import type { Customer, Session } from './session.ts'
-import type { SubscriptionParams } from './subscription-params.ts'
+import { assert } from '../../base/assert.ts'
+import type { Commitment } from '../../base/commitment.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
+import type { Customer, Session } from './chain.ts'
+import {
+  type AccountParams,
+  type BlockParams,
+  type LogsParams,
+  type ProgramParams,
+  paramsText,
+  type SignatureParams,
+  type SlotParams,
+  type SubscriptionParams,
+  type TransactionParams,
+} from './read-params.ts'
 
 /** Hands one message to every socket that joined the topic. */
 export type Publish = (topic: string, message: Uint8Array) => void
@@ -103,5 +116,260 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     if (left === 0) this.#customers.delete(session.budget)
     else this.#customers.set(session.budget, left)
     session.leave(this.topic)
+  }
+}
+
+// Finds the feeds that an update may concern, by what they subscribed to: account, owner,
+// mention, signature.
+// One set per commitment, so that an update is matched only with feeds of its commitment. The cost
+// grows with the feeds that are found, not with those that exist; `examined` counts them.
+
+/** Feeds by key; a key without feeds costs one lookup. A feed may be removed while iterated. */
+export class KeyedFeeds<F> {
+  readonly #byKey = new Map<string, Set<F>>()
+  readonly #none: ReadonlySet<F> = new Set()
+
+  get isEmpty(): boolean {
+    return this.#byKey.size === 0
+  }
+
+  add(key: string, feed: F): void {
+    const feeds = this.#byKey.get(key)
+    if (feeds === undefined) this.#byKey.set(key, new Set([feed]))
+    else feeds.add(feed)
+  }
+
+  remove(key: string, feed: F): void {
+    const feeds = this.#byKey.get(key)
+    if (feeds?.delete(feed) === true && feeds.size === 0) this.#byKey.delete(key)
+  }
+
+  find(key: string): ReadonlySet<F> {
+    return this.#byKey.get(key) ?? this.#none
+  }
+
+  findBytes(key: Uint8Array): ReadonlySet<F> {
+    return this.#byKey.size === 0 ? this.#none : this.find(keyOf(key))
+  }
+}
+
+/** The feeds of one commitment. */
+export class CommitmentFeeds {
+  readonly accounts = new KeyedFeeds<Feed<AccountParams>>()
+  readonly programs = new KeyedFeeds<Feed<ProgramParams>>()
+  readonly logsOfAll = new Set<Feed<LogsParams>>()
+  readonly logsByMention = new KeyedFeeds<Feed<LogsParams>>()
+  readonly signatures = new KeyedFeeds<Feed<SignatureParams>>()
+  readonly blocks = new Set<Feed<BlockParams>>()
+  readonly blocksByMention = new KeyedFeeds<Feed<BlockParams>>()
+  readonly transactionsOfAll = new Set<Feed<TransactionParams>>()
+  readonly transactionsByKey = new KeyedFeeds<Feed<TransactionParams>>()
+  readonly transactionsBySignature = new KeyedFeeds<Feed<TransactionParams>>()
+
+  /** True when some feed looks at accounts or transactions, outside of blocks. */
+  get wantsItems(): boolean {
+    const keyed = [this.accounts, this.programs, this.signatures, this.transactionsBySignature]
+    const ofAll = this.logsOfAll.size + this.transactionsOfAll.size
+    return ofAll > 0 || this.wantsKeys || keyed.some(({ isEmpty }) => !isEmpty)
+  }
+
+  /** True when some feed looks at the keys of transactions. */
+  get wantsKeys(): boolean {
+    return !this.logsByMention.isEmpty || !this.transactionsByKey.isEmpty
+  }
+}
+
+export class FeedIndex {
+  readonly #byCommitment: readonly [CommitmentFeeds, CommitmentFeeds, CommitmentFeeds] = [
+    new CommitmentFeeds(),
+    new CommitmentFeeds(),
+    new CommitmentFeeds(),
+  ]
+  /** Signature subscriptions with enableReceivedNotification, at any commitment. */
+  readonly received = new KeyedFeeds<Feed<SignatureParams>>()
+  readonly slot = new Set<Feed<SlotParams>>()
+  readonly slotsUpdates = new Set<Feed<SlotParams>>()
+  readonly root = new Set<Feed<SlotParams>>()
+  /** Feeds that show accounts as `jsonParsed`. */
+  parsedFeeds = 0
+
+  at(commitment: Commitment): CommitmentFeeds {
+    return this.#byCommitment[commitment]
+  }
+
+  add(feed: Feed): void {
+    this.#change(feed, 'add')
+  }
+
+  remove(feed: Feed): void {
+    this.#change(feed, 'remove')
+  }
+
+  #change(feed: Feed, verb: 'add' | 'remove'): void {
+    const { params } = feed
+    const set = verb === 'add' ? 'add' : 'delete'
+    if ('view' in params && params.kind !== 'block' && params.kind !== 'transaction')
+      if (params.view.encoding === 'jsonParsed') this.parsedFeeds += verb === 'add' ? 1 : -1
+    // Reason for the casts: `params.kind` determines the feed's type, and TypeScript does not
+    // narrow the type parameter by it.
+    switch (params.kind) {
+      case 'account':
+        this.at(params.commitment).accounts[verb](params.key, feed as Feed<AccountParams>)
+        break
+      case 'program':
+        this.at(params.commitment).programs[verb](params.key, feed as Feed<ProgramParams>)
+        break
+      case 'logs': {
+        const { logsByMention, logsOfAll } = this.at(params.commitment)
+        if (params.mention === null) logsOfAll[set](feed as Feed<LogsParams>)
+        else logsByMention[verb](params.mention, feed as Feed<LogsParams>)
+        break
+      }
+      case 'signature':
+        this.at(params.commitment).signatures[verb](params.key, feed as Feed<SignatureParams>)
+        if (params.withReceived) this.received[verb](params.key, feed as Feed<SignatureParams>)
+        break
+      case 'block': {
+        const { blocks, blocksByMention } = this.at(params.commitment)
+        if (params.mention === null) blocks[set](feed as Feed<BlockParams>)
+        else blocksByMention[verb](params.mention, feed as Feed<BlockParams>)
+        break
+      }
+      case 'transaction':
+        this.#changeTransaction(feed as Feed<TransactionParams>, verb)
+        break
+      default:
+        this[params.kind][set](feed as Feed<SlotParams>)
+    }
+  }
+
+  /** Under its most selective key: a signature, one key it requires, any it includes. */
+  #changeTransaction(feed: Feed<TransactionParams>, verb: 'add' | 'remove'): void {
+    const feeds = this.at(feed.params.commitment)
+    const { signature, required, include } = feed.params.filter
+    if (signature !== null) feeds.transactionsBySignature[verb](signature, feed)
+    else if (required.length > 0) feeds.transactionsByKey[verb](required[0]!, feed)
+    else if (include.length > 0) for (const key of include) feeds.transactionsByKey[verb](key, feed)
+    else feeds.transactionsOfAll[verb === 'add' ? 'add' : 'delete'](feed)
+  }
+}
+
+// Tracks which connection is subscribed to which feed; equal params share one feed.
+// One for each engine.
+//
+//   session --subscribe(params)--> feed of those params (created, indexed) --join--> topic
+//   unsubscribe, end of the connection, last notification --> drop --> an empty feed is removed
+
+/** As many as a validator takes. */
+const SUBSCRIPTIONS_MAX = 1_000_000
+
+type SessionFeeds = Map<number, Feed>
+
+/** Numbers of feeds; the engines of an endpoint share them, because topics are the endpoint's. */
+export class Ids {
+  #last = 0
+
+  take(): number {
+    return ++this.#last
+  }
+}
+
+export type Refused =
+  | 'chain-down'
+  | 'connection-full'
+  | 'customer-full'
+  | 'customer-over-rate'
+  | 'node-full'
+
+export class FeedRegistry {
+  readonly #index: FeedIndex
+  readonly #ids: Ids
+  readonly #feeds = new Map<string, Feed>()
+  readonly #sessions = new Map<Session, SessionFeeds>()
+  #count = 0
+
+  constructor(index: FeedIndex, ids: Ids) {
+    this.#index = index
+    this.#ids = ids
+  }
+
+  /** Subscriptions, and distinct ones among them. */
+  get count(): number {
+    return this.#count
+  }
+  get distinct(): number {
+    return this.#feeds.size
+  }
+
+  /** A connection that has an equal subscription gets that one: there is one to unsubscribe. */
+  subscribe(session: Session, params: SubscriptionParams): Feed | Refused {
+    const own = this.#feedsOf(session)
+    const text = paramsText(params)
+    const known = this.#feeds.get(text)
+    if (known?.shares.has(session) === true) return known
+    if (own.size >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
+    if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
+    if (known === undefined || !known.hasCustomer(session.budget)) {
+      if (session.budget.notificationWaitMs() > 0) return 'customer-over-rate'
+      if (!session.budget.enter('distinctSubscriptions')) return 'customer-full'
+    }
+    const feed = known ?? this.#open(params, text)
+    feed.join(session)
+    own.set(feed.id, feed)
+    this.#count++
+    return feed
+  }
+
+  /** False when the connection has no such subscription. */
+  unsubscribe(session: Session, id: number): boolean {
+    const own = this.#sessions.get(session)
+    const feed = own?.get(id)
+    if (own === undefined || feed === undefined) return false
+    this.#remove(session, own, feed)
+    return true
+  }
+
+  /** The last notification was sent: removes all subscribers. */
+  finish(feed: Feed): void {
+    for (const session of [...feed.shares.keys()])
+      this.#remove(session, this.#sessions.get(session)!, feed)
+    feed.isOver = true
+  }
+
+  #open(params: SubscriptionParams, text: string): Feed {
+    const feed: Feed = new Feed(this.#ids.take(), params, text, (budget) =>
+      this.#evict(feed, budget),
+    )
+    this.#feeds.set(text, feed)
+    this.#index.add(feed)
+    return feed
+  }
+
+  #evict(feed: Feed, budget: Customer): void {
+    for (const session of [...feed.shares.keys()])
+      if (session.budget === budget) this.#remove(session, this.#sessions.get(session)!, feed)
+  }
+
+  #feedsOf(session: Session): SessionFeeds {
+    const known = this.#sessions.get(session)
+    if (known !== undefined) return known
+    const own: SessionFeeds = new Map()
+    this.#sessions.set(session, own)
+    session.onEnd(() => {
+      for (const feed of [...own.values()]) this.#remove(session, own, feed)
+      this.#sessions.delete(session)
+    })
+    return own
+  }
+
+  #remove(session: Session, own: SessionFeeds, feed: Feed): void {
+    feed.drop(session)
+    if (!feed.hasCustomer(session.budget)) session.budget.leave('distinctSubscriptions')
+    const isRemoved = own.delete(feed.id)
+    this.#count--
+    assert(isRemoved && this.#count >= 0, 'a subscription is counted and removed once')
+    if (feed.shares.size > 0) return
+    this.#index.remove(feed)
+    this.#feeds.delete(feed.text)
   }
 }

@@ -1,7 +1,7 @@
 // The meters of the subscriptions. Plain numbers, read at scrape.
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { LatencyTally } from '../../base/telemetry/tally.ts'
-import { type Topic, topics } from './subscription-params.ts'
+import { type Topic, topics } from './read-params.ts'
 
 export interface SubscriptionMeters {
   /** From the update's creation to the socket, processed only. */

@@ -9,12 +9,11 @@ import {
   rpcErrors,
 } from '../../base/jsonrpc/build.ts'
 import type { Method, MethodTable } from '../../base/jsonrpc/serve.ts'
+import type { Session } from './chain.ts'
 import type { PubsubEngine } from './engine.ts'
-import type { Refused } from './feed-registry.ts'
+import type { Refused } from './feed.ts'
 import { overRate } from './notifier.ts'
-import { readers, readId } from './read-params.ts'
-import type { Session } from './session.ts'
-import { topics } from './subscription-params.ts'
+import { readers, readId, topics } from './read-params.ts'
 
 /** `engineOf` returns the engine that serves a connection. */
 export function subscriptionMethods<S extends Session>(

@@ -5,13 +5,12 @@
 //     over its rate     -> the customer is removed from the feed with -32429
 //     end of the turn   -> connections that read too slowly are closed with 1013
 //     once a second     -> messages and bytes are metered for each connection
-
 import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/codes.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
+import type { Customer, Session } from './chain.ts'
 import type { Feed, Publish } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Customer, Session } from './session.ts'
 
 const SETTLE_MS = 1_000
 /** What a notification costs besides its own bytes: the time that so many bytes would take. */

@@ -3,21 +3,17 @@
 //   stream: transaction at a commitment ─┐
 //   stream: seen in the last slots ──────┤
 //   node: getSignatureStatuses, if not ──┴─► 20 ms after the answer ─► received, landed ─► end
-
 import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
 import { endsBank, type SlotUpdate, type TransactionUpdate } from '../../chain/solana/updates.ts'
-import type { PubsubChain } from './chain.ts'
-import type { Feed } from './feed.ts'
-import type { FeedIndex } from './feed-index.ts'
-import type { FeedRegistry } from './feed-registry.ts'
+import type { PubsubChain, Session } from './chain.ts'
+import type { Feed, FeedIndex, FeedRegistry } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import type { Session } from './session.ts'
-import type { SignatureParams } from './subscription-params.ts'
+import type { SignatureParams } from './read-params.ts'
 
 /**
  * Between the answer to a subscribe and the first notification. A client that gets both in one read

@@ -1,9 +1,8 @@
 // Sends notifications of slots: begun, rooted, and every stage between.
 // Reads processed updates only: each status of a slot is published there exactly once.
-
 import { decodeDeadError, decodeEntryTransactions } from '../../chain/solana/geyser-decode.ts'
 import { type BlockUpdate, type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
-import type { FeedIndex } from './feed-index.ts'
+import type { FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
 

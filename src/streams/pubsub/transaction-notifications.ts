@@ -12,11 +12,10 @@ import {
   versionOf,
 } from '../../chain/solana/ui-transaction.ts'
 import type { TransactionUpdate } from '../../chain/solana/updates.ts'
-import type { Feed } from './feed.ts'
-import type { CommitmentFeeds, FeedIndex } from './feed-index.ts'
+import type { CommitmentFeeds, Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import type { TransactionFilter, TransactionParams } from './subscription-params.ts'
+import type { TransactionFilter, TransactionParams } from './read-params.ts'
 
 export interface TransactionNotificationsDeps {
   readonly index: FeedIndex

@@ -1,10 +1,289 @@
-// Proxies the JSON-RPC calls of customers to nodes, each to its own set only.
-import type { Answer } from '../../base/jsonrpc/build.ts'
+// Proxies the JSON-RPC calls of customers to nodes, each to its own set only: stream, cache, single
+// flight, then the nodes.
+// Nothing here is shared between sets: their nodes may be in different clusters.
+//
+//   call ─► send                                    ─► one node, or all
+//        ├► known from the stream of the set        ─► answer ─► slots seen
+//        ├► cache hit                               ─► answer
+//        ├► an identical read is in flight          ─► its answer (single flight)
+//        └► Read: pick, failover, hedge             ─► answer ─► cache, slots seen
+import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
+import {
+  type Answer,
+  encodedBytes,
+  encodedText,
+  failure,
+  rpcErrors,
+  streamed,
+} from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
 import { defaultSet } from '../config.ts'
+import type { UpstreamNode } from '../node-pool/upstream-node.ts'
+import type { UpstreamSet } from '../node-pool/upstream-set.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
-import { unhealthy } from './send.ts'
-import { SetProxy, type SetProxyDeps } from './set-proxy.ts'
+import type { AnswerSource } from '../ports.ts'
+import { AnswerCache } from './answer-cache.ts'
+import type { ProxyTally } from './meters.ts'
+import { isLasting, type MethodPolicy, policyOf, readOptions } from './method-policy.ts'
+import { ProxyRead, type ReadDeps, type ReadRequest } from './proxy-read.ts'
+import { send, unhealthy } from './send.ts'
+import { apiVersionIn, CustomerSlots, eachShown, heightIn, slotIn } from './shown-slots.ts'
+
+/** A read is hedged no sooner than this, however fast its method usually is. */
+const HEDGE_MS_MIN = 100
+/** Before the latency of a method is known. */
+const HEDGE_MS_INITIAL = 1_000
+/** Reads of a method before its percentile is used. */
+const HEDGE_READS_MIN = 20
+/** Methods whose latency is estimated; their names come from callers. */
+const METHODS_MAX = 128
+const VERSION_MS = 1_000
+const { processed } = Commitment
+
+interface CustomerRead extends ReadRequest {
+  /** Identical reads have the same key. */
+  readonly key: string
+  /** Id of the subscription. */
+  readonly customer: string
+  /** The answer can never change. */
+  readonly isLasting: boolean
+  /** Others share the answer. */
+  isJoined: boolean
+}
+
+/** A read in flight, whose answer others can share. */
+interface Flight {
+  readonly read: CustomerRead
+  readonly answer: Promise<Answer>
+}
+
+export interface SetProxyDeps {
+  readonly tally: ProxyTally
+  readonly clock: Clock
+  /** Added to the answer of getVersion. */
+  readonly version: string
+  /** What the stream of a set answers; null while it has none. */
+  answersOf?(set: string): AnswerSource | null
+}
+
+export class SetProxy implements ReadDeps {
+  readonly set: UpstreamSet
+  readonly tally: ProxyTally
+  readonly cache: AnswerCache
+  readonly #deps: SetProxyDeps
+  readonly #flights = new Map<string, Flight>()
+  readonly #slots = new CustomerSlots()
+  readonly #heights = new CustomerSlots()
+  /** Where a transaction may have landed: a node shows that before the stream does. */
+  readonly #sent = new CustomerSlots()
+  readonly #estimates = new Map<string, SlowEstimate>()
+  #version: { readonly answer: Answer; readonly untilMs: number } | null = null
+
+  constructor(set: UpstreamSet, deps: SetProxyDeps) {
+    this.set = set
+    this.tally = deps.tally
+    this.cache = new AnswerCache(set.section.cacheBytes)
+    this.#deps = deps
+  }
+
+  /** `customer` is the subscription's id. */
+  call(call: Call, customer: string): Answer | Promise<Answer> {
+    const { method } = call
+    if (method === 'getHealth') return this.set.isServing() ? healthy : unhealthy
+    if (method === 'getVersion') return this.#getVersion(call, customer)
+    const policy = policyOf(method)
+    if (policy.kind === 'send') {
+      this.#sent.raise(customer, processed, (this.set.slot(processed) ?? 0) + 1)
+      return send(call, this.set, this.tally)
+    }
+    const streamed = this.#fromStream(call, policy, customer)
+    this.tally.answers.count(policy.reads, streamed === null ? 'node' : 'stream')
+    if (streamed !== null) return streamed
+    const options = readOptions(call)
+    // What was read on another chain is not read again.
+    const key = `${this.set.restarts} ${method} ${call.paramsText}`
+    const lasts = isLasting(policy, call, options, this.set.slot(Commitment.finalized))
+    const cached = lasts ? this.#cached(key) : null
+    if (cached !== null) return cached
+    const minSlot = this.#minSlot({ policy, options, customer })
+    const where = { key, customer, isLasting: lasts, isJoined: false }
+    return this.#read({ call, policy, options, minSlot, ...where })
+  }
+
+  nowMs(): number {
+    return this.#deps.clock.monotonicMs()
+  }
+
+  /** Null when a node has to answer: the stream does not know, or the customer has seen more. */
+  #fromStream(call: Call, policy: MethodPolicy, customer: string): Answer | null {
+    const source = this.#deps.answersOf?.(this.set.name) ?? null
+    if (source === null || !this.set.serves(call.method)) return null
+    const found = source.answer(call)
+    if (found === null) return null
+    const { answer, commitment, slot } = found
+    const height = heightIn(call.method, answer)
+    const seen = this.#seen(customer, commitment)
+    if (slot < seen) return null
+    const sent = this.#sent.get(customer, commitment)
+    if (policy.reads === 'accounts' && slot < this.#believed(sent, commitment)) return null
+    if (height !== null && height < this.#heights.get(customer, commitment)) return null
+    if (slot > seen) this.#slots.raise(customer, commitment, slot)
+    if (height !== null) this.#heights.raise(customer, commitment, height)
+    eachShown(call, commitment, answer, (shown, reached) =>
+      this.#slots.raise(customer, reached, shown),
+    )
+    return answer
+  }
+
+  /** The customer is shown no older slot than it has seen. */
+  #minSlot({ policy, options, customer }: Pick<CustomerRead, 'policy' | 'options' | 'customer'>) {
+    return policy.tellsSlot ? this.#seen(customer, options.commitment) : 0
+  }
+
+  #seen(customer: string, commitment: Commitment): number {
+    return this.#believed(this.#slots.get(customer, commitment), commitment)
+  }
+
+  /** 0 for a slot that no node of the set is near: a node lied, or the chain began anew. */
+  #believed(slot: number, commitment: Commitment): number {
+    const best = this.set.slot(commitment) ?? slot
+    return slot - best > this.set.section.lagSlots ? 0 : slot
+  }
+
+  #cached(key: string): Answer | null {
+    const answer = this.cache.get(key)
+    if (answer === null) this.tally.cacheMisses++
+    else this.tally.cacheHits++
+    return answer
+  }
+
+  #read(read: CustomerRead): Answer | Promise<Answer> {
+    if (!this.set.serves(read.call.method)) return failure(rpcErrors.unknownMethod)
+    const flight = this.#flights.get(read.key)
+    if (flight !== undefined && flight.read.minSlot >= read.minSlot) return this.#join(flight, read)
+    if (!this.set.isServing()) return unhealthy
+    const answer = this.#run(read)
+    this.#flights.set(read.key, { read, answer })
+    return answer
+  }
+
+  async #run(read: CustomerRead): Promise<Answer> {
+    const { key, call } = read
+    const startMs = this.nowMs()
+    const { answer, node } = await new ProxyRead(read, this, this.#hedgeMs(call.method)).run()
+    if (this.#flights.get(key)?.read === read) this.#flights.delete(key)
+    if (node !== null) {
+      this.#observe(call.method, this.nowMs() - startMs)
+      this.#trackSlot(read, answer, node)
+    }
+    const isStream = answer.kind === 'stream'
+    if (read.isLasting && !isStream) this.cache.put(key, answer)
+    if (read.isLasting && isStream) return streamed(this.cache.collect(key, answer.stream))
+    // Several have it: none of them may release its buffer.
+    if (read.isJoined && answer.kind === 'bytes') return encodedBytes(...answer.pieces)
+    return answer
+  }
+
+  /** Shares the answer of a read in flight; a stream has one reader, so then each sends its own. */
+  async #join(flight: Flight, read: CustomerRead): Promise<Answer> {
+    this.tally.joined++
+    flight.read.isJoined = true
+    const answer = await flight.answer
+    if (answer.kind === 'stream')
+      return this.#run({ ...read, minSlot: this.#minSlot(read), isLasting: false })
+    this.#raise(read, answer)
+    return answer
+  }
+
+  /** The node's version with our own added; cached for a second. */
+  #getVersion(call: Call, customer: string): Answer | Promise<Answer> {
+    const cached = this.#version
+    if (cached !== null && this.nowMs() < cached.untilMs) return cached.answer
+    const { method: key } = call
+    const read = { call, policy: policyOf(key), options: readOptions(call), minSlot: 0 }
+    const answer = this.#read({ ...read, key, customer, isLasting: false, isJoined: false })
+    return answer instanceof Promise ? answer.then((given) => this.#addVersion(given)) : answer
+  }
+
+  #addVersion(answer: Answer): Answer {
+    if (answer.kind !== 'text' || !answer.text.endsWith('}') || answer.text === '{}') return answer
+    // A node that is a sluice itself has such a member already.
+    const text = answer.text.replace(VERSION_MEMBER, '').slice(0, -1)
+    const added = encodedText(`${text},"sluice":${JSON.stringify(this.#deps.version)}}`)
+    this.#version = { answer: added, untilMs: this.nowMs() + VERSION_MS }
+    return added
+  }
+
+  #trackSlot(read: CustomerRead, answer: Answer, node: UpstreamNode): void {
+    const slot = this.#raise(read, answer)
+    if (slot !== null) node.observeSlot(slot, read.options.commitment)
+    const version = apiVersionIn(answer)
+    if (version !== null) this.#deps.answersOf?.(this.set.name)?.observeVersion(version)
+  }
+
+  /** The customer has seen these slots now; returns the one at which the answer was read. */
+  #raise({ call, options, customer }: CustomerRead, answer: Answer): number | null {
+    const slot = slotIn(call.method, answer)
+    const height = heightIn(call.method, answer)
+    if (slot !== null) this.#slots.raise(customer, options.commitment, slot)
+    if (height !== null) this.#heights.raise(customer, options.commitment, height)
+    eachShown(call, options.commitment, answer, (shown, commitment) =>
+      this.#slots.raise(customer, commitment, shown),
+    )
+    return slot
+  }
+
+  #observe(method: string, ms: number): void {
+    if (!this.set.section.hedge) return
+    const known = this.#estimates.get(method)
+    if (known !== undefined) known.observe(ms)
+    else if (this.#estimates.size < METHODS_MAX)
+      this.#estimates.set(method, new SlowEstimate(Math.max(ms, 1)))
+  }
+
+  #hedgeMs(method: string): number | null {
+    if (!this.set.section.hedge) return null
+    const estimate = this.#estimates.get(method)
+    if (estimate === undefined || estimate.count < HEDGE_READS_MIN) return HEDGE_MS_INITIAL
+    return Math.max(HEDGE_MS_MIN, estimate.ms)
+  }
+}
+
+const VERSION_MEMBER = /,"sluice":"[^"]*"/
+const healthy = encodedText('"ok"')
+
+// Estimates the 95th percentile of a method's latency in two numbers.
+// Steps up nineteen times as far as down, so it settles where one read in twenty is slower, and
+// follows changes within some hundred reads.
+
+const STEP = 0.05
+const UP = 0.95
+const DOWN = 0.05
+const FLOOR_MS = 0.05
+
+export class SlowEstimate {
+  #ms: number
+  #count = 0
+
+  constructor(startMs: number) {
+    this.#ms = startMs
+  }
+
+  observe(ms: number): void {
+    this.#count++
+    const step = this.#ms * STEP
+    this.#ms = Math.max(FLOOR_MS, this.#ms + (ms > this.#ms ? step * UP : -step * DOWN))
+  }
+
+  get ms(): number {
+    return this.#ms
+  }
+
+  get count(): number {
+    return this.#count
+  }
+}
 
 export interface ProxyCaller {
   readonly subscription: { readonly id: string; readonly upstream: string | null }

@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { basicPair } from '../../../../src/customers/auth/basic.ts'
-import { type Credentials, type Endpoint, tokenIn } from '../../../../src/customers/auth/token.ts'
+import {
+  basicPair,
+  type Credentials,
+  type Endpoint,
+  tokenIn,
+} from '../../../../src/customers/auth/token.ts'
 
 const bundle: readonly Endpoint[] = ['rpc', 'websocket', 'grpc']
 

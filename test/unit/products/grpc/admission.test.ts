@@ -5,7 +5,7 @@ import { AddressBudget } from '../../../../src/customers/quota/address-budget.ts
 import { declareQuotaMeters } from '../../../../src/customers/quota/meters.ts'
 import type { Quota } from '../../../../src/customers/quota/quota.ts'
 import { type AdmissionDeps, admit, noToken } from '../../../../src/products/grpc/admission.ts'
-import { OpenCalls } from '../../../../src/products/grpc/open-calls.ts'
+import { OpenCalls } from '../../../../src/products/grpc/health.ts'
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 
 const limits = { workMsPerSecond: 1, workMsBurst: 2, bytesPerSecond: 1e6, bytesBurst: 1e6 }

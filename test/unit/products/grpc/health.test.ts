@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { GrpcStatus } from '../../../../src/base/transport/grpc-status.ts'
 import type { GrpcStream } from '../../../../src/base/transport/grpc-stream.ts'
-import { GrpcHealth } from '../../../../src/products/grpc/health.ts'
-import { OpenCalls } from '../../../../src/products/grpc/open-calls.ts'
+import { GrpcHealth, OpenCalls } from '../../../../src/products/grpc/health.ts'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 
 /** A stream whose client reads nothing. */

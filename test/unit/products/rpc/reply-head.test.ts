@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { baseHead, rateHead } from '../../../../src/products/rpc/reply-head.ts'
+import { baseHead, rateHead } from '../../../../src/products/rpc/handle.ts'
 
 const few = (max: number) => fc.integer({ min: 0, max })
 const verdicts = fc.record({

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import type { Libc } from '../../../../src/base/transport/udp-batch.ts'
-import { Pauses } from '../../../../src/products/shredstream/pauses.ts'
+import { Pauses } from '../../../../src/products/shredstream/batch-loop.ts'
 import {
   pauseBoundsMs,
   pauseCauses,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { decodeText } from '../../../../src/products/tpu/bodies.ts'
+import { decodeText } from '../../../../src/products/tpu/methods.ts'
 
 /** Of the alphabet, and those that Node skips or takes although they are not of it. */
 const characters = fc.constantFrom(...'AQgw/+zZ09', ...'=-_! \nä')

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { decodeKey } from '../../../../src/chain/solana/base58.ts'
 import { Rates } from '../../../../src/customers/quota/rates.ts'
 import { tpuSection } from '../../../../src/products/tpu/config.ts'
-import { Duplicates, digestOf, duplicateMs } from '../../../../src/products/tpu/duplicates.ts'
+import { Duplicates, digestOf, duplicateMs } from '../../../../src/products/tpu/handle.ts'
 import { keptTipAccounts, TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
 import { newAddress } from '../../../testkit/tipped.ts'
 

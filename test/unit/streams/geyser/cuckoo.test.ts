@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Cuckoo } from '../../../../src/streams/geyser/cuckoo.ts'
-import { SipHash } from '../../../../src/streams/geyser/sip-hash.ts'
+import { Cuckoo, SipHash } from '../../../../src/streams/geyser/cuckoo.ts'
 import { buildCuckoo } from '../../../testkit/cuckoo-builder.ts'
 import { randomOf } from '../../../testkit/synthetic-solana.ts'
 

@@ -5,9 +5,10 @@ import {
   FrameBatch,
   frameOf,
   namePrefix,
+  SlabPool,
+  slabBytesMax,
   updateTag,
 } from '../../../../src/streams/geyser/frame.ts'
-import { SlabPool, slabBytesMax } from '../../../../src/streams/geyser/slab.ts'
 
 const codec = loadCodec()
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
-import { pingIn } from '../../../../src/streams/geyser/ping.ts'
+import { pingIn } from '../../../../src/streams/geyser/subscriber.ts'
 import { randomOf } from '../../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import {
+  paramsText,
   type ReadParams,
   readers as readersByTopic,
   readId,
 } from '../../../../src/streams/pubsub/read-params.ts'
-import { paramsText } from '../../../../src/streams/pubsub/subscription-params.ts'
 
 const key = encodeBase58(new Uint8Array(32).fill(7))
 const signature = encodeBase58(new Uint8Array(64).fill(7))

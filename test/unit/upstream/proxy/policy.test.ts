@@ -4,7 +4,7 @@ import { encodedText } from '../../../../src/base/jsonrpc/build.ts'
 import type { Call } from '../../../../src/base/jsonrpc/parse.ts'
 import { bodyOf } from '../../../../src/upstream/call-body.ts'
 import { isLasting, policyOf, readOptions } from '../../../../src/upstream/proxy/method-policy.ts'
-import { SlowEstimate } from '../../../../src/upstream/proxy/set-proxy.ts'
+import { SlowEstimate } from '../../../../src/upstream/proxy/rpc-proxy.ts'
 import { CustomerSlots, slotIn } from '../../../../src/upstream/proxy/shown-slots.ts'
 
 function call(method: string, ...params: unknown[]): Call {
