@@ -89,7 +89,7 @@ export class SetChains {
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     // The first listener: what it answers is never older than what others were sent.
     const answers = answersFromStream(set.section) ? openAnswers(hub, set, feed, isLive) : null
-    const heads = new Heads(hub)
+    const heads: Heads = answers?.heads ?? new Heads(hub)
     const chain = {
       hub,
       heads,

@@ -13,9 +13,9 @@ import { historyMethods } from '../../chain/solana-rpc/history-methods.ts'
 import { slotMethods } from '../../chain/solana-rpc/slot-methods.ts'
 import type { Answering } from '../../chain/solana-rpc/view.ts'
 import type { StreamAnswer } from '../../upstream/ports.ts'
+import { Heads } from '../geyser/heads.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import { AccountCache, type AccountCacheDeps } from './account-cache.ts'
-import { ChainHeads } from './chain-heads.ts'
 import { RecentBlocks } from './recent-blocks.ts'
 import { StreamFees, StreamLedger } from './stream-ledger.ts'
 
@@ -52,6 +52,7 @@ interface Method {
 
 export class StreamAnswers {
   readonly #deps: StreamAnswersDeps
+  readonly heads: Heads
   readonly accounts: AccountCache
   readonly blocks: RecentBlocks
   readonly #ledger: StreamLedger
@@ -61,12 +62,12 @@ export class StreamAnswers {
 
   constructor(hub: SolanaHub, deps: StreamAnswersDeps) {
     this.#deps = deps
-    const heads = new ChainHeads(hub)
+    this.heads = new Heads(hub)
     this.accounts = new AccountCache(hub, deps.accounts)
-    heads.onMove = () => this.#forget()
-    this.accounts.onChange = heads.onMove
+    this.heads.onMove = () => this.#forget()
+    this.accounts.onChange = this.heads.onMove
     this.blocks = new RecentBlocks(hub, deps.blocks)
-    const { accounts, blocks } = this
+    const { heads, accounts, blocks } = this
     const ledger = new StreamLedger({ heads, accounts, blocks, fees: new StreamFees(hub) })
     this.#ledger = ledger
     const apiVersion = () => this.#apiVersion ?? this.#missingVersion()

@@ -30,9 +30,9 @@ import type {
 import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
 import { transactionsPerTurn } from '../../chain/solana-rpc/history-methods.ts'
 import { type BlockFee, RecentFees } from '../../chain/solana-rpc/recent-fees.ts'
+import type { Heads } from '../geyser/heads.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { AccountCache } from './account-cache.ts'
-import type { ChainHeads } from './chain-heads.ts'
 import type { RecentBlock, RecentBlocks } from './recent-blocks.ts'
 
 /** Below the 300 slots of a node's status cache, and the slots by which it may be ahead of us. */
@@ -41,7 +41,7 @@ const statusSlots = 256
 const unknown: Head = { slot: 0, blockhash: '', blockHeight: 0 }
 
 export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
-  readonly #heads: ChainHeads
+  readonly #heads: Heads
   readonly #accounts: AccountCache
   readonly #blocks: RecentBlocks
   readonly #fees: StreamFees
@@ -50,7 +50,7 @@ export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeR
   #isMissing = false
 
   constructor(known: {
-    readonly heads: ChainHeads
+    readonly heads: Heads
     readonly accounts: AccountCache
     readonly blocks: RecentBlocks
     readonly fees: StreamFees
@@ -98,7 +98,7 @@ export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeR
 
   isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
     const head = this.#head(commitment)
-    const isValid = this.#heads.isBlockhashValid(encodeBase58(blockhash), head)
+    const isValid = this.#heads.isShownValid(encodeBase58(blockhash), head)
     if (isValid === null) this.miss()
     return isValid === true
   }
@@ -174,7 +174,7 @@ export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeR
 
   #head(commitment: Commitment): Head {
     this.#commitment = commitment
-    const head = this.#heads.at(commitment)
+    const head = this.#heads.shownAt(commitment)
     if (head === null) this.miss()
     return head ?? unknown
   }
