@@ -211,7 +211,7 @@ describe('/metrics', () => {
     const open = await get('/metrics', {
       headers: {
         accept: 'application/openmetrics-text;version=1.0.0',
-        'accept-encoding': 'identity',
+        'accept-encoding': 'gzip;q=0, identity',
       },
     })
     expect(open.headers.get('content-type')).toContain('application/openmetrics-text')
@@ -282,7 +282,7 @@ describe('a silent source', () => {
             () => false,
             () => true,
           ),
-        'a closed door',
+        'a closed endpoint',
       )
       expect(silent.calls).toEqual({ restarts: 1, exits: [] })
       silent.execution.run(2)
@@ -293,7 +293,7 @@ describe('a silent source', () => {
             ([status]) => status === 200,
             () => false,
           ),
-        'an open door',
+        'an open endpoint',
       )
       expect(await read('/v1/status')).toMatchObject([200, { status: 'healthy', block_number: 2 }])
     } finally {

@@ -1,9 +1,7 @@
 // Reads a query from a request: URL parameters, ClickHouse's headers, and the body.
 // The query is in `query=`, in the body, or starts in the first and continues in the second.
 import { isUtf8 } from 'node:buffer'
-import { promisify } from 'node:util'
-import { brotliDecompress, gunzip, inflate } from 'node:zlib'
-import { decompressZstd } from '../../base/zstd.ts'
+import { type Coding, codingNamed } from '../../base/transport/content-encoding.ts'
 import { holdsToken } from '../../customers/subscriptions/issue.ts'
 import { databaseOf } from '../../indexer/catalogue.ts'
 import { type Checked, checked, fail, shownName } from '../../indexer/clickhouse/exceptions.ts'
@@ -90,10 +88,11 @@ export async function withBody(
   body: Buffer,
 ): Promise<Checked<QueryInput>> {
   let bytes = body
-  const coding = request.header('content-encoding').toLowerCase()
-  if (Object.hasOwn(decoders, coding)) {
-    const whole = await decompress(decoders[coding]!, Buffer.from(body))
-    if (whole === null) return fail('CANNOT_PARSE_TEXT', `the body is no ${coding}, or too long`)
+  const coding = codingNamed(request.header('content-encoding').toLowerCase())
+  if (coding !== null) {
+    const whole = await decompress(coding, Buffer.from(body))
+    if (whole === null)
+      return fail('CANNOT_PARSE_TEXT', `the body is no ${coding.name}, or too long`)
     bytes = whole
   }
   if (!isUtf8(bytes)) return fail('SYNTAX_ERROR', 'the query is not UTF-8')
@@ -125,24 +124,12 @@ function isMultipart(contentType: string): boolean {
 /** Whether the body's content encoding is supported; checked before the body is read. */
 export function canDecode(request: RequestHead): boolean {
   const coding = request.header('content-encoding').toLowerCase()
-  return coding === '' || coding === 'identity' || Object.hasOwn(decoders, coding)
+  return coding === '' || coding === 'identity' || codingNamed(coding) !== null
 }
 
-type Decoder = (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>
-const decoders: Readonly<Record<string, Decoder>> = {
-  gzip: promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip),
-  deflate: promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate),
-  br: promisify<Buffer, { maxOutputLength: number }, Buffer>(brotliDecompress),
-  zstd: async (bytes, { maxOutputLength }) => {
-    const content = decompressZstd(bytes, maxOutputLength)
-    if (typeof content === 'string') throw new Error(content)
-    return content
-  },
-}
-
-async function decompress(decode: Decoder, bytes: Buffer): Promise<Buffer | null> {
+async function decompress(coding: Coding, bytes: Buffer): Promise<Buffer | null> {
   try {
-    return await decode(bytes, { maxOutputLength: BODY_BYTES_MAX })
+    return await coding.decode(bytes, { maxOutputLength: BODY_BYTES_MAX })
   } catch {
     return null
   }

@@ -7,16 +7,18 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { packageRoot } from '../../base/threads/entry.ts'
+import { codingOf } from '../../base/transport/content-encoding.ts'
 import { Reply, ResponseHead } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import type { Page } from './config.ts'
 
-type Coding = 'br' | 'gzip' | 'identity'
+/** How each file is stored, beside its plain form. */
+const stored = ['br', 'gzip'] as const
 
 interface Served {
   readonly etag: string
   readonly contentType: string
-  readonly bodies: Readonly<Record<Coding, Buffer>>
+  readonly bodies: Readonly<Record<'identity' | (typeof stored)[number], Buffer>>
 }
 
 const contentTypes: Readonly<Record<string, string>> = {
@@ -87,20 +89,12 @@ function qualityOf(accept: string, type: string): number {
 }
 
 function reply(request: Request, served: Served, head: ResponseHead): Reply {
-  const coding = codingFor(request.header('accept-encoding'))
+  const coding = codingOf(request.header('accept-encoding'), stored)?.name ?? 'identity'
   const etag = `"${served.etag}-${coding}"`
   const tagged = head.and('etag', etag)
   if (request.header('if-none-match').includes(etag)) return new Reply(304, tagged)
   const coded = coding === 'identity' ? tagged : tagged.and('content-encoding', coding)
   return new Reply(200, coded, served.bodies[coding])
-}
-
-function codingFor(accepted: string): Coding {
-  const refuses = (name: string) => new RegExp(`\\b${name}\\s*;\\s*q=0(\\.0*)?\\s*(,|$)`, 'i')
-  const takes = (name: string) =>
-    new RegExp(`\\b${name}\\b`, 'i').test(accepted) && !refuses(name).test(accepted)
-  if (takes('br')) return 'br'
-  return takes('gzip') ? 'gzip' : 'identity'
 }
 
 /** Older Safari does not count WebSockets as 'self', so the host is named where that is safe. */

@@ -5,19 +5,18 @@
 import type { Clock } from '../../base/clock.ts'
 import { type ExpositionFormat, formatFor } from '../../base/telemetry/exposition.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
+import { codingOf, encoded } from '../../base/transport/content-encoding.ts'
 import type { HttpOptions, HttpRoute } from '../../base/transport/http.ts'
 import { errorReply, Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import { AnswerStreams } from './answer-stream.ts'
-import { compress, compressedReply, takesGzip } from './compression.ts'
 import { type HandshakeTickets, ticketSecs } from './handshake-tickets.ts'
 import type { Limits } from './limits.ts'
 import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
-import { documentAt, documentPaths } from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
 import { SharedAnswer } from './shared-answer.ts'
 
@@ -58,7 +57,12 @@ const preflight = ResponseHead.of({
   'access-control-max-age': '86400',
 })
 
-const openPaths: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', ...documentPaths])
+const openPaths: ReadonlySet<string> = new Set([
+  '/health',
+  '/ready',
+  '/metrics',
+  ...rest.documentPaths,
+])
 /** Paths of the event stream: an upgrade there may present a ticket instead of a token. */
 export const streamPaths: readonly string[] = ['/v1/ws', '/']
 
@@ -130,7 +134,7 @@ function routes(parts: RouteParts): HttpRoute<Caller>[] {
     ),
     get('/health', 'health', () => rest.health(parts)),
     get('/ready', 'ready', () => rest.readiness(parts)),
-    ...documentPaths.map((path) => get(path, 'document', () => documentAt(path))),
+    ...rest.documentPaths.map((path) => get(path, 'document', () => rest.documentAt(path))),
     scraping(parts),
     calling(parts, streams),
     ticketing(parts),
@@ -153,7 +157,7 @@ function listing(parts: RouteParts, streams: AnswerStreams): HttpRoute<Caller> {
       const answer = streams.answer(rest.blocks(parts, last.value), (bytes) =>
         limits.sent(address, bytes),
       )
-      return compressedReply(request, jsonHead, answer)
+      return gzipped(request, new Reply(200, jsonHead.and('vary', 'accept-encoding'), answer))
     },
   }
 }
@@ -236,9 +240,23 @@ async function expositionReply(
     'cache-control': 'no-store',
     vary: 'accept, accept-encoding',
   })
-  if (!takesGzip(request) || body.length < gzipBytesMin) return { head, body }
-  exposition.zipped ??= compress(body)
+  const coding = body.length < gzipBytesMin ? null : gzipFor(request)
+  if (coding === null) return { head, body }
+  exposition.zipped ??= coding.whole(Buffer.from(body), sharedEffort)
   return { head: head.and('content-encoding', 'gzip'), body: await exposition.zipped }
+}
+
+/** zlib's usual level: what many read is compressed once. */
+const sharedEffort = -1
+
+function gzipFor(request: Request) {
+  return codingOf(request.header('accept-encoding'), ['gzip'])
+}
+
+/** The reply, compressed where the client takes it. */
+async function gzipped(request: Request, reply: Reply): Promise<Reply> {
+  const coding = gzipFor(request)
+  return coding === null ? reply : encoded(reply, coding, sharedEffort)
 }
 
 /** Answers a plain GET on a WebSocket path; on `/` a browser gets the page. */
