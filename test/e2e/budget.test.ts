@@ -3,8 +3,8 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { askSocket, openSocket, tryGrpc, tryRpc } from '../testkit/doors.ts'
 import { provision, type Server, startServer } from '../testkit/server.ts'
+import { askSocket, openSocket, tryGrpc, tryRpc } from '../testkit/try-endpoint.ts'
 import { until } from '../testkit/until.ts'
 
 describe('a budget', () => {

@@ -1,12 +1,18 @@
 // Every position of a token, on every endpoint, with every kind of token: the contract's response.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type DoorName, type Sent, type Tried, tryDoor, tryRpc } from '../testkit/doors.ts'
 import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
+import {
+  type EndpointName,
+  type Sent,
+  type Tried,
+  tryEndpoint,
+  tryRpc,
+} from '../testkit/try-endpoint.ts'
 import { until } from '../testkit/until.ts'
 
 type Place = (token: string) => Sent
 
-const endpoints: readonly DoorName[] = ['rpc', 'websocket', 'grpc']
+const endpoints: readonly EndpointName[] = ['rpc', 'websocket', 'grpc']
 const places: Readonly<Record<string, Place>> = {
   'x-token': (token) => ({ headers: [['x-token', token]] }),
   'Authorization: Bearer': (token) => ({ headers: [['authorization', `Bearer ${token}`]] }),
@@ -17,7 +23,7 @@ const places: Readonly<Record<string, Place>> = {
 }
 /** Authentication 3 and 4: two headers everywhere, the other positions on rpc alone. */
 const everywhere = ['x-token', 'Authorization: Bearer', 'authorization: bearer']
-const accepted: Readonly<Record<DoorName, number>> = { rpc: 200, websocket: 101, grpc: 0 }
+const accepted: Readonly<Record<EndpointName, number>> = { rpc: 200, websocket: 101, grpc: 0 }
 
 describe('a token', () => {
   let server: Server
@@ -51,13 +57,13 @@ describe('a token', () => {
     for (const [name, place] of Object.entries(places)) {
       const isRead = endpoint === 'rpc' || everywhere.includes(name)
       test(`in ${name} on ${endpoint} is ${isRead ? 'taken' : 'no credential'}`, async () => {
-        const good = await tryDoor(server, endpoint, place(tokens.valid!))
+        const good = await tryEndpoint(server, endpoint, place(tokens.valid!))
         if (isRead) expect(good.status).toBe(accepted[endpoint])
         else expectRefused(endpoint, good, name, name.startsWith('?'))
         // On gRPC a query belongs to the method's name, and no such method exists.
         for (const [kind, token] of Object.entries(tokens))
           if (kind !== 'valid') {
-            const tried = await tryDoor(server, endpoint, place(token))
+            const tried = await tryEndpoint(server, endpoint, place(token))
             expectRefused(endpoint, tried, kind, name.startsWith('?'))
           }
       })
@@ -65,11 +71,11 @@ describe('a token', () => {
 
   for (const endpoint of endpoints) {
     test(`missing on ${endpoint} is refused`, async () => {
-      expectRefused(endpoint, await tryDoor(server, endpoint, {}), 'missing')
+      expectRefused(endpoint, await tryEndpoint(server, endpoint, {}), 'missing')
     })
 
     test(`with another scheme on ${endpoint} counts as absent`, async () => {
-      const basic = await tryDoor(server, endpoint, {
+      const basic = await tryEndpoint(server, endpoint, {
         headers: [['authorization', `Basic ${tokens.valid}`]],
       })
       expectRefused(endpoint, basic, 'Basic')
@@ -84,21 +90,21 @@ describe('a token', () => {
         const pairs = [headers.slice(0, 2), headers.slice(2)] as [string, string][]
         expectRefused(
           endpoint,
-          await tryDoor(server, endpoint, { headers: pairs }),
+          await tryEndpoint(server, endpoint, { headers: pairs }),
           headers.join(' '),
         )
       }
     })
 
     test(`on ${endpoint} is judged by the first header that has one`, async () => {
-      const first = await tryDoor(server, endpoint, {
+      const first = await tryEndpoint(server, endpoint, {
         headers: [
           ['x-token', tokens.unknown!],
           ['authorization', `Bearer ${tokens.valid}`],
         ],
       })
       expectRefused(endpoint, first, 'bad x-token before a good Bearer')
-      const second = await tryDoor(server, endpoint, {
+      const second = await tryEndpoint(server, endpoint, {
         headers: [
           ['x-token', ''],
           ['authorization', `Bearer ${tokens.valid}`],
@@ -128,7 +134,7 @@ describe('a token', () => {
   })
 })
 
-function expectRefused(endpoint: DoorName, tried: Tried, kind: string, isQuery = false): void {
+function expectRefused(endpoint: EndpointName, tried: Tried, kind: string, isQuery = false): void {
   if (endpoint === 'grpc') {
     expect(isQuery ? [7, 12] : [7], kind).toContain(tried.status)
     return

@@ -14,7 +14,7 @@ import { root } from '../testkit/tree.ts'
 const run = promisify(execFile)
 /** Starts neither the chain nor the indexer, for what every start does. */
 const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream', 'indexer'].map(
-  (door) => `--${door}.enabled=false`,
+  (endpoint) => `--${endpoint}.enabled=false`,
 )
 
 describe('the first start', () => {
@@ -53,8 +53,8 @@ describe('the first start', () => {
   })
 
   test('tells a browser what each endpoint is and where to read on', async () => {
-    const page = async (door: string, accept: string) => {
-      const answer = await fetch(server.url(door), { headers: { accept } })
+    const page = async (endpoint: string, accept: string) => {
+      const answer = await fetch(server.url(endpoint), { headers: { accept } })
       return [answer.status, await answer.text()]
     }
     const browser = 'text/html,application/xhtml+xml,*/*;q=0.8'
@@ -178,7 +178,7 @@ describe('a start that cannot be', () => {
   })
 
   test('names every endpoint whose port is taken', async () => {
-    const flags = ['rpc', 'tpu', 'metrics'].map((door, at) => `--${door}.port=${port(at)}`)
+    const flags = ['rpc', 'tpu', 'metrics'].map((endpoint, at) => `--${endpoint}.port=${port(at)}`)
     await expect(startServer({ flags })).rejects.toThrow(
       /3 ports cannot be used\n.*rpc.* taken .*\n.*tpu.* taken .*\n.*metrics.* taken /,
     )

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { type Door, sluice } from '../testkit/server.ts'
+import { type EndpointAddress, sluice } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
@@ -22,7 +22,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const)
     const npm = spawn('npm', words, { cwd: root, stdio: 'ignore' })
     const exited = once(npm, 'exit')
     await until(() => existsSync(doorsFile), 'the endpoints to open')
-    const { metrics } = JSON.parse(readFileSync(doorsFile, 'utf8')) as { metrics: Door }
+    const { metrics } = JSON.parse(readFileSync(doorsFile, 'utf8')) as { metrics: EndpointAddress }
     const { stdout } = await sluice(data, 'status', '--output=json')
     const { pid } = JSON.parse(stdout) as { pid: number }
     // A failed test must not leave a server running.
@@ -46,7 +46,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-function isOpen({ host, port }: Door): Promise<boolean> {
+function isOpen({ host, port }: EndpointAddress): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, host)
     socket.once('connect', () => {

@@ -3,8 +3,8 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../testkit/doors.ts'
 import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
+import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../testkit/try-endpoint.ts'
 import { until } from '../testkit/until.ts'
 
 test('no token, password or query string is written anywhere', async () => {

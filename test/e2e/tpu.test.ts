@@ -12,9 +12,9 @@ import {
 } from '@solana/kit'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { openSocket } from '../testkit/doors.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { newAddress, newPayer, sign, transfer } from '../testkit/tipped.ts'
+import { openSocket } from '../testkit/try-endpoint.ts'
 import { until } from '../testkit/until.ts'
 
 let server: Server

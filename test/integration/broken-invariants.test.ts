@@ -12,7 +12,7 @@ const grpcScript = (thrown: string) => `
     import { assert } from '${dist}base/assert.js'
     import { openGrpcEndpoint } from '${dist}base/transport/grpc.js'
     import { silentLog } from '${dist}base/telemetry/log.js'
-    const door = await openGrpcEndpoint({
+    const endpoint = await openGrpcEndpoint({
       host: '127.0.0.1', port: 0, certificates: null, messageBytesMax: 1024, keepaliveMs: 30000,
       keepaliveTimeoutMs: 10000, clientAddress: (peer) => peer,
       connectionIdleMs: 60000, connectionsPerAddressMax: 10, isProxy: () => false,
@@ -21,7 +21,7 @@ const grpcScript = (thrown: string) => `
         message() { ${thrown} }, halfClosed() {}, drained() {}, closed() {},
       }) }],
     })
-    const session = connect('http://127.0.0.1:' + door.address.port)
+    const session = connect('http://127.0.0.1:' + endpoint.address.port)
     session.on('error', () => {})
     const call = session.request({ ':method': 'POST', ':path': '/a/b',
       'content-type': 'application/grpc', te: 'trailers' })
@@ -41,14 +41,14 @@ const httpScript = (thrown: string) => `
     import { openHttpEndpoint } from '${dist}base/transport/http-endpoint.js'
     import { ResponseHead } from '${dist}base/transport/reply.js'
     import { silentLog as log } from '${dist}base/telemetry/log.js'
-    const door = await openHttpEndpoint({
+    const endpoint = await openHttpEndpoint({
       product: 'test', listen: { host: '127.0.0.1', port: 0 }, tls: null, trustedProxies: [],
       clock, log,
       http: { admit: () => null, wants: [], inFlightPerAddressMax: 4,
         preflight: ResponseHead.of({ 'access-control-allow-origin': '*' }),
         routes: [{ verb: 'GET', path: '/', handle: async () => { await null; ${thrown} } }] },
     })
-    const answer = await fetch('http://127.0.0.1:' + door.address.port + '/')
+    const answer = await fetch('http://127.0.0.1:' + endpoint.address.port + '/')
     console.log('status ' + answer.status)
     process.exit(0)
   `

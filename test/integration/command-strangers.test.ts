@@ -71,8 +71,8 @@ describe('query and tail without a running server', () => {
   })
 
   it('are refused when a killed server left a stale address file', async () => {
-    const door = { host: '127.0.0.1', port, tls: false }
-    writeFileSync(doorsFile, JSON.stringify({ indexer: door, metrics: door }))
+    const endpoint = { host: '127.0.0.1', port, tls: false }
+    writeFileSync(doorsFile, JSON.stringify({ indexer: endpoint, metrics: endpoint }))
     await expectRefused(/no server runs on .*--url/)
   })
 

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { checkPort } from '../../src/operator/commands/doctor.ts'
 
-const door = (port: number, more: object = {}) => ({
+const endpoint = (port: number, more: object = {}) => ({
   name: 'rpc',
   host: '127.0.0.1',
   port,
@@ -17,27 +17,30 @@ describe('doctor on ports', () => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
-    const taken = await checkPort(door(port), false)
+    const taken = await checkPort(endpoint(port), false)
     expect(taken).toMatchObject({ state: 'fail', next: expect.stringMatching('set rpc.port') })
-    expect(await checkPort(door(port), true)).toMatchObject({ state: 'ok' })
+    expect(await checkPort(endpoint(port), true)).toMatchObject({ state: 'ok' })
     server.close()
     await once(server, 'close')
-    expect(await checkPort(door(port), false)).toMatchObject({ state: 'ok' })
-    expect(await checkPort(door(0), false)).toMatchObject({ state: 'ok', found: 'any free port' })
+    expect(await checkPort(endpoint(port), false)).toMatchObject({ state: 'ok' })
+    expect(await checkPort(endpoint(0), false)).toMatchObject({
+      state: 'ok',
+      found: 'any free port',
+    })
   })
 
   test('detects a taken UDP port', async () => {
     const socket = createSocket('udp4').bind(0, '127.0.0.1')
     await once(socket, 'listening')
     const { port } = socket.address()
-    expect(await checkPort(door(port, { udp: true }), false)).toMatchObject({ state: 'fail' })
+    expect(await checkPort(endpoint(port, { udp: true }), false)).toMatchObject({ state: 'fail' })
     socket.close()
     await once(socket, 'close')
-    expect(await checkPort(door(port, { udp: true }), false)).toMatchObject({ state: 'ok' })
+    expect(await checkPort(endpoint(port, { udp: true }), false)).toMatchObject({ state: 'ok' })
   })
 
   test('detects an address that is not of this machine', async () => {
-    const foreign = await checkPort(door(30_000, { host: '192.0.2.1' }), false)
+    const foreign = await checkPort(endpoint(30_000, { host: '192.0.2.1' }), false)
     expect(foreign).toMatchObject({ state: 'fail', next: expect.stringMatching('set rpc.host') })
   })
 })

@@ -21,8 +21,8 @@ describe('@triton-one/yellowstone-grpc in front of a node', () => {
     const node = await GrpcStage.open()
     const relay = await RelayStage.before(node)
     return {
-      target: relay.door.target,
-      token: relay.door.provision().token,
+      target: relay.endpoint.target,
+      token: relay.endpoint.provision().token,
       async publish(updates) {
         node.publish(updates)
         await relay.caughtUp(updates)

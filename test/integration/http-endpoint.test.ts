@@ -14,7 +14,7 @@ const textHead = ResponseHead.of({ 'content-type': 'text/plain; charset=utf-8' }
 /** Characters below 256 alone, and with others: V8 keeps the two in different ways. */
 const words = ['é', 'é漢']
 
-let door: HttpEndpoint<null>
+let endpoint: HttpEndpoint<null>
 let url = ''
 let release: (() => void) | null = null
 let goneCount = 0
@@ -24,7 +24,7 @@ async function* chunks(count: number): AsyncGenerator<Uint8Array> {
 }
 
 beforeAll(async () => {
-  door = await openHttpEndpoint<null>({
+  endpoint = await openHttpEndpoint<null>({
     product: 'test',
     listen: { host: '127.0.0.1', port: 0 },
     tls: null,
@@ -105,10 +105,10 @@ beforeAll(async () => {
       ],
     },
   })
-  url = `http://127.0.0.1:${door.address.port}`
+  url = `http://127.0.0.1:${endpoint.address.port}`
 })
 
-afterAll(() => door.stop())
+afterAll(() => endpoint.stop())
 
 describe('the HTTP endpoint', () => {
   it('answers a route with the headers it requested', async () => {
@@ -131,15 +131,19 @@ describe('the HTTP endpoint', () => {
 
   it('answers HEAD with the length and no body, OPTIONS with 204', async () => {
     const head = await sendRaw(
-      door.address.port,
+      endpoint.address.port,
       'HEAD /hello HTTP/1.1\r\nhost: a\r\naccept: abc\r\n\r\nGET /nowhere HTTP/1.1\r\nhost: a\r\n\r\n',
       { answers: 2 },
     )
     expect(head.text).toMatch(/content-length: 3\r\n/i)
     expect(head.text).toContain('404 Not Found')
-    const preflight = await sendRaw(door.address.port, 'OPTIONS /x HTTP/1.1\r\nhost: a\r\n\r\n', {
-      deadlineMs: 500,
-    })
+    const preflight = await sendRaw(
+      endpoint.address.port,
+      'OPTIONS /x HTTP/1.1\r\nhost: a\r\n\r\n',
+      {
+        deadlineMs: 500,
+      },
+    )
     expect(preflight.text).toMatch(/^HTTP\/1\.1 204 No Content\r\naccess-control-allow-origin: \*/)
     expect(preflight.body).toBe('')
   })
@@ -147,7 +151,7 @@ describe('the HTTP endpoint', () => {
   it('sends text in UTF-8, in the body and in the head', async () => {
     for (const [at, text] of words.entries()) {
       const asked = `GET /words?${at} HTTP/1.1\r\nhost: a\r\n\r\n`
-      const answer = await sendRaw(door.address.port, asked)
+      const answer = await sendRaw(endpoint.address.port, asked)
       const seen = Buffer.from(answer.text, 'latin1').toString()
       expect(seen).toContain(`x-words: ${text}\r\n`)
       expect(seen).toMatch(new RegExp(`\r\n\r\n${text}$`))
@@ -158,13 +162,13 @@ describe('the HTTP endpoint', () => {
     const line = 'GET /hello HTTP/1.1\r\n'
     const accept = 'a'.repeat(15_000)
     const rest = `host: a\r\naccept: ${accept}\r\n\r\n`
-    const whole = await sendRaw(door.address.port, line + rest)
+    const whole = await sendRaw(endpoint.address.port, line + rest)
     expect(whole.body).toBe(accept)
     const first = `${line}${rest.slice(0, 5_000)}`
     const later = { parts: [rest.slice(5_000)], everyMs: 10 }
-    expect((await sendRaw(door.address.port, first, { later })).body).toBe(accept)
+    expect((await sendRaw(endpoint.address.port, first, { later })).body).toBe(accept)
     const query = await sendRaw(
-      door.address.port,
+      endpoint.address.port,
       `GET /hello?${'q'.repeat(30_000)} HTTP/1.1\r\nhost: a\r\naccept: b\r\n\r\n`,
     )
     expect(query.body).toBe('b')
@@ -172,14 +176,14 @@ describe('the HTTP endpoint', () => {
 
   it('reads bodies whole, in chunks and byte by byte', async () => {
     const post = 'POST /echo HTTP/1.1\r\nhost: a\r\n'
-    const whole = await sendRaw(door.address.port, `${post}content-length: 5\r\n\r\nhello`)
+    const whole = await sendRaw(endpoint.address.port, `${post}content-length: 5\r\n\r\nhello`)
     expect(whole.body).toBe('hello')
     const chunked = await sendRaw(
-      door.address.port,
+      endpoint.address.port,
       `${post}transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n`,
     )
     expect(chunked.body).toBe('abcde')
-    const slow = await sendRaw(door.address.port, `${post}content-length: 3\r\n\r\n`, {
+    const slow = await sendRaw(endpoint.address.port, `${post}content-length: 3\r\n\r\n`, {
       later: { parts: ['x', 'y', 'z'], everyMs: 10 },
     })
     expect(slow.body).toBe('xyz')
@@ -187,10 +191,10 @@ describe('the HTTP endpoint', () => {
 
   it('answers 413 from the Content-Length and by counting', async () => {
     const post = 'POST /echo HTTP/1.1\r\nhost: a\r\n'
-    const stated = await sendRaw(door.address.port, `${post}content-length: 1001\r\n\r\n`)
+    const stated = await sendRaw(endpoint.address.port, `${post}content-length: 1001\r\n\r\n`)
     expect(stated.status).toBe(413)
     const counted = await sendRaw(
-      door.address.port,
+      endpoint.address.port,
       `${post}transfer-encoding: chunked\r\n\r\n3e9\r\n${'a'.repeat(1001)}\r\n`,
     )
     expect(counted.status).toBe(413)
@@ -220,7 +224,7 @@ describe('the HTTP endpoint', () => {
   })
 
   it('answers two pipelined requests in order while the first waits', async () => {
-    const socket = connect(door.address.port, '127.0.0.1')
+    const socket = connect(endpoint.address.port, '127.0.0.1')
     let text = ''
     socket.on('data', (data) => {
       text += data
@@ -239,7 +243,7 @@ describe('the HTTP endpoint', () => {
   it('answers pipelined requests of one segment in order, where each is answered at once', async () => {
     const get = (accept: string) => `GET /hello HTTP/1.1\r\nhost: a\r\naccept: ${accept}\r\n\r\n`
     const post = 'POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\ntwo'
-    const { text } = await sendRaw(door.address.port, get('one') + post + get('three'), {
+    const { text } = await sendRaw(endpoint.address.port, get('one') + post + get('three'), {
       answers: 3,
     })
     expect(text).toMatch(/\r\none.*\r\ntwo.*\r\nthree$/s)
@@ -248,18 +252,20 @@ describe('the HTTP endpoint', () => {
   it('closes a connection that pipelines after a request which waits, and stays up', async () => {
     // The native server closes it before JavaScript runs: neither can be answered.
     const wait = 'GET /wait HTTP/1.1\r\nhost: a\r\n\r\n'
-    const { text, isClosed } = await sendRaw(door.address.port, wait + wait + wait, { answers: 3 })
+    const { text, isClosed } = await sendRaw(endpoint.address.port, wait + wait + wait, {
+      answers: 3,
+    })
     expect([text, isClosed]).toEqual(['', true])
-    await until(() => door.http.inFlight === 0, 'the endpoint to notice')
+    await until(() => endpoint.http.inFlight === 0, 'the endpoint to notice')
     release!()
     expect((await fetch(`${url}/hello`)).status).toBe(200)
   })
 
   it('says how long an idle connection stays open, but not where it closes it', async () => {
-    const kept = await sendRaw(door.address.port, 'GET /hello HTTP/1.1\r\nhost: a\r\n\r\n')
+    const kept = await sendRaw(endpoint.address.port, 'GET /hello HTTP/1.1\r\nhost: a\r\n\r\n')
     expect(kept.text).toMatch(/\r\nkeep-alive: timeout=7\r\n/)
     const long = await sendRaw(
-      door.address.port,
+      endpoint.address.port,
       'POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2000\r\n\r\n',
     )
     expect(long.text).toMatch(/^HTTP\/1\.1 413 .*connection: close/is)
@@ -309,34 +315,34 @@ describe('the HTTP endpoint', () => {
   it('detects a client that disconnects, when the route watches for it', async () => {
     const leaving = new AbortController()
     const pending = fetch(`${url}/watch`, { signal: leaving.signal }).catch(() => null)
-    await until(() => door.http.inFlight === 1, 'the request to arrive')
+    await until(() => endpoint.http.inFlight === 1, 'the request to arrive')
     leaving.abort()
     await pending
-    await until(() => goneCount === 1 && door.http.inFlight === 0, 'the door to notice')
+    await until(() => goneCount === 1 && endpoint.http.inFlight === 0, 'the endpoint to notice')
   })
 
   it('caps the requests in flight of one address with 429', async () => {
     const held = Array.from({ length: 4 }, () => new AbortController())
     const pending = held.map(({ signal }) => fetch(`${url}/watch`, { signal }).catch(() => null))
-    await until(() => door.http.inFlight === 4, 'four requests to wait')
+    await until(() => endpoint.http.inFlight === 4, 'four requests to wait')
     expect((await fetch(`${url}/hello`)).status).toBe(429)
     for (const one of held) one.abort()
     await Promise.all(pending)
-    await until(() => door.http.inFlight === 0, 'the door to notice')
+    await until(() => endpoint.http.inFlight === 0, 'the endpoint to notice')
     expect((await fetch(`${url}/hello`)).status).toBe(200)
   })
 
   it('counts an answer as in flight while its reader is slow', async () => {
     const readers = Array.from({ length: 4 }, () => {
-      const socket = connect(door.address.port, '127.0.0.1')
+      const socket = connect(endpoint.address.port, '127.0.0.1')
       socket.pause()
       socket.write('GET /large HTTP/1.1\r\nhost: a\r\n\r\n')
       return socket
     })
-    await until(() => door.http.inFlight === 4, 'four readers to hold their answers up')
+    await until(() => endpoint.http.inFlight === 4, 'four readers to hold their answers up')
     expect((await fetch(`${url}/hello`)).status).toBe(429)
     for (const reader of readers) reader.destroy()
-    await until(() => door.http.inFlight === 0, 'the door to notice')
+    await until(() => endpoint.http.inFlight === 0, 'the endpoint to notice')
     expect((await fetch(`${url}/hello`)).status).toBe(200)
   })
 
@@ -386,7 +392,7 @@ describe('the HTTP endpoint', () => {
   it('refuses a port that another server uses, and names it', async () => {
     const options = {
       product: 'rpc',
-      listen: { host: '127.0.0.1', port: door.address.port },
+      listen: { host: '127.0.0.1', port: endpoint.address.port },
       tls: null,
       trustedProxies: [],
       clock: systemClock,

@@ -109,8 +109,8 @@ describe('sluice tail', () => {
 
   beforeAll(async () => {
     data = mkdtempSync(join(tmpdir(), 'sluice-tail-'))
-    const door = { host: '127.0.0.1', port: service.port, tls: false }
-    writeFileSync(join(data, 'doors.json'), JSON.stringify({ metrics: door }))
+    const endpoint = { host: '127.0.0.1', port: service.port, tls: false }
+    writeFileSync(join(data, 'doors.json'), JSON.stringify({ metrics: endpoint }))
     // As a server that runs on the folder does.
     const locked = await lockData(data)
     if (!locked.ok) throw new Error(locked.refusal.message)

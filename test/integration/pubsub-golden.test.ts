@@ -1,4 +1,4 @@
-// The shapes of every notification of the websocket door, held by golden files.
+// The shapes of every notification of the websocket endpoint, held by golden files.
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { publishUpdate } from '../../src/streams/geyser/hub.ts'

@@ -1,4 +1,4 @@
-// What one customer may cost the websocket door, over all its connections; others do not feel it.
+// What one customer may cost the websocket endpoint, over all its connections; others do not feel it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
 import { until } from '../testkit/until.ts'

@@ -1,4 +1,4 @@
-// Long answers through the proxy, with door and node in processes of their own.
+// Long answers through the proxy, with endpoint and node in processes of their own.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -28,11 +28,11 @@ async function start<T>(file: string, ...words: string[]): Promise<T & { pid: nu
 
 async function stage(...words: string[]) {
   const node = await start<{ port: number }>('blob-node.mjs', ...words)
-  const door = await start<{ port: number; token: string }>(
+  const endpoint = await start<{ port: number; token: string }>(
     'proxy-child.mjs',
     `http://127.0.0.1:${node.port}`,
   )
-  return { node, door }
+  return { node, endpoint }
 }
 
 /** Peak and present memory of a process, in bytes. */
@@ -80,13 +80,16 @@ const call = (id: string, method = 'getProgramAccounts') =>
   `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":["p"]}`
 
 it('passes 50 MB on with less than 40 MB of memory, to fast and to slow readers', async () => {
-  const { door } = await stage(String(longBytes))
-  await readAnswer(door, call('1', 'getBalance'))
-  const idle = memoryOf(door.pid).now
-  const fast = await readAnswer(door, call('"mine"'))
+  const { endpoint } = await stage(String(longBytes))
+  await readAnswer(endpoint, call('1', 'getBalance'))
+  const idle = memoryOf(endpoint.pid).now
+  const fast = await readAnswer(endpoint, call('"mine"'))
   const turn = () => new Promise<void>((resolve) => setTimeout(resolve, 1))
-  const slow = await readAnswer(door, call('7'), turn)
-  const both = await Promise.all([readAnswer(door, call('8')), readAnswer(door, call('9'), turn)])
+  const slow = await readAnswer(endpoint, call('7'), turn)
+  const both = await Promise.all([
+    readAnswer(endpoint, call('8')),
+    readAnswer(endpoint, call('9'), turn),
+  ])
   for (const read of [fast, slow, ...both]) {
     expect(read.isWhole).toBe(true)
     expect(read.bytes).toBeGreaterThan(longBytes)
@@ -94,15 +97,15 @@ it('passes 50 MB on with less than 40 MB of memory, to fast and to slow readers'
   }
   expect(fast.tail.endsWith('},null],"id":"mine"}\n')).toBe(true)
   expect(slow.tail.endsWith('},null],"id":7}\n')).toBe(true)
-  expect((memoryOf(door.pid).peak - idle) / MEGABYTE).toBeLessThan(40)
+  expect((memoryOf(endpoint.pid).peak - idle) / MEGABYTE).toBeLessThan(40)
 })
 
 it('streams inside a batch, in order', async () => {
-  const { door } = await stage(String(2 * MEGABYTE))
+  const { endpoint } = await stage(String(2 * MEGABYTE))
   const items = [call('1', 'getBalance'), call('2'), call('3', 'getSlot'), call('4')]
-  const answer = await fetch(`http://127.0.0.1:${door.port}`, {
+  const answer = await fetch(`http://127.0.0.1:${endpoint.port}`, {
     method: 'POST',
-    headers: headersOf(door.token),
+    headers: headersOf(endpoint.token),
     body: `[${items.join(',')}]`,
   })
   const list = (await answer.json()) as { id: number; result: unknown[] }[]
@@ -112,18 +115,18 @@ it('streams inside a batch, in order', async () => {
 })
 
 it('cuts the connection when the node dies in mid-stream', async () => {
-  const { door } = await stage(String(longBytes), String(5 * MEGABYTE))
-  const read = await readAnswer(door, call('1'))
+  const { endpoint } = await stage(String(longBytes), String(5 * MEGABYTE))
+  const read = await readAnswer(endpoint, call('1'))
   expect(read.bytes).toBeGreaterThan(MEGABYTE)
   expect(read.isWhole).toBe(false)
 })
 
 it('stops the node when the customer leaves in mid-stream', async () => {
-  const { door, node } = await stage(String(2000 * MEGABYTE))
-  const socket = connect(door.port, '127.0.0.1')
+  const { endpoint, node } = await stage(String(2000 * MEGABYTE))
+  const socket = connect(endpoint.port, '127.0.0.1')
   const body = call('1')
   const lines = Object.entries({
-    ...headersOf(door.token),
+    ...headersOf(endpoint.token),
     host: 'x',
     'content-length': body.length,
   })

@@ -18,7 +18,7 @@ beforeAll(async () => {
     small: { creditsPerSecond: 1, burst: 5, weights: { dear: 6 }, batchItems: 10 },
     narrow: { creditsPerSecond: 0, callsInFlight: 2 },
   })
-  const door = await bundle.openRpc({
+  const endpoint = await bundle.openRpc({
     table: {
       later: () => Promise.resolve(value('late')),
       wait: () => new Promise((resolve) => waiting.push(() => resolve(value('waited')))),
@@ -27,7 +27,7 @@ beforeAll(async () => {
       },
     },
   })
-  port = door.port
+  port = endpoint.port
   url = `http://127.0.0.1:${port}`
   token = bundle.issue().token
 })

@@ -16,13 +16,13 @@ interface State {
   drains: number
 }
 
-let door: HttpEndpoint<string>
+let endpoint: HttpEndpoint<string>
 let url = ''
 let last: Socket<State> | null = null
 const closes: number[] = []
 
 beforeAll(async () => {
-  door = await openHttpEndpoint<string>({
+  endpoint = await openHttpEndpoint<string>({
     product: 'test',
     listen: { host: '127.0.0.1', port: 0 },
     tls: null,
@@ -66,12 +66,12 @@ beforeAll(async () => {
       },
     ],
   })
-  url = `ws://127.0.0.1:${door.address.port}`
+  url = `ws://127.0.0.1:${endpoint.address.port}`
 })
 
-afterAll(() => door.stop())
+afterAll(() => endpoint.stop())
 
-beforeEach(() => until(() => door.sockets.open.size === 0, 'earlier sockets to close'))
+beforeEach(() => until(() => endpoint.sockets.open.size === 0, 'earlier sockets to close'))
 
 function connect(path = '/', protocols: string[] = []): WebSocket {
   return new WebSocket(`${url}${path}`, protocols, { headers: { 'x-token': 'good' } })
@@ -116,8 +116,8 @@ describe('the WebSocket endpoint', () => {
     const seen: string[] = []
     socket.on('message', (data) => seen.push(String(data)))
     last!.send('é')
-    door.sockets.publish('all', 'ö漢')
-    door.sockets.publish('all', 'ü')
+    endpoint.sockets.publish('all', 'ö漢')
+    endpoint.sockets.publish('all', 'ü')
     await until(() => seen.length === 3, 'three messages')
     last!.end(4000, 'ä')
     const [code, reason] = (await once(socket, 'close')) as [number, Buffer]
@@ -145,7 +145,7 @@ describe('the WebSocket endpoint', () => {
       socket.on('message', (data) => texts.push(data.toString()))
       return texts
     })
-    for (let index = 0; index < 100; index++) door.sockets.publish('all', `n${index}`)
+    for (let index = 0; index < 100; index++) endpoint.sockets.publish('all', `n${index}`)
     await until(() => heard.every((texts) => texts.length === 100), 'all messages')
     expect(heard[0]).toEqual(Array.from({ length: 100 }, (_, index) => `n${index}`))
     expect(heard[1]).toEqual(heard[0])
@@ -162,7 +162,7 @@ describe('the WebSocket endpoint', () => {
     const sockets = await Promise.all([opened(), opened(), opened()])
     expect(await statusOf(connect())).toBe(429)
     sockets[0]!.close()
-    await until(() => door.sockets.open.size === 2, 'one to close')
+    await until(() => endpoint.sockets.open.size === 2, 'one to close')
     const again = await opened()
     for (const socket of [...sockets, again]) socket.close()
   })
@@ -196,7 +196,7 @@ describe('the WebSocket endpoint', () => {
   it('ends open sockets with 1001 when it stops', async () => {
     const socket = await opened()
     const code = codeOf(socket)
-    await door.stop()
+    await endpoint.stop()
     expect(await code).toBe(1001)
     expect(closes).toContain(1001)
   })

@@ -1,4 +1,4 @@
-// The websocket door as the spec and its silent places describe it.
+// The websocket endpoint as the spec and its silent places describe it.
 import { once } from 'node:events'
 import { WebSocket as BrowserSocket } from 'undici'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -22,7 +22,7 @@ beforeAll(async () => {
     small: { creditsPerSecond: 1, burst: 3 },
     two: { creditsPerSecond: 0, connections: 2 },
   })
-  const door = await bundle.openWebsocket({
+  const endpoint = await bundle.openWebsocket({
     section: { pingMs: 1000, connectionsPerAddress: 20, unsentBytes: 65_536 },
     table: {
       later: () => Promise.resolve(value('late')),
@@ -35,7 +35,7 @@ beforeAll(async () => {
       },
     },
   })
-  port = door.port
+  port = endpoint.port
   token = bundle.issue().token
 })
 
@@ -117,9 +117,9 @@ describe('the websocket endpoint', () => {
     let tokenless: (query: string, protocols?: string[]) => BrowserSocket
     afterAll(() => own.dispose())
     beforeAll(async () => {
-      const door = await own.openWebsocket({ section: { queryToken: true } })
+      const endpoint = await own.openWebsocket({ section: { queryToken: true } })
       tokenless = (query, protocols) =>
-        new BrowserSocket(`ws://127.0.0.1:${door.port}/${query}`, protocols)
+        new BrowserSocket(`ws://127.0.0.1:${endpoint.port}/${query}`, protocols)
     })
 
     /** The subprotocol of a socket that opened and answers; null for a refused one. */
@@ -299,11 +299,13 @@ describe('the websocket endpoint', () => {
 
   it('closes with 1001 when the endpoint stops', async () => {
     const meters = declareWebsocketMeters(new Meters())
-    const door = await bundle.openWebsocket({ meters })
-    const socket = new WebSocket(`ws://127.0.0.1:${door.port}`, { headers: { 'x-token': token } })
+    const endpoint = await bundle.openWebsocket({ meters })
+    const socket = new WebSocket(`ws://127.0.0.1:${endpoint.port}`, {
+      headers: { 'x-token': token },
+    })
     await once(socket, 'open')
     const code = codeOf(socket)
-    await door.stop()
+    await endpoint.stop()
     expect(await code).toBe(1001)
   })
 })

@@ -35,14 +35,17 @@ describe('beside a running server', () => {
   test('products prints the actual addresses of the endpoints', async () => {
     const { products } = (await json('products')) as { products: Record<string, unknown>[] }
     const rpc = products.find((one) => one.name === 'Bundle: RPC')
-    const door = server.doors.rpc
-    expect(rpc).toMatchObject({ state: 'available', address: `${door?.host}:${door?.port}` })
+    const endpoint = server.doors.rpc
+    expect(rpc).toMatchObject({
+      state: 'available',
+      address: `${endpoint?.host}:${endpoint?.port}`,
+    })
   })
 
   test('doctor takes the ports of our own server as good', async () => {
-    const flags = Object.entries(server.doors).map(([name, door]) => [
+    const flags = Object.entries(server.doors).map(([name, endpoint]) => [
       `SLUICE_${name.toUpperCase()}__PORT`,
-      String(door.port),
+      String(endpoint.port),
     ])
     const words = ['doctor', '--data', server.data, '--output', 'json']
     const ran = await runCommand(words, Object.fromEntries(flags))

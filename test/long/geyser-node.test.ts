@@ -132,7 +132,7 @@ describe('a Sluice before a Sluice', () => {
     for (let round = 0; round < 2; round++) {
       const before = streams[1]!.newest
       const ports = ['rpc', 'websocket', 'grpc'].map(
-        (door) => `--${door}.port=${node.doors[door]!.port}`,
+        (endpoint) => `--${endpoint}.port=${node.doors[endpoint]!.port}`,
       )
       await node.stop('SIGKILL')
       node = await startServer({ data: node.data, flags: [...chain, ...ports] })

@@ -65,8 +65,8 @@ async function relayed(name: ProxyName) {
   await relay.connected()
   await until(async () => (await node.meter('sluice_grpc_groups')) > 0, 'its filters')
   const request = { commitment: 0 }
-  const customer = relay.door.provision({ plan: 'unlimited' }).token
-  const through = await openEverything(relay.door.client(), customer, request)
+  const customer = relay.endpoint.provision({ plan: 'unlimited' }).token
+  const through = await openEverything(relay.endpoint.client(), customer, request)
   const direct = await openEverything(node.client(), token, request)
   return { node, cut, proxy, relay, direct, through }
 }

@@ -61,7 +61,7 @@ describe('a stream through the gateway', () => {
     const pairs = await Promise.all(
       [...requests, sliced].map(async (request) => ({
         direct: await openEverything(node.client(), unlimited(node), request),
-        through: await openEverything(relay.door.client(), unlimited(relay.door), request),
+        through: await openEverything(relay.endpoint.client(), unlimited(relay.endpoint), request),
       })),
     )
     for (const slot of storyOf(40)) node.publish(slot)
@@ -78,9 +78,9 @@ describe('a stream through the gateway', () => {
   it('resumes without gap or duplicate when the connection breaks repeatedly', async () => {
     const node = keep(await GrpcStage.open())
     const { cut, relay } = await wired(node)
-    const token = relay.door.provision({ plan: 'unlimited' }).token
+    const token = relay.endpoint.provision({ plan: 'unlimited' }).token
     const streams = await Promise.all(
-      [0, 1, 2].map((commitment) => openEverything(relay.door.client(), token, { commitment })),
+      [0, 1, 2].map((commitment) => openEverything(relay.endpoint.client(), token, { commitment })),
     )
     const direct = await Promise.all(
       [0, 1, 2].map((commitment) =>
@@ -124,8 +124,8 @@ describe('a stream through the gateway', () => {
     await relay.connected()
     expect(relay.chains.report()[0]).toMatchObject({ node: 'default/1', isUp: true })
     await until(async () => (await nodes[0]!.meter('sluice_grpc_groups')) > 0, 'its filters')
-    const token = relay.door.provision().token
-    const stream = await openEverything(relay.door.client(), token, { commitment: 1 })
+    const token = relay.endpoint.provision().token
+    const stream = await openEverything(relay.endpoint.client(), token, { commitment: 1 })
     for (const slot of story.slice(0, 20)) for (const node of nodes) node.publish(slot)
     const half = story[20]!.slice(0, 12)
     for (const node of nodes) node.publish(half)
@@ -196,8 +196,8 @@ describe('a node that is not there', () => {
     const story = storyOf(10)
     for (const slot of story.slice(0, 4)) node.publish(slot)
     await relay.caughtUp(story[3]!)
-    const token = relay.door.provision().token
-    const stream = new Subscription(relay.door.client(), withToken(token))
+    const token = relay.endpoint.provision().token
+    const stream = new Subscription(relay.endpoint.client(), withToken(token))
     stream.ask({ blocksMeta: { m: {} }, fromSlot: 1000 })
     await until(() => stream.of('blockMeta').length === 4, 'four metas')
     cut.refuse(true)
@@ -208,7 +208,7 @@ describe('a node that is not there', () => {
     for (const slot of story.slice(4)) node.publish(slot)
     cut.refuse(false)
     await until(() => relay.road.isUp(), 'the road to be up again')
-    const again = new Subscription(relay.door.client(), withToken(token))
+    const again = new Subscription(relay.endpoint.client(), withToken(token))
     again.ask({ blocksMeta: { m: {} }, fromSlot: 1003 })
     await until(() => again.of('blockMeta').length === 7, 'the rest')
     expect(again.of('blockMeta').map(({ slot }) => Number(slot))).toEqual([
@@ -243,7 +243,10 @@ describe('a node that is not there', () => {
     const relay = keep(await RelayStage.open([nodeSection(`http://${node.target}`, 'slu_wrong')]))
     await until(() => relay.counts.failures > 1, 'two refusals')
     expect(relay.chains.report()[0]).toMatchObject({ node: null, slot: null })
-    const stream = new Subscription(relay.door.client(), withToken(relay.door.provision().token))
+    const stream = new Subscription(
+      relay.endpoint.client(),
+      withToken(relay.endpoint.provision().token),
+    )
     stream.ask({ slots: { s: {} } })
     await until(() => stream.status !== null, 'the end of the stream')
     expect(stream.status).toMatchObject({ code: 14 })

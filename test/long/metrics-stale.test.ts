@@ -115,7 +115,7 @@ test('a live ring that falls silent closes only the metrics endpoint; its next e
     await until(async () => {
       written = await writer.write({ kind: 'mixed', count: 10 })
       return (await health()) === 200
-    }, 'the open door')
+    }, 'the open endpoint')
     const ringSeqno = async () => {
       const status = await (await fetch(`http://${host}:${port}/v1/status`)).json()
       return (status as { ring_seqno: number }).ring_seqno

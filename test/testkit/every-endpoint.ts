@@ -1,8 +1,8 @@
 // Calls every endpoint of a running server once, as its customers and its operator do, for tests
 // that break something underneath. Nothing here throws: a failed call is returned as text.
 import { askOperator } from '../../src/base/transport/operator-socket.ts'
-import { askSocket, openSocket, tryGrpc } from './doors.ts'
 import type { Server } from './server.ts'
+import { askSocket, openSocket, tryGrpc } from './try-endpoint.ts'
 
 export interface Credentials {
   readonly token: string

@@ -22,7 +22,7 @@ export class RelayStage {
   readonly road: SetChain
   readonly #upstreams: Upstreams
   /** What customers see. */
-  door!: GrpcStage
+  endpoint!: GrpcStage
 
   private constructor(nodes: readonly NodeSection[], replaySlots: number) {
     const deps = { clock: systemClock, log: silentLog }
@@ -37,7 +37,7 @@ export class RelayStage {
     options: StageOptions = {},
   ): Promise<RelayStage> {
     const relay = new RelayStage(nodes, 150)
-    relay.door = await GrpcStage.open({ ...options, chain: relay.road })
+    relay.endpoint = await GrpcStage.open({ ...options, chain: relay.road })
     return relay
   }
 
@@ -71,7 +71,7 @@ export class RelayStage {
   }
 
   async close(): Promise<void> {
-    await this.door.close()
+    await this.endpoint.close()
     await this.chains.stop()
     await this.#upstreams.stop()
   }

@@ -55,7 +55,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'client',
     ...entries('devnode'),
     ...entries('loadtest'),
-    ...['operator-socket', 'ports', 'udp', 'pcap'].map((file) => `base/transport/${file}`),
+    ...['operator-socket', 'listen-address', 'udp', 'pcap'].map((file) => `base/transport/${file}`),
     'streams/geyser/codec',
     'chain/solana',
     ...floorTwo,

@@ -1,4 +1,4 @@
-// Asks an engine of the index as its door does: the statement is read, its parameters are bound.
+// Asks an engine of the index as its endpoint does: the statement is read, its parameters are bound.
 
 import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { bindParameters } from '../../src/indexer/clickhouse/sql/parameters.ts'
@@ -36,7 +36,7 @@ export function queryOf(engine: QueryEngine, sql: string, options: AskOptions = 
   return {
     id: `test-${process.pid}-${++count}`,
     subscription: options.subscription ?? 'sub-alice',
-    // What the door itself refuses is handed over as it is: an engine has to refuse it as well.
+    // What the endpoint itself refuses is handed over as it is: an engine has to refuse it as well.
     statement: statement?.ok ? statement.value : { texts: [sql], values: [] },
     format: options.format ?? 'JSONEachRow',
     limits: { ...limitsUsual, ...options.limits },

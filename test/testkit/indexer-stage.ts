@@ -1,4 +1,4 @@
-// The indexer's door over a fake engine, with a customer and a plain HTTP client.
+// The indexer's endpoint over a fake engine, with a customer and a plain HTTP client.
 import { expect } from 'vitest'
 import { type LogFields, silentLog } from '../../src/base/telemetry/log.ts'
 import type { PlanValues } from '../../src/customers/subscriptions/plans.ts'
@@ -49,7 +49,7 @@ export class IndexerStage {
       ...silentLog,
       info: (_: string, fields?: LogFields) => void this.logged.push(fields ?? {}),
     }
-    const door = await this.bundle.openIndexer({
+    const endpoint = await this.bundle.openIndexer({
       engine: this.engine,
       meters: this.meters,
       usage: (fact) => void this.usage.push(fact),
@@ -57,8 +57,8 @@ export class IndexerStage {
       log: { ...log, area: () => log },
       section: { slowQueryMs: 50, cors },
     })
-    this.port = door.port
-    this.url = `http://127.0.0.1:${door.port}`
+    this.port = endpoint.port
+    this.url = `http://127.0.0.1:${endpoint.port}`
     this.credentials = this.issue()
   }
 

@@ -1,4 +1,4 @@
-// The flows of unmodified web3.js and kit over PubSub, wherever the door stands: the whole of what a
+// The flows of unmodified web3.js and kit over PubSub, wherever the endpoint stands: the whole of what a
 // customer does with it.
 import { Keypair, PublicKey } from '@solana/web3.js'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { createMint, mintBytes, tokenProgram } from './token-instructions.ts'
 import { kitWithToken, web3WithToken } from './token-socket.ts'
 import { until } from './until.ts'
 
-/** A chain to send to, and the websocket door that tells of it. */
+/** A chain to send to, and the websocket endpoint that tells of it. */
 export interface PubsubPlace {
   readonly node: SolanaNode
   readonly url: string

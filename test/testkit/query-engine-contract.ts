@@ -1,4 +1,4 @@
-// What every engine of the index promises its door, as a suite that runs on any of them: formats,
+// What every engine of the index promises its endpoint, as a suite that runs on any of them: formats,
 // parameters, limits, errors by their codes, cancelling, whose rows of `usage` one sees, and a long
 // result in little memory.
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,7 +14,7 @@ export interface EngineStage {
   stop(): Promise<void>
   /** How many queries it works on at this moment. */
   busy(): Promise<number>
-  /** What this one lacks; the door says so to whoever asks. */
+  /** What this one lacks; the endpoint says so to whoever asks. */
   readonly lacks: readonly string[]
   /** A query without an end that stays far below the memory limit, where joins do not. */
   readonly endless?: string

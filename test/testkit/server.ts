@@ -12,7 +12,7 @@ import { hangMs, until } from './until.ts'
 /** Benches call this from dist. */
 const main = join(packageRoot(), 'dist', 'src', 'main.js')
 
-export interface Door {
+export interface EndpointAddress {
   readonly host: string
   readonly port: number
   readonly tls: boolean
@@ -21,13 +21,13 @@ export interface Door {
 export interface Server {
   readonly data: string
   readonly child: ChildProcess
-  readonly doors: Readonly<Record<string, Door>>
+  readonly doors: Readonly<Record<string, EndpointAddress>>
   /** What the first start printed; empty when the registry was not empty. */
   readonly token: string
   readonly indexer: { readonly user: string; readonly password: string }
   stdout(): string
   stderr(): string
-  url(door: string): string
+  url(endpoint: string): string
   /** Ends it by a signal and gives its exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
   /** stop() and removal of the data folder. */
@@ -54,8 +54,10 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   const doorsFile = join(data, 'doors.json')
   rmSync(doorsFile, { force: true })
   const ports = ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer'].flatMap(
-    (door) =>
-      options.flags?.some((flag) => flag.startsWith(`--${door}.port`)) ? [] : [`--${door}.port=0`],
+    (endpoint) =>
+      options.flags?.some((flag) => flag.startsWith(`--${endpoint}.port`))
+        ? []
+        : [`--${endpoint}.port=0`],
   )
   const namesIndexer = options.flags?.some((flag) => flag.startsWith('--indexer.')) === true
   const isWhole = options.isWhole === true || namesIndexer
@@ -95,7 +97,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     child.kill('SIGKILL')
     throw new Error(`${error.message}; ${output.err.trim().split('\n').join(' | ')}`)
   })
-  const doors = JSON.parse(readFileSync(doorsFile, 'utf8')) as Record<string, Door>
+  const doors = JSON.parse(readFileSync(doorsFile, 'utf8')) as Record<string, EndpointAddress>
   const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(output.out)?.[1] ?? ''
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
     if (child.exitCode === null && child.signalCode === null) {
@@ -114,10 +116,10 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     indexer: { user: printed('INDEXER_USER'), password: printed('INDEXER_PASSWORD') },
     stdout: () => output.out,
     stderr: () => output.err,
-    url: (door) => {
-      const address = doors[door]
-      if (address === undefined) throw new Error(`no door ${door}`)
-      const scheme = door === 'websocket' ? 'ws' : 'http'
+    url: (endpoint) => {
+      const address = doors[endpoint]
+      if (address === undefined) throw new Error(`no endpoint ${endpoint}`)
+      const scheme = endpoint === 'websocket' ? 'ws' : 'http'
       return `${scheme}${address.tls ? 's' : ''}://${address.host}:${address.port}`
     },
     stop,

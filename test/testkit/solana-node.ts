@@ -103,7 +103,9 @@ export class SolanaNode {
   /** Starts it again when it is gone. */
   async started(...flags: string[]): Promise<SolanaNode> {
     const { data, doors } = this.server
-    const ports = ['rpc', 'websocket', 'grpc'].map((door) => `--${door}.port=${doors[door]!.port}`)
+    const ports = ['rpc', 'websocket', 'grpc'].map(
+      (endpoint) => `--${endpoint}.port=${doors[endpoint]!.port}`,
+    )
     const server = await startServer({ data, flags: ['--chain.slotMs=60', ...ports, ...flags] })
     const node = new SolanaNode(server, this.token)
     await until(async () => (await node.call('getHealth')).result === 'ok', 'a healthy chain')

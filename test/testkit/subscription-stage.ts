@@ -49,13 +49,13 @@ export class SubscriptionStage {
   }
 
   async open(section: object = {}): Promise<Running> {
-    const door = await this.bundle.openWebsocket({
+    const endpoint = await this.bundle.openWebsocket({
       section: { connectionsPerAddress: 0, ...section },
       meters: this.#websocketMeters,
       chainOf: () => this.chain,
     })
-    this.port = door.port
-    return door
+    this.port = endpoint.port
+    return endpoint
   }
 
   async connect(token = this.bundle.issue().token): Promise<Client> {

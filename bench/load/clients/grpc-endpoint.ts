@@ -20,7 +20,7 @@ import { declareGrpcMeters, type GrpcMeters } from '../../../src/streams/geyser/
 
 const clock = systemClock
 
-export interface BenchDoor {
+export interface BenchEndpoint {
   readonly port: number
   readonly token: string
   readonly meters: GrpcMeters
@@ -28,7 +28,7 @@ export interface BenchDoor {
   streams(): number
 }
 
-export async function openGrpcEndpoint(chain: GrpcChain): Promise<BenchDoor> {
+export async function openGrpcEndpoint(chain: GrpcChain): Promise<BenchEndpoint> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const store = openStore(folder, { clock })

@@ -14,7 +14,7 @@ import { RpcProxy } from '../../../src/upstream/proxy/rpc-proxy.ts'
 import { freePort } from '../../../test/testkit/free-port.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { usedSeconds } from '../../lib/processor-time.ts'
-import { host, parts, type Started, startDoor } from './rpc-parts.ts'
+import { host, parts, type Started, startEndpoint } from './rpc-parts.ts'
 
 const slot = '{"context":{"apiVersion":"4.0.0","slot":348211067}'
 /** Up to the id, which is the caller's. */
@@ -64,7 +64,7 @@ async function startOurs(port: number): Promise<Started> {
   const upstreams = new Upstreams({ default: singleNodeSet({ rpc }) }, { clock, log })
   await upstreams.start()
   const tally = declareProxyMeters(new Meters())
-  return startDoor(new RpcProxy({ upstreams, tally, version: '0', clock }))
+  return startEndpoint(new RpcProxy({ upstreams, tally, version: '0', clock }))
 }
 
 /** The same token check and budget; bodies go through as they are. */

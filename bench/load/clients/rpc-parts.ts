@@ -62,7 +62,7 @@ export const answering = (...chain: readonly MethodTable<Caller>[]) =>
   new Methods<Caller>({ getHealth: () => healthy }, ...chain)
 
 /** Our endpoint in front of this. */
-export async function startDoor(proxy: HandleDeps['proxy']): Promise<Started> {
+export async function startEndpoint(proxy: HandleDeps['proxy']): Promise<Started> {
   const { token, ...deps } = parts()
   const endpoint = await startRpc(
     { enabled: true, host, port: 0, inFlightPerAddress: 1000 },

@@ -14,14 +14,14 @@ import { serveBench } from '../../../test/testkit/process.ts'
 import { hotAccount, StreamChain, streamDeps } from '../../../test/testkit/stream-chain.ts'
 import { usedSeconds } from '../../lib/processor-time.ts'
 import { startConstant } from './constant-server.ts'
-import { answering, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
+import { answering, type Started, startEndpoint, startNodeHttp } from './rpc-parts.ts'
 
 const SLOT_MS = 400
 const nowhere = 'http://127.0.0.1:9'
 const answer = '{"jsonrpc":"2.0","result":"ok","id":1}\n'
 
 serveBench({
-  ours: () => startDoor(answering()),
+  ours: () => startEndpoint(answering()),
   node: () => startNodeHttp(answering()),
   bare: async (): Promise<Started> => ({ port: await startConstant(answer), token: 'none' }),
   stream: startStream,
@@ -52,5 +52,5 @@ async function startStream(): Promise<Started> {
   const upstreams = new Upstreams({ default: singleNodeSet({ rpc: nowhere }) }, { clock, log })
   const tally = declareProxyMeters(new Meters())
   const answersOf = () => answers
-  return startDoor(new RpcProxy({ upstreams, tally, version: '0', clock, answersOf }))
+  return startEndpoint(new RpcProxy({ upstreams, tally, version: '0', clock, answersOf }))
 }

@@ -4,7 +4,7 @@
 import { createServer } from 'node:net'
 import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js'
 import { Fault } from '../errors.ts'
-import { type ListenAddress, probePort, resolvePort } from './ports.ts'
+import { type ListenAddress, probePort, resolvePort } from './listen-address.ts'
 import { openSharedSocket } from './shared-port.ts'
 
 /** A certificate pair that was checked, with notification of changes. */

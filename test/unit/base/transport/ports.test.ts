@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { resolvePort } from '../../../../src/base/transport/ports.ts'
+import { resolvePort } from '../../../../src/base/transport/listen-address.ts'
 import { describeFailure, uws } from '../../../../src/base/transport/uws.ts'
 
 const servers: Server[] = []

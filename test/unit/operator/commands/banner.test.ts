@@ -9,9 +9,9 @@ const first: Start = {
   warnings: [],
 }
 const later: Start = { ...first, demo: null, hasDemo: true }
-const door = { host: '127.0.0.1', port: 1, tls: false }
+const endpoint = { host: '127.0.0.1', port: 1, tls: false }
 
-function printed(start: Start, at = door): string {
+function printed(start: Start, at = endpoint): string {
   const endpoints = { rpc: at, websocket: at, grpc: at, metrics: at, indexer: at, shredstream: at }
   return banner({ endpoints, sources: new Map([['chain.source', 'embedded']]) }, start)
 }
@@ -43,7 +43,7 @@ describe('the calls of the first start', () => {
   })
 
   it('use TLS for every endpoint that has it', () => {
-    expect(printed(first, { ...door, tls: true })).not.toMatch(/http:|ws:/)
+    expect(printed(first, { ...endpoint, tls: true })).not.toMatch(/http:|ws:/)
   })
 
   it('write an IPv6 address in brackets', () => {

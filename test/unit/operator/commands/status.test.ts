@@ -17,7 +17,7 @@ const node = {
   share: 0.75,
   waiting: 0,
 }
-const door = { host: '127.0.0.1', port: 7, tls: false }
+const endpoint = { host: '127.0.0.1', port: 7, tls: false }
 const facts = { version: '1', pid: 7, uptimeSecs: 3_725, sources: { 'chain.source': 'embedded' } }
 
 function linesOf(text: string, start: string): string[] {
@@ -53,7 +53,7 @@ sluice_index_queries_total{outcome="OK"} 5
 sluice_index_queries_total{outcome="TIMEOUT_EXCEEDED"} 2
 sluice_index_lag_seconds 0.4
 `)
-  const doors = { rpc: door, metrics: { ...door, host: '::1' }, indexer: door }
+  const doors = { rpc: endpoint, metrics: { ...endpoint, host: '::1' }, indexer: endpoint }
   const text = statusText({ ...facts, doors }, { before, now, seconds: 2 })
   expect(text).toMatch(/^server: +1, process 7, up 1 h 2 min$/m)
   expect(text).toMatch(/^sources: +chain\.source embedded$/m)
@@ -66,7 +66,7 @@ sluice_index_lag_seconds 0.4
 })
 
 test('status shows addresses alone when the server does not report its meters', () => {
-  expect(statusText({ ...facts, doors: { rpc: door } }, null)).toMatch(
+  expect(statusText({ ...facts, doors: { rpc: endpoint } }, null)).toMatch(
     /^rpc +open +127\.0\.0\.1:7/m,
   )
 })

@@ -6,7 +6,7 @@ import { WebSocket } from 'ws'
 import { rawCall } from './raw-grpc.ts'
 import type { Server } from './server.ts'
 
-export type DoorName = 'rpc' | 'websocket' | 'grpc'
+export type EndpointName = 'rpc' | 'websocket' | 'grpc'
 
 /** What is sent; a header may be repeated. */
 export interface Sent {
@@ -21,8 +21,8 @@ export interface Tried {
   readonly body: string
 }
 
-export function tryDoor(server: Server, door: DoorName, sent: Sent): Promise<Tried> {
-  switch (door) {
+export function tryEndpoint(server: Server, endpoint: EndpointName, sent: Sent): Promise<Tried> {
+  switch (endpoint) {
     case 'rpc':
       return tryRpc(server, sent)
     case 'websocket':
