@@ -22,7 +22,6 @@ import { builtInPlans } from './plans.ts'
 import { prepareRegistryFolder } from './registry-file.ts'
 import type { CredentialState, Registered, Subscription } from './subscription.ts'
 import { Tables } from './tables.ts'
-import { addUnsent, endBatch, takeBatch, unsentCount, unsentCredits } from './unsent-usage.ts'
 import {
   isoTime,
   type OpenWindow,
@@ -33,7 +32,16 @@ import {
   type UsageReport,
   type WindowUse,
 } from './usage.ts'
-import { addUsage, openWindow, usageReport } from './usage-table.ts'
+import {
+  addUnsent,
+  addUsage,
+  endBatch,
+  openWindow,
+  takeBatch,
+  unsentCount,
+  unsentCredits,
+  usageReport,
+} from './usage-table.ts'
 import { type Change, Verbs } from './verbs.ts'
 
 export interface StoreOptions {

@@ -4,10 +4,12 @@ import {
   addToDay,
   addToWindow,
   creditsIn,
+  type DayUse,
   dayOf,
   isoTime,
   type OpenWindow,
   oldestDayKept,
+  type UsageBatch,
   type UsageCounts,
   type UsageDay,
   type UsageDelta,
@@ -58,4 +60,82 @@ export async function addUsage(
 function dropOldDays({ usage }: Tables, id: string, nowMs: number): void {
   const old = usage.getKeys({ start: [id, '0'], end: [id, oldestDayKept(nowMs)] })
   for (const key of [...old]) usage.remove(key)
+}
+
+// Keeps the usage on disk that PostgreSQL has not confirmed, so that a crash or a restart while it
+// is away loses none of it. One row per subscription, window and day; what is being sent is a batch
+// that keeps its number until it is confirmed, by a later process if need be, and so counts once.
+//
+//   deltas ─► rows ─► batch (session, number) ─► confirmed: removed, with the new totals
+
+const batchMark = 'usage batch'
+
+interface WindowTotal {
+  readonly id: string
+  readonly window: number
+  readonly credits: number
+}
+
+/** Resolves when it is on disk. */
+export function addUnsent(
+  { root, unsent }: Tables,
+  deltas: readonly UsageDelta[],
+  nowMs: number,
+): Promise<unknown> {
+  const day = dayOf(nowMs)
+  return root.transaction(() => {
+    for (const { id, window, ...counts } of deltas) {
+      const key: [string, number, string] = [id, window, day]
+      unsent.put(key, addToDay(unsent.get(key), counts))
+    }
+  })
+}
+
+/**
+ * The batch to send: the one that is not confirmed, else one of at most `max` rows under `fresh`.
+ * Null when there is nothing to send.
+ */
+export function takeBatch(
+  { root, unsent, marks }: Tables,
+  max: number,
+  fresh: Omit<UsageBatch, 'rows'>,
+): Promise<UsageBatch | null> {
+  return root.transaction(() => {
+    const open = marks.get(batchMark) as UsageBatch | undefined
+    if (open !== undefined) return open
+    const stored = [...unsent.getRange({ limit: max })]
+    if (stored.length === 0) return null
+    const rows = stored.map(
+      ({ key: [id, window, day], value }): DayUse => ({ ...value, id, window, day }),
+    )
+    const batch: UsageBatch = { ...fresh, rows }
+    marks.put(batchMark, batch)
+    for (const { key } of stored) unsent.remove(key)
+    return batch
+  })
+}
+
+/** The batch is confirmed: stores the credits that all gateways used, for a start without them. */
+export function endBatch(
+  { root, usage, marks }: Tables,
+  totals: readonly WindowTotal[],
+): Promise<unknown> {
+  return root.transaction(() => {
+    marks.remove(batchMark)
+    for (const { id, window, credits } of totals) usage.put([id, 'window'], { window, credits })
+  })
+}
+
+/** Credits of a window that are not confirmed. */
+export function unsentCredits({ unsent, marks }: Tables, id: string, window: number): number {
+  const batch = marks.get(batchMark) as UsageBatch | undefined
+  const sent = (batch?.rows ?? []).filter((row) => row.id === id && row.window === window)
+  const rows = unsent.getRange({ start: [id, window, ''], end: [id, window, 'a'] })
+  return [...sent, ...rows.map(({ value }) => value)].reduce((sum, row) => sum + row.credits, 0)
+}
+
+/** Rows that are not confirmed. */
+export function unsentCount({ unsent, marks }: Tables): number {
+  const batch = marks.get(batchMark) as UsageBatch | undefined
+  return unsent.getCount() + (batch?.rows.length ?? 0)
 }

@@ -16,6 +16,13 @@ import type { SignatureStatus } from '../../chain/solana/updates.ts'
 import type { FeeReads, SlotReads } from '../../chain/solana-rpc/chain-reads.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
 
+export interface SignatureRange {
+  readonly limit: number
+  readonly before: Uint8Array | null
+  readonly until: Uint8Array | null
+  readonly commitment: Commitment
+}
+
 /** One version of an account. An account of 0 lamports does not exist and is never returned. */
 export interface LedgerAccount extends AccountState {
   /** The slot that wrote this version. */
@@ -131,15 +138,7 @@ export interface Ledger extends SlotReads, FeeReads {
    * Newest first, at most `limit`, of blocks with at least that commitment. `before` and `until`
    * are signatures, both excluded; an unknown `before` gives none.
    */
-  signaturesForAddress(
-    address: Uint8Array,
-    options: {
-      readonly limit: number
-      readonly before: Uint8Array | null
-      readonly until: Uint8Array | null
-      readonly commitment: Commitment
-    },
-  ): SignatureInfo[]
+  signaturesForAddress(address: Uint8Array, options: SignatureRange): SignatureInfo[]
 
   /** Newest first, one a minute, at most 720. */
   performanceSamples(limit: number): PerformanceSample[]

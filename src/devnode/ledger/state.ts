@@ -24,6 +24,7 @@ import type {
   LedgerTransaction,
   PerformanceSample,
   SignatureInfo,
+  SignatureRange,
   TokenIndex,
 } from './ledger.ts'
 import { isOlder, type Position, type StoredTransaction } from './stored-transaction.ts'
@@ -264,15 +265,7 @@ export class LedgerState implements Ledger {
     return { slot: found.slot, confirmations, err: found.err, commitment }
   }
 
-  signaturesForAddress(
-    address: Uint8Array,
-    options: {
-      readonly limit: number
-      readonly before: Uint8Array | null
-      readonly until: Uint8Array | null
-      readonly commitment: Commitment
-    },
-  ): SignatureInfo[] {
+  signaturesForAddress(address: Uint8Array, options: SignatureRange): SignatureInfo[] {
     const newestSlot = this.stateSlot(options.commitment)
     return this.#history.page(address, { ...options, newestSlot }).map((transaction) => {
       const { signature, slot, index, err, blockTime } = transaction

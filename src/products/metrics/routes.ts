@@ -2,6 +2,7 @@
 // rest.ts and rpc.ts build the answers; here they get their status, headers and compression, and
 // are charged to the client's address.
 
+import { Bucket, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
 import { type ExpositionFormat, formatFor } from '../../base/telemetry/exposition.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
@@ -11,14 +12,12 @@ import { errorReply, Reply, ResponseHead, withRetryAfter } from '../../base/tran
 import type { Request } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
-import { AnswerStreams } from './answer-stream.ts'
 import { type HandshakeTickets, ticketSecs } from './handshake-tickets.ts'
 import type { Limits } from './limits.ts'
 import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
-import { SharedAnswer } from './shared-answer.ts'
 
 /** Longest body of POST /. */
 const rpcBodyBytesMax = 51_200
@@ -304,4 +303,104 @@ function pageReply(request: Request, { limits, meters }: RouteParts, reply: Repl
 /** For handshakes that are refused before they become sockets. */
 export function badRequest(message: string): Reply {
   return errorReply(400, message, jsonHead)
+}
+
+// Caches an expensive answer: rebuilds it at a bounded rate, and beyond it returns the last one to
+// all callers.
+
+export class SharedAnswer<T> {
+  readonly #bucket: Bucket
+  readonly #clock: Clock
+  readonly #make: () => T
+  #last: T | undefined
+
+  constructor(rate: Rate, clock: Clock, make: () => T) {
+    this.#bucket = new Bucket(rate)
+    this.#clock = clock
+    this.#make = make
+  }
+
+  /** A new answer while the rate allows it, else the last one. */
+  get(): T {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#last !== undefined && this.#bucket.waitMs(1, nowMs) > 0) return this.#last
+    this.#bucket.take(1, nowMs)
+    this.#last = this.#make()
+    return this.#last
+  }
+}
+
+// Streams large answers in slices that are built while they are sent.
+// One slice per millisecond over all answers together: any other request waits for one slice at
+// most, however many large answers are in flight.
+
+/** Bytes of one slice, 0.2 ms of work. A shorter answer goes out whole and with its length. */
+const sliceBytes = 64 * 1024
+const sliceEveryMs = 1
+
+export class AnswerStreams {
+  readonly #waiting: (() => void)[] = []
+  #isScheduled = false
+
+  /** The answer that `pieces` make, whole when it is short. `sent` is called once with its length,
+   *  when it is sent or the client disconnected. */
+  answer(
+    pieces: Iterator<Uint8Array>,
+    sent: (bytes: number) => void,
+  ): Uint8Array | AsyncIterable<Uint8Array> {
+    const first = sliceOf(pieces)
+    if (!first.isLast) return this.#rest(first.bytes, pieces, sent)
+    sent(first.bytes.length)
+    return first.bytes
+  }
+
+  async *#rest(
+    first: Uint8Array,
+    pieces: Iterator<Uint8Array>,
+    sent: (bytes: number) => void,
+  ): AsyncGenerator<Uint8Array> {
+    let bytes = first.length
+    try {
+      yield first
+      for (let isLast = false; !isLast; ) {
+        await this.#turn()
+        const slice = sliceOf(pieces)
+        isLast = slice.isLast
+        bytes += slice.bytes.length
+        yield slice.bytes
+      }
+    } finally {
+      sent(bytes)
+    }
+  }
+
+  /** Resolves when it is this answer's turn. */
+  #turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      this.#schedule()
+    })
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#waiting.length === 0) return
+    this.#isScheduled = true
+    setTimeout(() => {
+      this.#isScheduled = false
+      this.#waiting.shift()?.()
+      this.#schedule()
+    }, sliceEveryMs)
+  }
+}
+
+function sliceOf(pieces: Iterator<Uint8Array>): { bytes: Uint8Array; isLast: boolean } {
+  const slice: Uint8Array[] = []
+  let length = 0
+  while (length < sliceBytes) {
+    const next = pieces.next()
+    if (next.done === true) return { bytes: Buffer.concat(slice, length), isLast: true }
+    slice.push(next.value)
+    length += next.value.length
+  }
+  return { bytes: Buffer.concat(slice, length), isLast: false }
 }

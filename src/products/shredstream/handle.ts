@@ -2,11 +2,10 @@
 // Thread: shred worker. State that must outlive the worker is in shared memory made by server.ts.
 import { loadLibc } from '../../base/transport/udp-batch.ts'
 import { LeaderSignatures } from '../../chain/solana/shred-signature.ts'
-import { ShredAdmission, Sources } from './admit.ts'
+import { Recovery, ShredAdmission, Sources } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
 import { pinThread } from './core.ts'
 import { DgramLoop } from './dgram-loop.ts'
-import { Recovery } from './recovery.ts'
 import { SharedStats } from './shared-stats.ts'
 import { type ShredComponents, type WorkerSettings, wallClock } from './shred-components.ts'
 import { TargetTracker, type WorkerEvent } from './target-tracker.ts'

@@ -7,7 +7,6 @@
 //
 // No token is needed: the tip is the authorization. The token of a dedicated node sends its
 // transactions to its own set; a bad one is 401, and nothing is sent. Requests are never logged.
-
 import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
 import { Answerer } from '../../base/jsonrpc/serve.ts'
@@ -23,13 +22,13 @@ import { tokenIn } from '../../customers/auth/token.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { Hub } from '../../streams/hub/hub.ts'
 import type { TransactionSender } from '../../upstream/ports.ts'
-import { AddressCost } from './address-cost.ts'
 import type { TpuSection } from './config.ts'
 import { Forwarder } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { type Target, tpuMethods } from './methods.ts'
 import {
+  AddressCost,
   type Arrival,
   endpointError,
   headFor,

@@ -6,7 +6,6 @@
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
 //   stream update -> engine of the chain: index -> text, once -> published to all subscribers
 //   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
-
 import type { Clock } from '../../base/clock.ts'
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { encodedText, errorMessage, whole } from '../../base/jsonrpc/build.ts'
@@ -14,20 +13,28 @@ import { Methods, type MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
-import { jsonHead, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import {
+  CLOSE_POLICY,
+  CLOSE_TOO_SLOW,
+  jsonHead,
+  Reply,
+  withRetryAfter,
+} from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
+import type { Socket } from '../../base/transport/socket.ts'
 import type { CertificatePair } from '../../base/transport/tls.ts'
 import { offeredProtocols, type SocketRoute } from '../../base/transport/websocket.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
+import type { Budget } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
+import type { PubsubEngine } from '../../streams/pubsub/engine.ts'
 import type { WebsocketSection } from './config.ts'
 import { MessageHandler, type Session } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
-import { type ConnectionDeps, PubsubConnection } from './pubsub-connection.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 export interface WebsocketDeps {
@@ -219,4 +226,91 @@ function connection(
 function errorReply(status: number, message: string, retryAfterMs = BUSY_RETRY_MS): Reply {
   const head = status === 429 ? withRetryAfter(jsonHead, retryAfterMs) : jsonHead
   return new Reply(status, head, errorMessage('null', { code: rpcCodeOf(status), message }))
+}
+
+// One customer's connection from upgrade to close: its permit of the plan, the lease of its token,
+// and the bound of its unsent bytes.
+
+/** Clients ping every few seconds to keep a connection warm; only a flood shall cost something. */
+const PINGS_PER_CREDIT = 10
+
+export interface ConnectionDeps {
+  readonly principal: Principal
+  readonly budget: Budget
+  readonly engine: PubsubEngine
+  readonly unsentBytesMax: number
+}
+
+export class PubsubConnection implements Session {
+  readonly budget: Budget
+  readonly engine: PubsubEngine
+  readonly #principal: Principal
+  readonly #unsentBytesMax: number
+  readonly #endings: (() => void)[] = []
+  #socket: Socket<PubsubConnection> | null = null
+  #pings = 0
+
+  /** The caller has entered the budget's connections; `close` leaves them. */
+  constructor(deps: ConnectionDeps) {
+    this.#principal = deps.principal
+    this.budget = deps.budget
+    this.engine = deps.engine
+    this.#unsentBytesMax = deps.unsentBytesMax
+  }
+
+  /** Ties the connection to its token: when that dies, 1008 follows within a second. */
+  open(socket: Socket<PubsubConnection>, gate: Gate): void {
+    this.#socket = socket
+    const release = gate.lease(this.#principal, 'websocket', socket.address, () =>
+      socket.end(CLOSE_POLICY, 'the token is no longer valid'),
+    )
+    this.#endings.push(release)
+  }
+
+  send(message: string | Uint8Array): void {
+    const socket = this.#socket
+    if (socket === null) return
+    socket.send(message)
+    this.budget.meter('bytes', message.length)
+    this.checkUnsent()
+  }
+
+  /** Sends an answer, unless it is ''. */
+  answer(message: string | Uint8Array): void {
+    if (message !== '') this.send(message)
+  }
+
+  notify(message: string | Uint8Array): void {
+    this.budget.meter('notifications', 1)
+    this.send(message)
+  }
+
+  join(topic: string): void {
+    this.#socket?.subscribe(topic)
+  }
+
+  leave(topic: string): void {
+    this.#socket?.unsubscribe(topic)
+  }
+
+  checkUnsent(): void {
+    const socket = this.#socket
+    if (socket !== null && socket.unsentBytes > this.#unsentBytesMax)
+      socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
+  }
+
+  /** A ping of the protocol or in JSON. The connection stays, also when no credit is left. */
+  countPing(): void {
+    if (++this.#pings % PINGS_PER_CREDIT === 0) this.budget.spend('ping')
+  }
+
+  onEnd(release: () => void): void {
+    this.#endings.push(release)
+  }
+
+  close(): void {
+    this.#socket = null
+    this.budget.leave('connections')
+    for (const end of this.#endings.splice(0)) end()
+  }
 }

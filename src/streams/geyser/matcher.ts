@@ -7,6 +7,7 @@
 // costs by the streams it reaches, not by all streams. Filters without a key (all accounts, cuckoo
 // sets) are in lists that every update scans.
 
+import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountUpdate,
@@ -16,10 +17,19 @@ import {
   slotStatus,
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
-import { AccountBodies, BlockBodies } from './bodies.ts'
-import { matchesAccount, matchesSlot, matchesTransaction, TransactionKeys } from './filter-match.ts'
+import {
+  includesKey,
+  includesTransaction,
+  matchesAccount,
+  matchesSlot,
+  matchesTransaction,
+  sliceData,
+  TransactionKeys,
+} from './filter-match.ts'
 import type {
   AccountFilter,
+  BlockFilter,
+  FilterSet,
   KeyText,
   NamedFilter,
   SlotFilter,
@@ -366,4 +376,69 @@ export class KeyIndex<E> {
 
 function bitOf(first: number, second: number, third: number): number {
   return ((first << 16) | (second << 8) | third) & bitmapMask
+}
+
+// The bodies of one update in the variants that filters select, each encoded at most once.
+
+/** An account's body reduced to slices of its data. */
+export class AccountBodies {
+  readonly #update: AccountUpdate
+  readonly #sliced = new Map<string, Buffer>()
+
+  constructor(update: AccountUpdate) {
+    this.#update = update
+  }
+
+  for(filters: FilterSet): Uint8Array {
+    let body = this.#sliced.get(filters.sliceKey)
+    if (body === undefined) {
+      body = encodeAccount(slicedInfo(this.#update, filters), this.#update).body
+      this.#sliced.set(filters.sliceKey, body)
+    }
+    return body
+  }
+}
+
+/** A block's body by what a filter includes. */
+export class BlockBodies {
+  readonly #update: BlockUpdate
+  readonly #bodies = new Map<string, Buffer>()
+
+  constructor(update: BlockUpdate) {
+    this.#update = update
+  }
+
+  for(filter: BlockFilter, filters: FilterSet): Uint8Array {
+    const key = filter.withAccounts ? `${filter.shape} ${filters.sliceKey}` : filter.shape
+    let body = this.#bodies.get(key)
+    if (body === undefined) {
+      body = select(this.#update, filter, filters)
+      this.#bodies.set(key, body)
+    }
+    return body
+  }
+}
+
+function select(block: BlockUpdate, filter: BlockFilter, filters: FilterSet): Buffer {
+  const transactions = filter.withTransactions
+    ? block.transactions.filter((transaction) => includesTransaction(filter, transaction))
+    : []
+  const accounts = filter.withAccounts
+    ? block.accounts.filter(({ pubkey }) => includesKey(filter, pubkey))
+    : []
+  return encodeBlock({
+    slot: block.slot,
+    meta: block.meta,
+    rewards: block.meta.rewards,
+    updatedAccountCount: block.accounts.length,
+    transactions: transactions.map(({ info }) => info),
+    accounts: accounts.map((account) =>
+      filters.slices.length === 0 ? account.info : slicedInfo(account, filters),
+    ),
+    entries: filter.withEntries ? block.entries.map(({ body }) => body) : [],
+  })
+}
+
+function slicedInfo(account: AccountUpdate, filters: FilterSet): Buffer {
+  return encodeAccountInfo(account, sliceData(account.data, filters.slices))
 }

@@ -12,16 +12,14 @@
 //
 //   query ─► queue ─► session ─► answer         silence: SELECT 1 every second, a poll
 //                        └─ error, timeout, end ─► reconnect with exponential back-off
-
 import { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client, DatabaseError, types } from 'pg'
-import type { Backoff } from '../../../base/backoff.ts'
+import { type Backoff, backoffMs } from '../../../base/backoff.ts'
 import type { Clock } from '../../../base/clock.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import { type Log, LogThrottle } from '../../../base/telemetry/log.ts'
 import { queueMax } from '../config.ts'
-import { Hosts } from './hosts.ts'
 
 export interface Queries {
   /** Rows of one statement; 64-bit integers are numbers, bytea is a Buffer. */
@@ -384,4 +382,34 @@ function parserOf(type: number, format?: string): (value: string) => unknown {
   if (type === int8) return Number
   // Reason for the cast: pg declares one overload per format.
   return types.getTypeParser(type, format as 'text')
+}
+
+// The hosts of a connection string, which are tried in turn: postgres://user@one:5432,two/database.
+
+const form = /^(\w+:\/\/(?:[^@/]*@)?)([^/?]*)(.*)$/
+
+export class Hosts {
+  readonly #urls: readonly string[]
+  #at = 0
+
+  constructor(url: string) {
+    const [, before = '', hosts = '', after = ''] = form.exec(url) ?? []
+    this.#urls = hosts === '' ? [url] : hosts.split(',').map((host) => before + host + after)
+  }
+
+  /** Connection string of the host that is used, or tried next. */
+  get url(): string {
+    return this.#urls[this.#at]!
+  }
+
+  /** The host cannot be used now. */
+  next(): void {
+    this.#at = (this.#at + 1) % this.#urls.length
+  }
+
+  /** Delay before the next attempt after that many failures in a row: one per round of hosts. */
+  waitMs(failures: number, backoff: Backoff): number {
+    const count = this.#urls.length
+    return (failures - 1) % count === 0 ? backoffMs(Math.ceil(failures / count), backoff) : 0
+  }
 }

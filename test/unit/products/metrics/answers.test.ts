@@ -1,7 +1,6 @@
 // Tests answers that are built while they are sent, and answers that callers share.
 import { describe, expect, it } from 'vitest'
-import { AnswerStreams } from '../../../../src/products/metrics/answer-stream.ts'
-import { SharedAnswer } from '../../../../src/products/metrics/shared-answer.ts'
+import { AnswerStreams, SharedAnswer } from '../../../../src/products/metrics/routes.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
 
 const piece = Buffer.alloc(32 * 1024, 'x')

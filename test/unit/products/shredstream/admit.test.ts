@@ -2,8 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { codeShredBytes, offsets } from '../../../../src/chain/solana/shred.ts'
 import { LeaderSignatures } from '../../../../src/chain/solana/shred-signature.ts'
-import { ShredAdmission, verdicts } from '../../../../src/products/shredstream/admit.ts'
-import { Recovery } from '../../../../src/products/shredstream/recovery.ts'
+import { Recovery, ShredAdmission, verdicts } from '../../../../src/products/shredstream/admit.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import { SlotWindow, windowBytes } from '../../../../src/products/shredstream/window.ts'
 import {

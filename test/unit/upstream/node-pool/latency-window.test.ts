@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { LatencyWindow } from '../../../../src/upstream/node-pool/latency-window.ts'
+import { LatencyWindow } from '../../../../src/upstream/node-pool/upstream-node.ts'
 
 describe('the latencies of the last minute', () => {
   test('have percentiles that are at most 26 percent too high', () => {
