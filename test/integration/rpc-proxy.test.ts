@@ -39,6 +39,8 @@ describe('passing through', () => {
         '{"jsonrpc":"2.0","result":[7],"id":"mine"}\n',
       )
     }
+    // A devnode's cheat codes are the one exception: no customer changes state without an owner.
+    expect((await stage.call('surfnet_setAccount', '[]')).json.error.code).toBe(-32601)
     expect(
       (await stage.post('{"jsonrpc":"2.0","id":2,"method":"with \\"quotes\\""}')).json,
     ).toEqual({ jsonrpc: '2.0', result: 'default/1', id: 2 })

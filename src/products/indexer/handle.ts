@@ -2,7 +2,7 @@
 //
 //   quota -> input.ts: URL, body -> sql/: one statement, its settings, its parameters
 //         -> KILL, SHOW, DESCRIBE: answered here
-//         -> query-queue.ts: concurrency limit of the plan -> engine -> answer.ts
+//         -> QueryQueue: concurrency limit of the plan -> engine -> answer.ts
 import { randomUUID } from 'node:crypto'
 import { codingOf, encoded } from '../../base/transport/content-encoding.ts'
 import { Reply } from '../../base/transport/reply.ts'

@@ -4,13 +4,7 @@
 //   body -> parse -> admit: permits, charge -> one error per item
 //                 -> answer each call       -> response, rate headers
 import type { Clock } from '../../base/clock.ts'
-import {
-  type Answer,
-  failure,
-  type Message,
-  MessageStream,
-  rpcErrors,
-} from '../../base/jsonrpc/build.ts'
+import { type Answer, type Message, MessageStream } from '../../base/jsonrpc/build.ts'
 import { KnownCalls, parseRequest } from '../../base/jsonrpc/parse.ts'
 import {
   Answerer,
@@ -60,10 +54,7 @@ export class RpcHandler {
   constructor(deps: HandleDeps) {
     const { proxy, log } = deps
     this.#deps = deps
-    this.#answerer = new Answerer<Caller>(
-      (call, caller) => (isCheatCode(call.method) ? unknownMethod : proxy.call(call, caller)),
-      faultReport(log, 'method failed'),
-    )
+    this.#answerer = new Answerer(proxy.call, faultReport(log, 'method failed'))
   }
 
   /** Never throws and never rejects. */
@@ -91,13 +82,6 @@ export class RpcHandler {
       return reply(200, head.andLines(source), responseMessage(request, answers, LINE_BREAK))
     })
   }
-}
-
-const unknownMethod = failure(rpcErrors.unknownMethod)
-
-/** Methods of the devnode that change its state without a transaction: not for customers. */
-function isCheatCode(method: string): boolean {
-  return method.startsWith('surfnet_')
 }
 
 function isFromStream(answer: Answer): boolean {

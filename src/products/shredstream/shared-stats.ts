@@ -69,7 +69,7 @@ const socketNames = [
 /** Sent to each served target since targets were last counted; shared, so a crash loses none. */
 const tallyNames = ['packets', 'bytes', 'sentMs'] as const
 
-/** Why the worker was away from its socket: pauses.ts. */
+/** Why the worker was away from its socket: batch-loop.ts. */
 export const pauseCauses = ['forward', 'maintenance', 'gc', 'preempted'] as const
 /** Upper bounds of the pauses that are counted together; longer ones come after the last. */
 export const pauseBoundsMs = [

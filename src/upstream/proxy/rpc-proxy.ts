@@ -307,7 +307,8 @@ export class RpcProxy {
     }
   }
 
-  call(call: Call, { subscription }: ProxyCaller): Answer | Promise<Answer> {
+  readonly call = (call: Call, { subscription }: ProxyCaller): Answer | Promise<Answer> => {
+    if (isCheatCode(call.method)) return failure(rpcErrors.unknownMethod)
     const set = this.#sets.get(subscription.upstream ?? defaultSet)
     return set === undefined ? unhealthy : set.call(call, subscription.id)
   }
@@ -318,4 +319,9 @@ export class RpcProxy {
     if (set?.isServing() === true) return 'ok'
     return set?.nodes.some(({ state }) => state === 'lagging') === true ? 'behind' : 'unknown'
   }
+}
+
+/** Methods of the devnode that change its state without a transaction: not for customers. */
+function isCheatCode(method: string): boolean {
+  return method.startsWith('surfnet_')
 }
