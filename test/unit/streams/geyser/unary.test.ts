@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { unaryMethods } from '../../../../src/streams/geyser/unary.ts'
@@ -26,6 +27,19 @@ describe('the unary methods', () => {
     for (const method of ['GetSlot', 'GetBlockHeight', 'GetLatestBlockhash', 'IsBlockhashValid'])
       expect(ask(method)).toEqual({ code: 14 })
     expect(ask('SubscribeReplayInfo')).toEqual({})
+  })
+
+  it('count a block as confirmed whose meta comes after that status', () => {
+    const { hub, ask } = open()
+    const updates = [...new SyntheticSolana({ confirmedAfter: 1, finalizedAfter: 4 }).next()]
+    const meta = updates.find((update) => update.kind === 'blockMeta')!
+    for (const update of updates) if (update !== meta) publishUpdate(hub, update)
+    const status = updates.find((update) => update.kind === 'slot')!
+    publishUpdate(hub, { ...status, status: slotStatus.confirmed })
+    publishUpdate(hub, meta)
+    const { slot, blockhash } = meta
+    const valid = ask('IsBlockhashValid', { blockhash, commitment: 1 })
+    expect([ask('GetSlot', { commitment: 1 }), valid]).toEqual([{ slot }, { slot, valid: true }])
   })
 
   it('return the head at each commitment', () => {
