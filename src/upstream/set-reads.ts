@@ -6,7 +6,7 @@ import type { AccountState } from '../chain/solana/geyser-content.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import type { SignatureStatus } from '../chain/solana/updates.ts'
 import { bodyOf } from './call-body.ts'
-import { readText } from './http-client/body-stream.ts'
+import { readText } from './http-client/http-request.ts'
 import { readNodes } from './node-pool/call-node.ts'
 import type { UpstreamSet } from './node-pool/upstream-set.ts'
 

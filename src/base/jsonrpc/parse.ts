@@ -1,6 +1,7 @@
 // Parses JSON-RPC 2.0 requests strictly, and keeps each id exactly as its caller wrote it.
 //
-//   bytes -> text -> known call, or walk the envelope by hand -> JSON.parse only for params and what is unusual
+//   bytes -> text -> known call
+//                 -> walk the envelope by hand -> JSON.parse for params and what is unusual
 //
 // A parsed number loses how it was written (1.0, 1e2, 18446744073709551615), so ids are slices of
 // the text. The walk only finds where values end; JSON.parse or an exact comparison decides

@@ -28,7 +28,7 @@ import type { QueryEngine } from '../../indexer/engine.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import type { IndexerMeters } from '../../indexer/meters.ts'
 import type { UsageFact } from '../../indexer/parcels.ts'
-import { IndexerHandler, QueryQueue } from './handle.ts'
+import { IndexerHandler } from './handle.ts'
 import {
   browserReply,
   corsHeaders,
@@ -40,7 +40,7 @@ import {
   withCors,
 } from './heads.ts'
 import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
-import { type Caller, RunningQueries } from './run.ts'
+import { type Caller, QueryQueue, RunningQueries } from './run.ts'
 
 export interface IndexerDeps {
   readonly gate: Gate

@@ -1,6 +1,6 @@
 // Calls of the service itself to a node: one JSON-RPC call, its reply parsed.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { readText } from '../http-client/body-stream.ts'
+import { readText } from '../http-client/http-request.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 import type { PickOptions, UpstreamSet } from './upstream-set.ts'
 

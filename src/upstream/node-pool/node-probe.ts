@@ -5,7 +5,7 @@
 // response of the node ends the silence, too.
 import type { Clock } from '../../base/clock.ts'
 import { bodyOf } from '../call-body.ts'
-import { readText } from '../http-client/body-stream.ts'
+import { readText } from '../http-client/http-request.ts'
 import { isNodeFault, type NodeFault } from './node-health.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 

@@ -11,8 +11,9 @@ import {
   splitAnswer,
   USUAL,
 } from '../../base/jsonrpc/envelope.ts'
-import { BodyStream, type PooledBuffer, readText } from '../http-client/body-stream.ts'
+import { BodyStream, type PooledBuffer } from '../http-client/body-stream.ts'
 import type { HttpResponse } from '../http-client/http-request.ts'
+import { readText } from '../http-client/http-request.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { ProxyTally } from './meters.ts'
 
