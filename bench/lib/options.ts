@@ -32,7 +32,7 @@ npm run bench -- since-release     processor time beside the newest release of C
                   gives wrong answers; figures are not shown
   --full          measure the sizes of growth benches too that take long
   --target host:port --token t   aim rpc benches at a running deployment; the others say why not.
-                  Any other load on a deployment: npx sluice bench load`
+                  Any other load on a deployment: npx --no -- sluice bench load`
 
 /** The options, or a sentence on what is wrong with them. */
 export function parseOptions(words: readonly string[]): BenchOptions | string {

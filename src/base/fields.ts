@@ -142,10 +142,27 @@ function quantity(
 
 export function flag(about: About<boolean>): Field<boolean> {
   return field('true or false', about, undefined, (raw) => {
-    if (raw === true || raw === 'true' || raw === '1') return yes(true)
-    if (raw === false || raw === 'false' || raw === '0') return yes(false)
-    return no('must be true or false')
+    const value = booleanOf(raw)
+    return value === null ? no('must be true or false') : yes(value)
   })
+}
+
+/** `auto` is resolved by the module that declares the field, from the rest of the configuration. */
+export function autoFlag(about: About<boolean | 'auto'>): Field<boolean | 'auto'> {
+  return field('true or false, or auto', about, undefined, (raw) => {
+    const value = raw === 'auto' ? raw : booleanOf(raw)
+    return value === null ? no('must be true, false or auto') : yes(value)
+  })
+}
+
+function booleanOf(raw: unknown): boolean | null {
+  if (raw === true || raw === 'true' || raw === '1') return true
+  return raw === false || raw === 'false' || raw === '0' ? false : null
+}
+
+/** Whether the flag of a field may be written without a value, which means true. */
+export function isSwitch({ type }: Pick<Field<unknown>, 'type'>): boolean {
+  return type.startsWith('true or false')
 }
 
 export function text(

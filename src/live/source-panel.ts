@@ -70,7 +70,7 @@ function callsFor({ kind, path }: Source): string[] {
   const name = kind.replace('Data', '').replace('Accesses', '').toLowerCase()
   return [
     ...calls,
-    `npx --no sluice tail ${name} --url ${origin}`,
+    `npx --no -- sluice tail ${name} --url ${origin}`,
     `import { MetricsClient } from 'sluice/client'\n` +
       `new MetricsClient({ url: '${origin}' }).connect().on('${kind}', console.log)`,
   ]

@@ -279,7 +279,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     const first = openGateway(url, 'first')
     const second = openGateway(url, 'second')
     gateways.push(first, second)
-    await expect(first.start()).rejects.toThrow('run sluice cluster seed once')
+    await expect(first.start()).rejects.toThrow('run npx --no -- sluice cluster seed once')
     second.store.add({ label: 'mine', products: ['bundle'] }, by)
     expect(await first.shared.seed()).toBe(true)
     expect(await first.shared.seed()).toBe(false)

@@ -46,7 +46,7 @@ describe.skipIf(!hasPostgres())('gateways on one PostgreSQL', () => {
   it('refuses to start on a database that was not seeded, with one sentence', async () => {
     const data = newFolder()
     const start = startServer({ data, flags, env: { SLUICE_CLUSTER__URL: url } })
-    await expect(start).rejects.toThrow('run sluice cluster seed once')
+    await expect(start).rejects.toThrow('run npx --no -- sluice cluster seed once')
   })
 
   it('ends a revoked token and its streams on every gateway', async () => {

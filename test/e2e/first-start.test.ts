@@ -1,15 +1,18 @@
 // The first start, as a newcomer meets it: nothing configured, an empty folder.
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Server as NetServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { endWithProcess } from '../testkit/end-with-process.ts'
+import { adjacentPorts } from '../testkit/free-port.ts'
 import { runHere } from '../testkit/run-here.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
+import { until } from '../testkit/until.ts'
 
 const run = promisify(execFile)
 /** Starts neither the chain nor the indexer, for what every start does. */
@@ -20,7 +23,7 @@ const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream', 'indexer
 describe('the first start', () => {
   let server: Server
   beforeAll(async () => {
-    server = await startServer({ isWhole: true })
+    server = await startServer({ isWhole: true, flags: await adjacentPorts() })
   })
   afterAll(() => server.dispose())
 
@@ -127,6 +130,22 @@ describe('the first start', () => {
     expect((await refused('indexer', 'x')).stderr).toContain('sluice query')
   })
 
+  test.each(['web3.mjs', 'kit-pubsub.mjs'])(
+    'confirms over PubSub for an unmodified client with the token in the URL: %s',
+    async (file) => {
+      const { stdout } = await run(process.execPath, [join(root, 'examples', file)], {
+        env: {
+          ...process.env,
+          TOKEN: server.token,
+          RPC_URL: server.url('rpc'),
+          WEBSOCKET_URL: server.url('websocket'),
+        },
+        timeout: 60_000,
+      })
+      expect(stdout).toMatch(/^confirmed \w{80,}\n(slot \d+\n){3}$/)
+    },
+  )
+
   test('provisions demo with the bundle, the indexer and shredstream on the standard plan', async () => {
     const shown = await sluice(server.data, 'subscription', 'show', 'demo', '--output=json')
     const subscription = JSON.parse(shown.stdout) as Record<string, unknown>
@@ -152,7 +171,7 @@ describe('the first start', () => {
     const again = await startServer({ data: server.data, flags: metricsAlone })
     expect(again.stdout()).not.toMatch(/TOKEN|PASSWORD/)
     expect(again.stdout()).toContain('cannot be shown again')
-    expect(again.stdout()).toContain(`npx --no sluice token rotate demo --data ${server.data}\n`)
+    expect(again.stdout()).toContain(`npx --no -- sluice token rotate demo --data ${server.data}\n`)
     expect(await again.stop()).toBe(0)
   })
 })
@@ -173,8 +192,11 @@ describe('a start that cannot be', () => {
   })
 
   test('names the endpoint whose port is taken', async () => {
+    const data = join(tmpdir(), `sluice-test-absent-${process.pid}`)
     const flags = [...metricsAlone, `--metrics.port=${port(0)}`]
-    await expect(startServer({ flags })).rejects.toThrow(/metrics.* is taken by another process/)
+    const start = startServer({ data, flags })
+    await expect(start).rejects.toThrow(/metrics.* is taken by another process/)
+    expect(existsSync(data)).toBe(false)
   })
 
   test('names every endpoint whose port is taken', async () => {
@@ -182,6 +204,33 @@ describe('a start that cannot be', () => {
     await expect(startServer({ flags })).rejects.toThrow(
       /3 ports cannot be used\n.*rpc.* taken .*\n.*tpu.* taken .*\n.*metrics.* taken /,
     )
+  })
+
+  test('ends within a second of Ctrl-C, with code 0, no banner and no child process', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
+    const ports = ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer'].map(
+      (door) => `--${door}.port=0`,
+    )
+    const main = join(root, 'dist', 'src', 'main.js')
+    const child = spawn(process.execPath, [main, 'serve', `--data=${data}`, ...ports])
+    endWithProcess(child)
+    let stdout = ''
+    child.stdout.on('data', (chunk) => {
+      stdout += chunk
+    })
+    const children = () =>
+      readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ')
+    await until(() => children()[0] !== '', 'its first child process')
+    const started = children()
+    const fromMs = performance.now()
+    child.kill('SIGINT')
+    expect(await once(child, 'exit')).toEqual([0, null])
+    expect(performance.now() - fromMs).toBeLessThan(2_000)
+    expect(stdout).toBe('')
+    // Killed, not asked: each is gone as soon as the system has seen to it.
+    const isLeft = () => started.some((pid) => existsSync(`/proc/${pid}`))
+    await until(() => !isLeft(), 'the end of its child processes')
+    rmSync(data, { recursive: true, force: true })
   })
 
   test('refuses to listen beyond loopback without TLS', async () => {

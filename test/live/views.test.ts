@@ -298,7 +298,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     await page.getByRole('button', { name: 'Slots by block: source and calls' }).click()
     const text = (await page.locator('#panel-body').textContent()) ?? ''
     expect(text).toContain('ContentionData.top_contended_slots')
-    expect(text).toContain('npx --no sluice tail contention')
+    expect(text).toContain('npx --no -- sluice tail contention')
     expect(text).toContain(`"parallel_efficiency_pct": ${body.parallel_efficiency_pct}`)
     expect(await page.locator('#panel-body td').first().textContent()).toMatch(/^0x[0-9a-f]{40}$/)
     expect(await page.locator('#panel-body tr').count()).toBe(17)

@@ -18,6 +18,7 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { launchBrowser, noBrowser, openPage } from '../testkit/browser.ts'
+import { adjacentPorts } from '../testkit/free-port.ts'
 import { nginxMissing, startNginx } from '../testkit/nginx.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { isSlice } from '../testkit/slice.ts'
@@ -75,7 +76,7 @@ describe('the documents', () => {
   let env: NodeJS.ProcessEnv
 
   beforeAll(async () => {
-    // A folder that looks like a checkout, so that `npx --no sluice` finds ./data and the command.
+    // A folder that looks like a checkout: `npx --no -- sluice` finds ./data and the command.
     folder = mkdtempSync(join(tmpdir(), 'sluice-readme-'))
     mkdirSync(join(folder, 'node_modules', '.bin'), { recursive: true })
     symlinkSync(
@@ -85,7 +86,7 @@ describe('the documents', () => {
     mkdirSync(join(folder, 'programs'))
     symlinkSync(join(root, 'node_modules'), join(folder, 'programs', 'node_modules'))
     // A busy machine may need longer for a query than the plan allows.
-    const flags = ['--plans.standard.indexer.timeMs=5m']
+    const flags = ['--plans.standard.indexer.timeMs=5m', ...(await adjacentPorts())]
     server = await startServer({ data: join(folder, 'data'), isWhole: true, flags })
     writeFileSync(join(folder, 'credentials.txt'), server.stdout(), { mode: 0o600 })
     writeFileSync(join(folder, 'questions.sql'), 'SELECT 1 AS one')
@@ -96,7 +97,7 @@ describe('the documents', () => {
       INDEXER_PASSWORD: server.indexer.password,
       TRANSACTION: await tippedTransaction(server),
       ...Object.fromEntries(
-        ['rpc', 'grpc', 'tpu', 'indexer', 'metrics'].map((product) => [
+        ['rpc', 'websocket', 'grpc', 'tpu', 'indexer', 'metrics'].map((product) => [
           `${product.toUpperCase()}_URL`,
           server.url(product),
         ]),
@@ -116,6 +117,13 @@ describe('the documents', () => {
 
   test('keep the README under 150 lines', () => {
     expect(readme.split('\n').length).toBeLessThan(150)
+  })
+
+  test('print a form of the command that npm leaves alone', async () => {
+    const { version } = JSON.parse(read('package.json')) as { version: string }
+    expect(await outputOf('npx --no -- sluice --version')).toBe(`${version}\n`)
+    expect(await outputOf('npx --no -- sluice --help')).toMatch(/^sluice: /)
+    expect(await outputOf('npx --no -- sluice --data ./data products')).toContain('shredstream')
   })
 
   // The commands of a page run one after another, the pages beside each other.

@@ -110,7 +110,7 @@ export class Bundle {
     const { section, table, ...deps } = changes
     const chain = idleChain()
     const endpoint = await startWebsocket(
-      { ...initialOf(websocketSection.fields), port: 0, ...section },
+      { ...initialOf(websocketSection.fields), queryToken: false, port: 0, ...section },
       {
         ...this.#shared,
         meters: deps.meters ?? declareWebsocketMeters(this.meters),

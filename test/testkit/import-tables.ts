@@ -58,6 +58,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...['operator-socket', 'listen-address', 'udp', 'pcap'].map((file) => `base/transport/${file}`),
     'streams/geyser/codec',
     'chain/solana',
+    'base/threads/running',
     ...floorTwo,
   ],
   'operator/topology': [

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { Fault } from '../errors.ts'
 import { workerEntry } from './entry.ts'
 import { childPipe, FrameLink } from './frames.ts'
+import { registerProcess } from './running.ts'
 import {
   endWithin,
   type Incarnation,
@@ -121,6 +122,7 @@ export class SupervisedChild {
     const child = spawn(process.execPath, [file, ...words], {
       stdio: ['ignore', 2, 2, 'pipe'],
     })
+    registerProcess(child)
     const ended = watch(child)
     // Out of descriptors or processes: nothing was started, and there is no pipe either.
     if (child.pid === undefined)

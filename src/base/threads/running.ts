@@ -1,4 +1,6 @@
-// Lists the worker threads that run now, for `sluice status`.
+// Lists the worker threads that run now, for `sluice status`, and kills the child processes of a
+// start that is abandoned.
+import type { ChildProcess } from 'node:child_process'
 
 interface Counted {
   readonly name: string
@@ -12,6 +14,19 @@ export function registerThreads(name: string, count: () => number): () => void {
   const counted = { name, count }
   registered.add(counted)
   return () => void registered.delete(counted)
+}
+
+const processes = new Set<ChildProcess>()
+
+/** Adds a child process to those that `killProcesses` ends. */
+export function registerProcess(child: ChildProcess): void {
+  processes.add(child)
+  child.once('exit', () => processes.delete(child))
+}
+
+/** Kills every child process at once; what each stores survives that. */
+export function killProcesses(): void {
+  for (const child of processes) child.kill('SIGKILL')
 }
 
 /** Name to number of threads. */

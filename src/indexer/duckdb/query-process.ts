@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { workerEntry } from '../../base/threads/entry.ts'
 import { childPipe, FrameLink } from '../../base/threads/frames.ts'
+import { registerProcess } from '../../base/threads/running.ts'
 import {
   type QueryGreeting,
   type QueryJob,
@@ -183,6 +184,7 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
       cwd: '/',
       stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
     })
+    registerProcess(child)
     // Never removed: a signal that the system refuses is an `error` event as well.
     child.on('error', reject)
     child.once('spawn', () => resolve(child))

@@ -1,6 +1,7 @@
 // Parses the flags and positionals of a command line.
 // Usage errors are values whose message names what to write instead.
 import { accept, type Outcome } from '../../base/errors.ts'
+import { isSwitch } from '../../base/fields.ts'
 import { type ConfigFlag, fieldOfFlag } from '../config/load.ts'
 import { nearestHint } from './choose-verb.ts'
 import {
@@ -32,7 +33,7 @@ function valuesAfter(word: string, specs: readonly FlagSpec[]): number {
   if (spec !== undefined && spec.mayLackValue !== true)
     return Math.max(0, valuesOf(spec).length - (inline === undefined ? 0 : 1))
   const field = spec === undefined ? fieldOfFlag(name) : null
-  return field === null || inline !== undefined || field.type === 'true or false' ? 0 : 1
+  return field === null || inline !== undefined || isSwitch(field) ? 0 : 1
 }
 
 /** Parses the words after the verb. A flag that the verb does not declare is refused. */
@@ -139,7 +140,8 @@ function takeValues(
 
 /** A configuration key of its own name, without a value where it is true or false. */
 function isConfigSwitch(spec: FlagSpec | undefined, name: string): boolean {
-  return spec === undefined && fieldOfFlag(name)?.type === 'true or false'
+  const field = spec === undefined ? fieldOfFlag(name) : null
+  return field !== null && isSwitch(field)
 }
 
 function checkFlag(

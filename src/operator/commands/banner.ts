@@ -69,9 +69,9 @@ function pages({ metrics, indexer }: Endpoints, hasLive: boolean): string[] {
 function renewal({ indexer }: Endpoints, where: string): string[] {
   const lines = [
     '# The credentials of demo were shown by the first start and cannot be shown again. New ones:',
-    `npx --no sluice token rotate demo${where}`,
+    `npx --no -- sluice token rotate demo${where}`,
   ]
-  if (indexer !== undefined) lines.push(`npx --no sluice indexer rotate demo${where}`)
+  if (indexer !== undefined) lines.push(`npx --no -- sluice indexer rotate demo${where}`)
   return lines
 }
 
@@ -90,10 +90,10 @@ function calls(endpoints: Endpoints, where: string): string[] {
   if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu)))
   if (indexer !== undefined) lines.push(indexerCall(urlOf('indexer', indexer)))
   if (shredstream !== undefined)
-    lines.push(`npx --no sluice shreds listen 20010 --for demo${where}`)
+    lines.push(`npx --no -- sluice shreds listen 20010 --for demo${where}`)
   lines.push(
     '# To keep them for sluice query, tail and call, in a file that only you can read:',
-    `npx --no sluice context save demo${where}`,
+    `npx --no -- sluice context save demo${where}`,
   )
   return lines
 }
@@ -122,7 +122,7 @@ function indexerCall(url: string): string {
 
 /** The token goes through a pipe: arguments are visible to every user of the machine. */
 function tokenCall(words: string, where: string): string {
-  return `echo "$TOKEN" | npx --no sluice ${words} --token-file -${where}`
+  return `echo "$TOKEN" | npx --no -- sluice ${words} --token-file -${where}`
 }
 
 /** The token is checked when `metrics.auth` is `token` and ignored otherwise. */

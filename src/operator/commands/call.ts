@@ -57,7 +57,8 @@ export const callVerb: Verb = {
   ],
   async run(call) {
     const [name = '', method = '', params] = call.positionals
-    if (name === 'indexer') return misuse('the indexer takes SQL: sluice query "SELECT 1"')
+    if (name === 'indexer')
+      return misuse('the indexer takes SQL: npx --no -- sluice query "SELECT 1"')
     const protocol = protocols[name]
     if (protocol === undefined) return misuse(`<endpoint> must be one of ${names.join(', ')}`)
     const leave = new AbortController()

@@ -1,5 +1,5 @@
 // Generates the completion scripts of bash, zsh and fish from the verbs.
-// Each completes `sluice …` and `npx --no sluice …`.
+// Each completes `sluice …` and `npx --no -- sluice …`.
 import { configFields } from '../config/config.ts'
 import { leaves } from '../config/tree.ts'
 import { commonFlags, type FlagSpec, type PositionalSpec, shownFlagsOf, type Verb } from './verb.ts'
@@ -8,7 +8,7 @@ type Words = NonNullable<PositionalSpec['words']>
 
 export function bashScript(all: readonly Verb[]): string {
   const ask = (words: Words) => `$(_sluice_ask ${words})`
-  return `# bash completion of sluice. Use: source <(npx --no sluice completion bash)
+  return `# bash completion of sluice. Use: source <(npx --no -- sluice completion bash)
 _sluice_ask() {
   local at data=()
   for (( at = 1; at < \${#words[@]}; at++ )); do
@@ -48,7 +48,7 @@ complete -p npx >/dev/null 2>&1 || complete -o default -F _sluice npx`
 export function zshScript(all: readonly Verb[]): string {
   const ask = (words: Words) => `\${(f)"$(_sluice_ask ${words})"}`
   return `#compdef sluice npx
-# zsh completion of sluice. Use: npx --no sluice completion zsh > "\${fpath[1]}/_sluice"
+# zsh completion of sluice. Use: npx --no -- sluice completion zsh > "\${fpath[1]}/_sluice"
 _sluice_ask() {
   local -a data
   local at=\${given[(i)--data]}
@@ -83,13 +83,13 @@ if [ "$funcstack[1]" = _sluice ]; then _sluice "$@"; else compdef _sluice sluice
 
 export function fishScript(all: readonly Verb[]): string {
   const lines = [
-    '# fish completion of sluice. Use: npx --no sluice completion fish | source',
+    '# fish completion of sluice. Use: npx --no -- sluice completion fish | source',
     'function __sluice_ask',
     '  if command -q sluice; sluice completion $argv[1] 2>/dev/null',
-    '  else; npx --no sluice completion $argv[1] 2>/dev/null; end',
+    '  else; npx --no -- sluice completion $argv[1] 2>/dev/null; end',
     'end',
     'complete -c sluice -f',
-    // After `npx --no sluice` the rest is completed as that of `sluice`.
+    // After `npx --no -- sluice` the rest is completed as that of `sluice`.
     "complete -c npx -n '__fish_seen_subcommand_from sluice' -f " +
       '-a \'(complete -C (string replace -r "^.*? sluice" sluice -- (commandline -cp)))\'',
   ]

@@ -52,7 +52,11 @@ export function readContext(name: string): Outcome<Context> {
   const path = isContextName(name) ? pathOf(name) : ''
   const found = path === '' ? undefined : statSync(path, { throwIfNoEntry: false })
   if (found === undefined)
-    return refuse('not-found', 'no-context', `no context "${name}": sluice context list shows them`)
+    return refuse(
+      'not-found',
+      'no-context',
+      `no context "${name}": npx --no -- sluice context list shows them`,
+    )
   if ((found.mode & 0o077) !== 0)
     return refuse('rejected', 'open-context', `other users can read ${path}: chmod 600 it`)
   try {

@@ -52,7 +52,7 @@ export const contextVerbs: readonly Verb[] = [
         isUsed ? 'in use' : '',
         serverOf(name),
       ])
-      const empty = 'No contexts. Save one with: sluice context save <name>'
+      const empty = 'No contexts. Save one with: npx --no -- sluice context save <name>'
       return accept({ json: { contexts }, text: tableOf(['name', 'state', 'server'], rows, empty) })
     },
   },
@@ -84,7 +84,10 @@ async function save(call: Call): Promise<Outcome<Report>> {
   const data = hasFolder ? resolve(call.loaded.config.data) : null
   const context: Context = { name, data, endpoints: endpoints.value, ...credentials }
   saveContext(context)
-  const use = contextInUse() === name ? 'It is in use.' : `Use it with: sluice context use ${name}`
+  const use =
+    contextInUse() === name
+      ? 'It is in use.'
+      : `Use it with: npx --no -- sluice context use ${name}`
   const done = `${name} was saved in ${pathOf(name)}, readable by you alone. ${use}`
   return accept(reportOf(context, done))
 }

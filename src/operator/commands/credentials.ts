@@ -47,7 +47,7 @@ export async function readCredentials(
   if (!isTerminal())
     return misuse(
       'credentials are missing: set --credentials, or --user with the two files, ' +
-        'or save them once with sluice context save <name>',
+        'or save them once with npx --no -- sluice context save <name>',
     )
   return accept(await askCredentials(known.value))
 }

@@ -31,12 +31,16 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
   if (!chosen.ok) {
     const family = wantsHelp ? familyOf(verbs, first) : []
     if (family.length > 0) return print(overview([{ title: 'Commands', verbs: family }]))
-    return failWith(chosen.refusal, form, 'sluice --help lists every command.')
+    return failWith(chosen.refusal, form, 'npx --no -- sluice --help lists every command.')
   }
   const { verb } = chosen.value
   const parsed = parseArgs(verb, [...leading, ...chosen.value.rest])
   if (!parsed.ok)
-    return failWith(parsed.refusal, form, `sluice ${verb.words.join(' ')} --help shows its flags.`)
+    return failWith(
+      parsed.refusal,
+      form,
+      `npx --no -- sluice ${verb.words.join(' ')} --help shows its flags.`,
+    )
   if (hasSwitch(parsed.value, 'help')) return print(helpOf(verb))
   return runVerb(verb, parsed.value, form)
 }
@@ -57,7 +61,7 @@ async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number
   } catch (error) {
     if (isBug(error)) throw error
     const refusal = { kind: 'unavailable', code: 'fault', message: messageOf(error) } as const
-    return failWith(refusal, form, 'Run sluice doctor to find the cause.')
+    return failWith(refusal, form, 'Run npx --no -- sluice doctor to find the cause.')
   }
 }
 
@@ -105,4 +109,4 @@ function printProblems(problems: readonly string[], form: Form): number {
   return EXIT.usage
 }
 
-const HELP_CONFIG = 'sluice config docs lists every key with its default and bounds.'
+const HELP_CONFIG = 'npx --no -- sluice config docs lists every key with its default and bounds.'

@@ -9,6 +9,7 @@ import type { OperatorAnswer } from '../../base/transport/operator-socket.ts'
 import { problemOfRegistry } from '../../customers/subscriptions/seen-head.ts'
 import { type Endpoint, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
 import { askServer } from './ask-server.ts'
+import { type OpenEndpoints, readEndpoints } from './endpoint-url.ts'
 import { bad, type Check, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
 import { registryPath, withStore } from './registry.ts'
@@ -26,12 +27,13 @@ export const doctorVerb: Verb = {
     const { config } = call.loaded
     const answer = await askServer(config.data, 'status')
     const isRunning = answer.ok || answer.reason !== 'no-server'
-    // Other gateways may use the TCP ports that this one shares.
-    const mayBeUsed = ({ udp }: Endpoint) => isRunning || (config.cluster.sharePorts && !udp)
+    const running = isRunning ? readEndpoints(config.data) : {}
     const checks = [
       ...(await machineChecks(config)),
       ...(await Promise.all(
-        enabledEndpoints(config).map((endpoint) => checkPort(endpoint, mayBeUsed(endpoint))),
+        enabledEndpoints(config).map((endpoint) =>
+          checkEndpoint(endpoint, running, config.cluster.sharePorts),
+        ),
       )),
       ...(await checkUdpBuffers()),
       ...setsWithoutGeyser(config).map((found) =>
@@ -51,14 +53,28 @@ export const doctorVerb: Verb = {
   },
 }
 
-/** Checks that a port is free; `isRunning` means that our own server may be using it. */
-export async function checkPort(endpoint: Endpoint, isRunning: boolean): Promise<Check> {
+/** `running`: the addresses of our server; null while it starts or stops. */
+export async function checkEndpoint(
+  endpoint: Endpoint,
+  running: OpenEndpoints | null,
+  sharesPorts: boolean,
+): Promise<Check> {
+  const own = running?.[endpoint.name]
+  if (own !== undefined)
+    return good(`port ${endpoint.name}`, `${own.host}:${own.port} is used by our server`)
+  if (running === null) return checkPort(endpoint, 'is used, maybe by our server')
+  const isShared = sharesPorts && !endpoint.udp
+  return checkPort(endpoint, isShared ? 'is used, maybe by another gateway' : null)
+}
+
+/** Checks that a port is free; `whenUsed` is what is found where one in use is no failure. */
+export async function checkPort(endpoint: Endpoint, whenUsed: string | null): Promise<Check> {
   const name = `port ${endpoint.name}`
   const address = `${endpoint.udp ? 'udp ' : ''}${endpoint.host}:${endpoint.port}`
   if (endpoint.port === 0) return good(name, 'any free port')
   const problem = await (endpoint.udp ? tryUdp(endpoint) : tryTcp(endpoint))
   if (problem === null) return good(name, `${address} is free`)
-  if (problem === 'EADDRINUSE' && isRunning) return good(name, `${address} is used by our server`)
+  if (problem === 'EADDRINUSE' && whenUsed !== null) return good(name, `${address} ${whenUsed}`)
   const list = `ss -lnp${endpoint.udp ? 'u' : 't'} 'sport = :${endpoint.port}'`
   const next: Readonly<Record<string, string>> = {
     EADDRINUSE: `${list} shows which process uses it; stop that or set ${endpoint.name}.port`,
@@ -164,7 +180,7 @@ async function checkRegistry(call: Call): Promise<Check> {
       accept({ ...store.verifyAudit(), older: problemOfRegistry(data, store) }),
     )
     if (!report.ok)
-      return bad('registry', 'fail', report.refusal.message, 'see sluice audit verify')
+      return bad('registry', 'fail', report.refusal.message, 'see npx --no -- sluice audit verify')
     const { older } = report.value
     if (older !== null) return bad('registry', 'fail', older, 'see Backup in docs/OPERATING.md')
     if (report.value.ok) return good('registry', `chain intact, entries: ${report.value.entries}`)

@@ -50,8 +50,10 @@ export async function findEndpoint(call: Call, name: string): Promise<Outcome<Ta
   return accept({ url: found.value, context: context?.data === data ? context : null })
 }
 
+export type OpenEndpoints = Readonly<Record<string, Address | undefined>>
+
 /** What the server on that folder wrote; null when none has. */
-export function readEndpoints(data: string): Readonly<Record<string, Address | undefined>> | null {
+export function readEndpoints(data: string): OpenEndpoints | null {
   try {
     return JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
   } catch {

@@ -1,9 +1,7 @@
 // Provisions the subscription `demo` at the first start on an empty registry.
 // Only where it gives access to nothing real: every endpoint on loopback, every source embedded.
 // The secrets exist in memory until the banner has printed them, once.
-import { isLoopback } from '../../base/cidr.ts'
-import type { Config } from '../config/config.ts'
-import { enabledEndpoints, isAllEmbedded } from '../config/config.ts'
+import { type Config, isPrivate } from '../config/config.ts'
 import type { Service } from '../topology/service.ts'
 
 export interface Demo {
@@ -15,10 +13,9 @@ export const demoLabel = 'demo'
 
 /** The credentials provisioned, or null when this is not a first start. */
 export async function firstStart(config: Config, service: Service): Promise<Demo | null> {
-  const isPrivate = enabledEndpoints(config).every(({ host }) => isLoopback(host))
   // In a cluster the registry is everybody's: subscriptions are added by the operator.
   if (config.cluster.url !== '') return null
-  if (!isPrivate || !isAllEmbedded(config) || service.store.list().length > 0) return null
+  if (!isPrivate(config) || service.store.list().length > 0) return null
   const added = await service.store.add(
     { label: demoLabel, products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },
     { who: 'first start', reason: 'a subscription to try the service with' },

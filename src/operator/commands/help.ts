@@ -36,7 +36,8 @@ export function overview(groups: readonly VerbGroup[], width = terminalWidth()):
     ),
     '',
     'Exit codes: 0 done, 1 refused, 2 usage, 3 not found.',
-    'A command may be shortened: sluice sub list. sluice <command> --help has examples.',
+    'A command may be shortened: npx --no -- sluice sub list.',
+    'npx --no -- sluice <command> --help has examples.',
   ].join('\n')
 }
 
@@ -49,7 +50,7 @@ export function helpOf(verb: Verb, width = terminalWidth()): string {
     ...wrapped(verb.summary, width),
     '',
     'Examples',
-    ...verb.examples.map((line) => `  npx --no sluice ${line}`),
+    ...verb.examples.map((line) => `  npx --no -- sluice ${line}`),
   ]
   if (positionals.length > 0) parts.push('', 'Arguments', aligned(positionals, width))
   parts.push('', 'Flags', aligned(flags, width))
@@ -61,7 +62,7 @@ export function helpOf(verb: Verb, width = terminalWidth()): string {
 function configKeys(width: number): string[] {
   return [
     'Configuration keys, also in the file and the environment',
-    '(sluice config docs <key> shows one with its bounds and its variable)',
+    '(npx --no -- sluice config docs <key> shows one with its bounds and its variable)',
     ...configHelp(configFields).flatMap(({ title, rows }) => [
       '',
       ...wrapped(title, width),

@@ -2,12 +2,15 @@
 // The topology is imported on demand, so that no other verb pays for loading the products.
 //
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
+import { resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
 import { accept, Fault, refuse } from '../../base/errors.ts'
 import { exitNow, exitStopped } from '../../base/exit.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { openLog } from '../../base/telemetry/open-log.ts'
+import { killProcesses } from '../../base/threads/running.ts'
 import { type Config, configFields, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
+import { ownConfig } from '../config/roles.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
 import { demoLabel, firstStart } from './first-start.ts'
@@ -19,8 +22,6 @@ import { hasSwitch, type Verb } from './verb.ts'
 const readyMsMax = 30_000
 /** Timeout of a graceful stop; a second signal exits at once. */
 const stopMsMax = 15_000
-/** Faults found before a port is opened. */
-const isOfFolder: ReadonlySet<string> = new Set(['data-locked', 'data-format'])
 
 export const serveVerb: Verb = {
   words: ['serve'],
@@ -40,7 +41,10 @@ export const serveVerb: Verb = {
     const { config } = call.loaded
     const log = openLog(config.logLevel)
     const ending = endingOf(log)
-    ending.code.then(() => boundStop(log))
+    let isUp = false
+    ending.code.then((code) => (isUp ? boundStop(log) : abandon(code, log)))
+    const problem = await portProblem(config)
+    if (problem !== null) return refuse('unavailable', 'port-taken', problem)
     log.info('starting', { version: packageVersion(), data: config.data })
     const { startTopology } = await import('../topology/service.ts')
     const { surviveFaults } = await import('../topology/survive-faults.ts')
@@ -53,10 +57,10 @@ export const serveVerb: Verb = {
         exit: ending.end,
         ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
       })
-      const demo = await firstStart(config, service)
       // Real nodes may be away for hours, and the banner says where they are looked for.
-      if (config.chain.source === 'embedded')
-        await Promise.race([service.whenReady(readyMsMax), ending.code])
+      if (config.chain.source === 'embedded') await service.whenReady(readyMsMax)
+      isUp = true
+      const demo = await firstStart(config, service)
       const hasDemo = demo === null && service.store.find(demoLabel)?.state === 'active'
       const data = config.data === configFields.data.initial ? null : config.data
       const warnings = setsWithoutGeyser(config)
@@ -75,24 +79,35 @@ export const serveVerb: Verb = {
       return accept({ json: { code }, text: '' })
     } catch (error) {
       if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, await startProblem(error, config))
+      return refuse('unavailable', error.kind, error.message)
     }
   },
 }
 
-/** The fault of a start; when several ports cannot be used, all of them. */
-async function startProblem(fault: Fault, config: Config): Promise<string> {
-  // Other gateways use shared ports, too: the probes would report every one of them.
-  if (config.cluster.sharePorts || isOfFolder.has(fault.kind)) return fault.message
+/** Every port that cannot be used, before anything starts: nothing of such a start remains. */
+async function portProblem(config: Config): Promise<string | null> {
+  // Other gateways use shared ports, too; those of a hub's gateways are not opened by the hub.
+  if (config.cluster.sharePorts) return null
   const { checkPort } = await import('./doctor.ts')
-  const ports = enabledEndpoints(config).map((endpoint) => checkPort(endpoint, false))
+  const ports = enabledEndpoints(ownConfig(config)).map((endpoint) => checkPort(endpoint, null))
   const failed = (await Promise.all(ports)).filter(({ state }) => state === 'fail')
-  if (failed.length < 2) return fault.message
-  const lines = failed.map(({ name, found, next }) => `  ${name}: ${found}; ${next}`)
-  return [`${failed.length} ports cannot be used`, ...lines].join('\n')
+  const lines = failed.map(({ name, found, next }) => `${name}: ${found}; ${next}`)
+  if (lines.length === 0) return null
+  // A server on the same folder has them: the lock says so, and by which process.
+  const { lockHolder } = await import('../../customers/subscriptions/lock.ts')
+  if ((await lockHolder(resolve(config.data))) !== null) return null
+  return lines.length === 1
+    ? lines[0]!
+    : [`${lines.length} ports cannot be used`, ...lines].join('\n  ')
 }
 
-/** The timeout starts at the signal, so a signal during the start is bounded, too. */
+/** Ends a start at a signal: no endpoint was announced, and what is stored survives. */
+function abandon(code: number, log: Log): void {
+  log.info('stopped during the start', { code })
+  killProcesses()
+  exitNow(code)
+}
+
 function boundStop(log: Log): void {
   setTimeout(() => {
     log.error('stop timed out')

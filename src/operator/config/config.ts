@@ -148,6 +148,18 @@ export function isAllEmbedded(config: Config): boolean {
   return realSourceOf(config) === null
 }
 
+/** True while nothing real can be reached: endpoints on loopback, embedded sources. */
+export function isPrivate(config: Config): boolean {
+  return isAllEmbedded(config) && enabledEndpoints(config).every(({ host }) => isLoopback(host))
+}
+
+/** Resolves `websocket.queryToken`. A URL with a token ends up in logs of proxies. */
+export function takesQueryToken(config: Config): boolean {
+  const { queryToken } = config.websocket
+  if (queryToken !== 'auto') return queryToken
+  return isPrivate(config) && config.trustedProxies.length === 0
+}
+
 /** One sentence per set without a geyser node, whose stream feeds websocket and grpc. */
 export function setsWithoutGeyser(config: Config): string[] {
   const names = ['websocket', 'grpc'].filter((name) =>

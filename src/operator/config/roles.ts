@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path'
 import { initialOf } from '../../base/fields.ts'
 import { grpcSection } from '../../products/grpc/config.ts'
 import { defaultSet, type NodeSection, singleNodeSet } from '../../upstream/config.ts'
-import type { Config } from './config.ts'
+import { type Config, takesQueryToken } from './config.ts'
 
 /** Products that every gateway serves, on ports that they share. */
 export const gatewayProducts = ['rpc', 'websocket', 'grpc'] as const
@@ -72,7 +72,11 @@ export function gatewayConfig(config: Config, place: GatewayPlace): Config {
     chain: { ...config.chain, source: 'upstream' },
     upstreams: { ...config.upstreams, [defaultSet]: streamedSet(config, stream, devnode) },
     rpc: on(config.rpc, 'rpc'),
-    websocket: on(config.websocket, 'websocket'),
+    // A gateway's own sources look like real ones: the hub's decide.
+    websocket: {
+      ...on(config.websocket, 'websocket'),
+      queryToken: takesQueryToken(config),
+    },
     grpc: on(config.grpc, 'grpc'),
     metrics: off(config.metrics),
     tpu: off(config.tpu),

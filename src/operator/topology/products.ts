@@ -25,7 +25,7 @@ import { declareGrpcMeters } from '../../streams/geyser/meters.ts'
 import { declareProxyMeters } from '../../upstream/proxy/meters.ts'
 import { RpcProxy } from '../../upstream/proxy/rpc-proxy.ts'
 import { transactionSenders } from '../../upstream/transaction-senders.ts'
-import { tpuUpstreamsOf } from '../config/config.ts'
+import { takesQueryToken, tpuUpstreamsOf } from '../config/config.ts'
 import { isHub } from '../config/roles.ts'
 import type { Components } from './components.ts'
 import type { Context } from './context.ts'
@@ -71,7 +71,8 @@ export function openRpc(context: Context, read: Admission & Read<'proxy'>) {
 
 export function openWebsocket(context: Context, read: Admission & Read<'chains'>) {
   const { config, meters, version } = context
-  return startWebsocket(config.websocket, {
+  const section = { ...config.websocket, queryToken: takesQueryToken(config) }
+  return startWebsocket(section, {
     ...sharedOf(context, read),
     meters: declareWebsocketMeters(meters),
     version: { ...solanaVersion, sluice: version },

@@ -1,13 +1,15 @@
 // The `websocket` section of the configuration.
-import { flag, group, integer, text, type Values } from '../../base/fields.ts'
+import { autoFlag, flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const websocketSection = group('Streaming subscriptions over WebSocket.', {
   enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
   port: integer({ initial: 8900, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
-  queryToken: flag({
-    initial: false,
-    doc: 'Takes the token from ?api-key=, ?api_key= or subprotocol x-token.<token>, too.',
+  queryToken: autoFlag({
+    initial: 'auto',
+    doc:
+      'Takes the token from ?api-key=, ?api_key= or subprotocol x-token.<token>, too; auto: only ' +
+      'while all endpoints are on loopback, all sources embedded and trustedProxies empty.',
   }),
   connectionsPerAddress: integer({
     initial: 100,
@@ -31,4 +33,7 @@ export const websocketSection = group('Streaming subscriptions over WebSocket.',
   }),
 })
 
-export type WebsocketSection = Values<typeof websocketSection.fields>
+/** `auto` is resolved by whoever knows the rest of the configuration. */
+export type WebsocketSection = Values<typeof websocketSection.fields> & {
+  readonly queryToken: boolean
+}

@@ -14,7 +14,7 @@ export const entriesMax = 1_000
 export function notSeeded(): Fault {
   return new Fault(
     'cluster-empty',
-    'the database of cluster.url has no registry: run sluice cluster seed once',
+    'the database of cluster.url has no registry: run npx --no -- sluice cluster seed once',
   )
 }
 

@@ -239,7 +239,8 @@ function inDoubt<T>(fault: Fault, change: Change<T>, { record }: PlannedChange) 
   const { subscription } = record
   const message =
     `the registry may have been changed or not: ${messageOf(fault)}; ` +
-    `once PostgreSQL commits again, sluice subscription show ${subscription.id} shows which`
+    'once PostgreSQL commits again, ' +
+    `npx --no -- sluice subscription show ${subscription.id} shows which`
   return refuse('unavailable', outcomeUnknown, message, { data: change.finish(subscription) })
 }
 

@@ -37,7 +37,7 @@ describe('the calls of the first start', () => {
     const commands = printed(first).match(/npx .*/g) ?? []
     expect(commands.length).toBeGreaterThan(3)
     for (const command of commands) {
-      expect(command).toMatch(/^npx --no sluice /)
+      expect(command).toMatch(/^npx --no -- sluice /)
       expect(command).not.toContain('TOKEN')
     }
   })
@@ -61,8 +61,8 @@ describe('a later start', () => {
   it('says what became of the credentials of demo and how to get new ones', () => {
     const text = printed(later)
     expect(text).toContain('cannot be shown again')
-    expect(text).toContain('npx --no sluice token rotate demo\n')
-    expect(text).toContain('npx --no sluice indexer rotate demo\n')
+    expect(text).toContain('npx --no -- sluice token rotate demo\n')
+    expect(text).toContain('npx --no -- sluice indexer rotate demo\n')
     expect(printed({ ...later, hasDemo: false })).not.toContain('demo')
   })
 

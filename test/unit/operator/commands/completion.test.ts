@@ -21,7 +21,7 @@ function offered(...words: string[]): string[] {
 function offeredAfter(command: string[], ...words: string[]): string[] {
   const program = `${bashScript(verbs)}
 sluice() { [ "$*" = 'completion labels --data d' ] && echo 'acme beta'; }
-npx() { [ "$1 $2" = '--no sluice' ] && sluice "\${@:3}" --data d; }
+npx() { [ "$1 $2 $3" = '--no -- sluice' ] && sluice "\${@:4}" --data d; }
 COMP_WORDS=(${[...command, ...words].map((word) => `'${word}'`).join(' ')})
 COMP_CWORD=${command.length - 1 + words.length}
 _sluice
@@ -55,8 +55,8 @@ describe('completion', () => {
     ])
   })
 
-  test('works after npx --no sluice, and leaves other uses of npx alone', () => {
-    const npx = ['npx', '--no', 'sluice']
+  test('works after npx --no -- sluice, and leaves other uses of npx alone', () => {
+    const npx = ['npx', '--no', '--', 'sluice']
     expect(offeredAfter(npx, 'sub')).toEqual(['subscription'])
     expect(offeredAfter(npx, 'tail', 'l')).toEqual(['lifecycle'])
     expect(offeredAfter(npx, 'subscription', 'show', 'b')).toEqual(['beta'])

@@ -19,7 +19,7 @@ describe('help', () => {
     (name, verb) => {
       expect(verb.examples.length).toBeGreaterThan(0)
       for (const line of verb.examples) {
-        expect(helpOf(verb, 500)).toContain(`npx --no sluice ${line}`)
+        expect(helpOf(verb, 500)).toContain(`npx --no -- sluice ${line}`)
         const chosen = chooseVerb(verbs, wordsOf(line))
         expect(chosen.ok && chosen.value.verb.words.join(' '), line).toBe(name)
         const parsed = chosen.ok ? parseArgs(verb, chosen.value.rest) : chosen

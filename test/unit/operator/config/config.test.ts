@@ -7,6 +7,7 @@ import {
   isAllEmbedded,
   needsDevnode,
   sourcesOf,
+  takesQueryToken,
   tpuUpstreamsOf,
 } from '../../../../src/operator/config/config.ts'
 import { knownOf } from '../../../../src/operator/config/known.ts'
@@ -48,6 +49,21 @@ describe('endpoints', () => {
       expect(isLoopback(host)).toBe(true)
     for (const host of ['0.0.0.0', '::', '10.0.0.1', '127.example.org', ''])
       expect(isLoopback(host)).toBe(false)
+  })
+
+  test('a token in the URL of a WebSocket is taken while nothing real can be reached', () => {
+    const local = { rpc: endpoint('127.0.0.1', 1), websocket: { queryToken: 'auto' } }
+    const takes = (sections: object) =>
+      takesQueryToken(config({ ...local, trustedProxies: [], ...sections }))
+    expect(takes({})).toBe(true)
+    expect(takes({ rpc: endpoint('0.0.0.0', 1) })).toBe(false)
+    expect(takes({ grpc: endpoint('10.0.0.1', 2, false) })).toBe(true)
+    expect(takes({ trustedProxies: ['127.0.0.1/32'] })).toBe(false)
+    expect(takes({ chain: { source: 'upstream' } })).toBe(false)
+    expect(takes({ metrics: { source: 'ring' } })).toBe(false)
+    expect(takes({ upstreams: { spare: {} } })).toBe(false)
+    expect(takes({ websocket: { queryToken: false } })).toBe(false)
+    expect(takes({ rpc: endpoint('0.0.0.0', 1), websocket: { queryToken: true } })).toBe(true)
   })
 
   test('the live page is full on loopback and a stream beyond, unless it is set', () => {
