@@ -70,5 +70,6 @@ opened "$folder/g2"
 haproxy -f deploy/cluster/haproxy.cfg >"$folder/haproxy.log" 2>&1 &
 pids+=($!)
 printf '%s\n' "${pids[@]}" >"$folder/pids"
+echo "commands: export SLUICE_DATA=$folder/g1"
 echo "rpc http://$FRONT:$RPC_PORT  metrics http://$FRONT:$METRICS_PORT  token in $folder/token"
 wait "${pids[-1]}" || true

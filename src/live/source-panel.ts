@@ -65,7 +65,7 @@ function frameOf(kind: string, { seq, payload }: { seq: number; payload: unknown
 
 function callsFor({ kind, path }: Source): string[] {
   const { origin } = location
-  const calls = [`curl -s ${origin}${path}`]
+  const calls = [`curl -sS ${origin}${path}`]
   if (kind === '') return calls
   const name = kind.replace('Data', '').replace('Accesses', '').toLowerCase()
   return [

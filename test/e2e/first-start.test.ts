@@ -91,7 +91,9 @@ describe('the first start', () => {
     }
     const alone = await sluice(server.data, 'call', 'rpc', 'getHealth', '--token-file', file)
     expect(alone).toEqual({ code: 0, stdout: 'ok\n', stderr: '' })
-    expect(await call('rpc', 'getBalance', `["${'1'.repeat(32)}"]`, '--json')).toContain('"value"')
+    for (const params of [`["${'1'.repeat(32)}"]`, '1'.repeat(32)])
+      expect(await call('rpc', 'getBalance', params, '--json')).toContain('"value"')
+    expect(await call('rpc', 'getBlockTime', '1')).toMatch(/^\d+\n$/)
     expect(await call('ws', 'getVersion')).toContain('"sluice"')
     expect(JSON.parse(await call('grpc', 'Ping', '{"count":7}'))).toEqual({ count: 7 })
     expect(await call('grpc', 'grpc.health.v1.Health/Check')).toContain('SERVING')

@@ -154,7 +154,7 @@ describe('subscription', () => {
     expect(suspended.subscription.state).toBe('suspended')
     expect((await run('subscription', 'suspend', 'gamma')).code).toBe(1)
     expect((await json('subscription', 'resume', 'gamma')).subscription.state).toBe('active')
-    expect((await json('subscription', 'end', 'gamma')).subscription.state).toBe('ended')
+    expect((await json('subscription', 'end', 'gamma', '--yes')).subscription.state).toBe('ended')
     const again = await run('subscription', 'resume', 'gamma')
     expect(again.code).toBe(1)
     expect(again.stderr).toContain('has ended')
@@ -189,7 +189,7 @@ describe('refusals', () => {
       'an unknown plan',
       1,
       ['subscription', 'set', 'acme', '--plan', 'gold'],
-      'the plans are standard',
+      'its plans are standard',
     ],
     ['a bad CIDR', 1, ['subscription', 'set', 'acme', '--cidr', '10.0.0.1/8'], 'write a CIDR'],
     [
@@ -232,7 +232,12 @@ describe('refusals', () => {
 
 describe('credentials', () => {
   test('token rotate gives a new one, with and without grace', async () => {
-    const first = await json<Issued & { graceUntil: string | null }>('token', 'rotate', 'acme')
+    const first = await json<Issued & { graceUntil: string | null }>(
+      'token',
+      'rotate',
+      'acme',
+      '--yes',
+    )
     keep(first)
     expect(first.graceUntil).toBe(null)
     expect(first.subscription.tokenLast4).toBe(first.token.slice(-4))
@@ -244,14 +249,31 @@ describe('credentials', () => {
     expect(aheadMs).toBeLessThanOrEqual(90 * 60_000)
     const shown = await run('subscription', 'show', 'acme')
     expect(shown.stdout).toContain(second.graceUntil)
+    const third = await run('token', 'rotate', 'acme', '--grace', '1h')
+    keep({ token: /^TOKEN=(\w+)$/m.exec(third.stdout)![1]! })
+    expect(third.stdout).toMatch(/the old one works until .* The one before that no longer works/)
+  })
+
+  test.each([
+    ['token', 'rotate'],
+    ['indexer', 'rotate'],
+    ['subscription', 'end'],
+    ['destination', 'clear'],
+  ])('%s %s is refused without a terminal unless --yes is given', async (...verb) => {
+    const before = await run('subscription', 'show', 'acme')
+    const refused = await run(...verb, 'acme')
+    expect([refused.code, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toContain('nothing was changed: this cannot be undone')
+    expect(refused.stderr).toContain('add --yes')
+    expect((await run('subscription', 'show', 'acme')).stdout).toBe(before.stdout)
   })
 
   test('indexer rotate gives a new password to subscriptions with the indexer', async () => {
-    const rotated = await json<Issued>('indexer', 'rotate', 'acme')
+    const rotated = await json<Issued>('indexer', 'rotate', 'acme', '--yes')
     keep(rotated)
     expect(Object.keys(rotated)).toEqual(['subscription', 'indexer'])
     keep(await json<Issued>('subscription', 'add', 'delta', '--product', 'bundle'))
-    expect((await run('indexer', 'rotate', 'delta')).code).toBe(1)
+    expect((await run('indexer', 'rotate', 'delta', '--yes')).code).toBe(1)
   })
 })
 
@@ -265,7 +287,7 @@ describe('destination', () => {
     expect((await at(['pause', 'acme'])).destination?.state).toBe('paused')
     expect((await at(['resume', 'acme'])).destination?.state).toBe('active')
     expect((await run('destination', 'show', 'acme')).stdout).toContain('198.18.0.7:30000')
-    expect((await at(['clear', 'acme'])).destination).toBe(null)
+    expect((await at(['clear', 'acme', '--yes'])).destination).toBe(null)
     const none = await run('destination', 'show', 'acme')
     expect(none.stdout).toContain('sluice destination set acme')
   })

@@ -7,6 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { startOperatorSocket } from '../../src/base/transport/operator-socket.ts'
+import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { commandPath, runCommand } from '../testkit/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-command-'))
@@ -63,6 +64,18 @@ describe('configuration', () => {
     const unread = await runCommand(['config', 'check', ...flags])
     expect(unread.code).toBe(1)
     expect(unread.stdout).toContain('cannot read /absent.pem')
+  })
+
+  test.skipIf(!hasOpenssl)('check reads the certificate and its key as a start does', async () => {
+    const { certPath, keyPath } = makePair(folder, 'pair')
+    const check = (key: string) =>
+      runCommand(['config', 'check', '--tls.cert', certPath, '--tls.key', key])
+    expect((await check(keyPath)).stdout).toBe('The configuration is valid.\n')
+    const wrong = await check(certPath)
+    expect([wrong.code, wrong.stdout]).toEqual([
+      1,
+      expect.stringContaining('tls.cert and tls.key do not match'),
+    ])
   })
 
   test('check, products and doctor name a set that has no websocket and no grpc', async () => {

@@ -292,7 +292,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     for (let at = 0; at < 14; at++) {
       await buttons.nth(at).click()
       const text = await page.locator('#panel-body').textContent()
-      expect(text).toContain(`curl -s ${live.origin}/`)
+      expect(text).toContain(`curl -sS ${live.origin}/`)
       await page.keyboard.press('Escape')
     }
     await page.getByRole('button', { name: 'Slots by block: source and calls' }).click()

@@ -69,7 +69,7 @@ describe('beside a running server', () => {
     await becomes(401)
     await json('subscription', 'resume', 'live')
     await becomes(200)
-    await json('subscription', 'end', 'live')
+    await json('subscription', 'end', 'live', '--yes')
     await becomes(401)
   })
 

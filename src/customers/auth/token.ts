@@ -50,6 +50,19 @@ export function tokenIn(endpoint: Endpoint, credentials: Credentials): string | 
   return credentials.xApiKey || credentials.queryApiKey || credentials.queryApi_key || null
 }
 
+/**
+ * What a refused caller is told: `none` was sent, or it is not valid, whatever is wrong with it.
+ * A repeated header is a wrong one.
+ */
+export function refusedToken(endpoint: Endpoint, credentials: Credentials): 'none' | 'invalid' {
+  const isSent = credentials.repeated === true || tokenIn(endpoint, credentials) !== null
+  return isSent ? 'invalid' : 'none'
+}
+
+/** For every way in which a token can be wrong. */
+export const invalidToken =
+  'the token is not valid: unknown, rotated, suspended, or not for this product or address'
+
 /** The token of `Bearer <token>`; null for another scheme or an empty token. */
 function bearerToken(authorization: string): string | null {
   const end = bearer.length

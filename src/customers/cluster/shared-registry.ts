@@ -52,7 +52,10 @@ export class SharedRegistry {
       store,
       clock,
       log,
-      onFollowed: () => this.#onFollowed(),
+      onFollowed: () => {
+        this.#onFollowed()
+        void cluster.beat()
+      },
     })
     this.usage = new PostgresUsage(cluster.writing)
   }

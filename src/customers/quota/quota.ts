@@ -5,7 +5,7 @@ import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
 import { guarded } from '../../base/guard.ts'
 import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
-import type { PlanValues } from '../subscriptions/plans.ts'
+import { fallbackPlan, type PlanValues } from '../subscriptions/plans.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { addToDay, type OpenWindow, type UsageDelta } from '../subscriptions/usage.ts'
 import { Budget, type MakeBucket } from './budget.ts'
@@ -34,8 +34,6 @@ const flushMs = 500
 const idleMs = 600_000
 /** Budgets that one flush examines for being idle: a flush must not cost by all that exist. */
 const idleChecksMax = 1_000
-/** A subscription may name a plan that the configuration no longer has. */
-const fallbackPlan = 'standard'
 
 export class Quota {
   readonly #deps: QuotaDeps

@@ -15,6 +15,8 @@ import {
 
 /** What the installation offers; requests are checked against it. */
 export interface Known {
+  /** Who offers it, for error messages. */
+  readonly holder?: string
   readonly plans: readonly string[]
   /** Names of the configured upstream sets; absent when the caller does not know them. */
   readonly upstreams?: readonly string[]
@@ -84,7 +86,10 @@ export function changedRecord(
   if (!held.ok) return held
   const plan = request.plan ?? before.plan
   if (request.plan !== undefined && !known.plans.includes(plan))
-    return invalid('unknown-plan', `no plan "${plan}"; the plans are ${known.plans.join(', ')}`)
+    return invalid(
+      'unknown-plan',
+      `${holderOf(known)} has no plan "${plan}"; its plans are ${known.plans.join(', ')}`,
+    )
   const cidrs = request.cidrs === undefined ? accept(before.cidrs) : parseCidrs(request.cidrs)
   if (!cidrs.ok) return cidrs
   const upstream = chooseUpstream(before, held.value, request.upstream, known)
@@ -202,7 +207,7 @@ function chooseUpstream(
   if (upstream === null)
     return invalid('no-upstream', 'dedicated-node needs an upstream set to be bound to')
   if (asked !== undefined && known.upstreams?.includes(asked) === false)
-    return invalid('unknown-upstream', `no upstream set "${asked}" is configured`)
+    return invalid('unknown-upstream', `${holderOf(known)} has no upstream set "${asked}"`)
   return accept(upstream)
 }
 
@@ -236,4 +241,8 @@ function chooseEnd(
 
 function invalid(code: string, message: string) {
   return refuse('invalid', code, message)
+}
+
+function holderOf({ holder = 'the configuration' }: Known): string {
+  return holder
 }

@@ -147,6 +147,9 @@ export const unlimitedPlan: PlanValues = {
   },
 }
 
+/** In force where a subscription names a plan that the configuration no longer has. */
+export const fallbackPlan = 'standard'
+
 export const builtInPlans: Readonly<Record<string, PlanValues>> = {
   standard: standardPlan,
   unlimited: unlimitedPlan,

@@ -172,9 +172,16 @@ function checkPositionals(verb: Verb, given: readonly string[]): string | undefi
   const missing = specs.slice(given.length).find((spec) => spec.optional !== true)
   if (missing !== undefined) return `<${missing.name}> is missing: ${missing.doc}`
   const isOver = given.length > specs.length && specs.at(-1)?.many !== true
-  if (isOver) return `unexpected "${given[specs.length]}"`
+  if (isOver) return unexpected(verb, given[specs.length]!)
   const empty = given.indexOf('')
   return empty < 0 ? undefined : `<${(specs[empty] ?? specs.at(-1))?.name}> is empty`
+}
+
+/** An address that was meant for the flag of an endpoint is the usual case. */
+function unexpected(verb: Verb, word: string): string {
+  const flag = verb.flags?.find(({ value }) => String(value).startsWith('kind='))
+  const hint = flag === undefined ? '' : `; name an endpoint as --${flag.name} <kind>=${word}`
+  return `unexpected "${word}"${hint}`
 }
 
 function unknownFlag(verb: Verb, specs: readonly FlagSpec[], word: string): string {

@@ -25,14 +25,19 @@ export interface Start {
   readonly data: string | null
   /** True when the metrics endpoint serves its page. */
   readonly hasPage: boolean
+  /** True when the metrics endpoint requires a token. */
+  readonly isMetricsClosed: boolean
+  /** The certificate file, where no public authority signed it; null otherwise. */
+  readonly ca: string | null
   /** Whole sentences. */
   readonly warnings: readonly string[]
 }
 
 export function banner(
   { endpoints, sources }: Pick<Service, 'endpoints' | 'sources'>,
-  { demo, hasDemo, data, hasPage, warnings }: Start,
+  start: Start,
 ): string {
+  const { demo, hasDemo, data, hasPage, warnings } = start
   const where = data === null ? '' : ` --data ${quoted(data)}`
   const lines = demo === null ? [] : [...credentials(demo), '']
   for (const [name, endpoint] of Object.entries(endpoints))
@@ -40,7 +45,9 @@ export function banner(
   lines.push(...pages(endpoints, hasPage))
   for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
   lines.push(...warnings)
-  if (demo !== null) lines.push('', ...calls(endpoints, where))
+  if (data !== null)
+    lines.push('', '# Instead of --data on each command:', `export SLUICE_DATA=${quoted(data)}`)
+  if (demo !== null) lines.push('', ...calls(endpoints, where, start))
   else if (hasDemo) lines.push('', ...renewal(endpoints, where))
   return `${lines.join('\n')}\n`
 }
@@ -79,16 +86,21 @@ function renewal({ indexer }: Endpoints, where: string): string[] {
  * One call per open product, run from the project's folder. Each uses $TOKEN, so that the token
  * itself is on the screen only once.
  */
-function calls(endpoints: Endpoints, where: string): string[] {
+function calls(endpoints: Endpoints, where: string, { ca, isMetricsClosed }: Start): string[] {
+  const cacert = ca === null ? '' : ` --cacert ${quoted(ca)}`
+  const trusted = ca === null ? where : ` --ca ${quoted(ca)}${where}`
   const { rpc, websocket, grpc, metrics, shredstream, tpu, indexer } = endpoints
   const names = indexer === undefined ? 'TOKEN' : 'TOKEN, INDEXER_USER and INDEXER_PASSWORD'
   const lines = [`# With ${names} set as above:`]
-  if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
-  if (websocket !== undefined) lines.push(tokenCall('call ws getVersion', where))
-  if (grpc !== undefined) lines.push(tokenCall('call grpc GetVersion', where))
-  if (metrics !== undefined) lines.push(metricsCall(urlOf('metrics', metrics)))
-  if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu)))
-  if (indexer !== undefined) lines.push(indexerCall(urlOf('indexer', indexer)))
+  if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc) + cacert))
+  if (websocket !== undefined) lines.push(tokenCall('call ws getVersion', trusted))
+  if (grpc !== undefined) lines.push(tokenCall('call grpc GetVersion', trusted))
+  if (metrics !== undefined) {
+    const token = isMetricsClosed ? ' -H "x-token: $TOKEN"' : ''
+    lines.push(`curl -sS ${urlOf('metrics', metrics)}/v1/status${cacert}${token}`)
+  }
+  if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu) + cacert))
+  if (indexer !== undefined) lines.push(indexerCall(urlOf('indexer', indexer) + cacert))
   if (shredstream !== undefined)
     lines.push(`npx --no -- sluice shreds listen 20010 --for demo${where}`)
   lines.push(
@@ -100,7 +112,7 @@ function calls(endpoints: Endpoints, where: string): string[] {
 
 function rpcCall(url: string): string {
   return (
-    `curl -s ${url} -H "x-token: $TOKEN" -H 'content-type: application/json' ` +
+    `curl -sS ${url} -H "x-token: $TOKEN" -H 'content-type: application/json' ` +
     `-d '{"jsonrpc":"2.0","id":1,"method":"getVersion"}'`
   )
 }
@@ -108,14 +120,14 @@ function rpcCall(url: string): string {
 /** Needs no token: a tip to one of these accounts authorizes a transaction. */
 function tpuCall(url: string): string {
   return (
-    `curl -s ${url} -H 'content-type: application/json' ` +
+    `curl -sS ${url} -H 'content-type: application/json' ` +
     `-d '{"jsonrpc":"2.0","id":1,"method":"getTipAccounts"}'`
   )
 }
 
 function indexerCall(url: string): string {
   return (
-    `curl -s ${url} -u "$INDEXER_USER:$INDEXER_PASSWORD" -H "x-token: $TOKEN" ` +
+    `curl -sS ${url} -u "$INDEXER_USER:$INDEXER_PASSWORD" -H "x-token: $TOKEN" ` +
     `-d 'SELECT count() AS transactions, max(slot) AS slot FROM transactions FORMAT JSON'`
   )
 }
@@ -123,11 +135,6 @@ function indexerCall(url: string): string {
 /** The token goes through a pipe: arguments are visible to every user of the machine. */
 function tokenCall(words: string, where: string): string {
   return `echo "$TOKEN" | npx --no -- sluice ${words} --token-file -${where}`
-}
-
-/** The token is checked when `metrics.auth` is `token` and ignored otherwise. */
-function metricsCall(url: string): string {
-  return `curl -s ${url}/v1/status -H "x-token: $TOKEN"`
 }
 
 /** As one word of a shell. */

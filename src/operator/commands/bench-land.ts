@@ -100,7 +100,7 @@ function askedOf(call: Call): Outcome<Asked> {
   if (!routes.ok) return routes
   const watchText = flagOf(call, 'watch')
   if (watchText === undefined)
-    return misuse('--watch is missing, such as --watch geyser=http://127.0.0.1:10000')
+    return misuse('--watch is missing, such as --watch geyser=http://127.0.0.1:10010')
   const watch = parseTarget('watch', watchText, watchKinds)
   if (!watch.ok) return watch
   const rpcText = flagOf(call, 'rpc')

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { type Answer, type Caller, CallFailure, type CallRequest } from './call-request.ts'
 import { knownCredentials, tokenFlags } from './credentials.ts'
-import { contextFlag, findEndpoint } from './endpoint-url.ts'
+import { contextFlag, findEndpoint, noAnswer } from './endpoint-url.ts'
 import { type Call, flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 interface Protocol {
@@ -35,13 +35,14 @@ export const callVerb: Verb = {
   summary: 'Call a method of an endpoint: rpc, ws, grpc, tpu or metrics.',
   examples: [
     'call rpc getSlot',
+    'call rpc getBalance 11111111111111111111111111111111',
     'call ws slotSubscribe --count 3',
     `call grpc Subscribe '{"slots":{"all":{}}}' --count 3`,
   ],
   positionals: [
     { name: 'endpoint', doc: `One of ${names.join(', ')}.`, options: names },
     { name: 'method', doc: 'A JSON-RPC method; on grpc a method of geyser.Geyser.' },
-    { name: 'params', doc: 'JSON: a list, or the message on grpc.', optional: true },
+    { name: 'params', doc: 'JSON: a list, the message on grpc, or one word.', optional: true },
   ],
   flags: [
     {
@@ -72,7 +73,7 @@ export const callVerb: Verb = {
       const { url } = request.value
       if (leave.signal.aborted) return accept({ json: {}, text: '', isPrinted: true })
       if (error instanceof CallFailure) return refuse('rejected', 'call-failed', error.message)
-      return refuse('unavailable', 'no-answer', `no answer from ${url}: ${messageOf(error)}`)
+      return noAnswer(url, error, true)
     } finally {
       process.removeListener('SIGINT', stop)
     }
@@ -94,7 +95,7 @@ async function requestOf(
   const path = flagOf(call, 'ca')
   try {
     const ca = path === undefined ? null : readFileSync(path, 'utf8')
-    const params: unknown = given.params === undefined ? undefined : JSON.parse(given.params)
+    const params = given.params === undefined ? undefined : paramsOf(given.params, endpoint)
     const token = takesToken ? known.value.token : ''
     return accept({ url, token, ca, method: given.method, params, signal: given.signal })
   } catch (error) {
@@ -102,6 +103,13 @@ async function requestOf(
       return misuse(`[params] must be JSON, such as '["account"]': ${error.message}`)
     return misuse(messageOf(error))
   }
+}
+
+/** A bare word is the one parameter of a JSON-RPC method: an account of digits is no number. */
+function paramsOf(text: string, endpoint: string): unknown {
+  if (/^\s*[[{]/.test(text) || endpoint === 'grpc') return JSON.parse(text)
+  const isLiteral = /^(".*"|true|false|null|-?\d{1,15})$/.test(text)
+  return [isLiteral ? JSON.parse(text) : text]
 }
 
 /** Prints each answer when it arrives. */

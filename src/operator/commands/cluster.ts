@@ -1,13 +1,13 @@
 // `sluice cluster ...`: fills the database of a new cluster and shows its gateways.
 import { systemClock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import type { GatewayRow } from '../../customers/cluster/postgres/gateways.ts'
+import type { AuditHead } from '../../customers/subscriptions/audit.ts'
 import { knownOf } from '../config/known.ts'
+import { askServer } from './ask-server.ts'
 import { recordOf, tableOf } from './output.ts'
-import { registryPath, withCluster, withStore } from './registry.ts'
+import { goneMs, registryPath, withCluster, withStore } from './registry.ts'
 import { type Call, misuse, type Report, type Verb } from './verb.ts'
-
-/** A gateway that was silent for longer is shown as gone. */
-const goneMs = 5_000
 
 export const clusterVerbs: readonly Verb[] = [
   {
@@ -19,7 +19,7 @@ export const clusterVerbs: readonly Verb[] = [
   {
     words: ['cluster', 'status'],
     summary: 'Show the gateways of the cluster and the state of its registry.',
-    examples: ['cluster status --config gateway.yaml'],
+    examples: ['cluster status --config gateway.yaml', 'cluster status --data /var/lib/sluice'],
     run: status,
   },
 ]
@@ -28,9 +28,10 @@ async function seed(call: Call): Promise<Outcome<Report>> {
   const { config } = call.loaded
   if (config.cluster.url === '') return noUrl()
   const { openStore } = await import('../../customers/subscriptions/store.ts')
-  const store = openStore(registryPath(config), { clock: systemClock, known: knownOf(config) })
+  const known = knownOf(config)
+  const store = openStore(registryPath(config), { clock: systemClock, known })
   try {
-    return await withCluster(config, store, async (shared) => {
+    return await withCluster(config, { store, known }, async (shared) => {
       if (!(await shared.seed()))
         return refuse('rejected', 'cluster-seeded', 'the database has a registry already')
       const { seq } = store.head()
@@ -43,21 +44,35 @@ async function seed(call: Call): Promise<Outcome<Report>> {
   }
 }
 
+/** From PostgreSQL, or without its address from the gateway that runs on the data folder. */
 async function status(call: Call): Promise<Outcome<Report>> {
-  if (call.loaded.config.cluster.url === '') return noUrl()
+  const { config } = call.loaded
+  if (config.cluster.url === '') {
+    const answer = await askServer(config.data, 'cluster')
+    if (!answer.ok || answer.value === null) return noUrl()
+    // Reason for the cast: both sides are ours.
+    return accept(statusReport(answer.value as ClusterState))
+  }
   return withStore(call, async (_store, _changes, shared) => {
     if (shared === null) return noUrl()
-    const head = await shared.verbs.head()
-    const rows = await shared.cluster.gateways()
-    const gateways = rows.map(({ name, ageMs, info }) => ({
-      name,
-      isRunning: ageMs < goneMs,
-      ageSecs: Math.round(ageMs / 1000),
-      ...info,
-    }))
-    const text = statusText(head.seq, gateways)
-    return accept<Report>({ json: { registry: head, gateways }, text })
+    const registry = await shared.verbs.head()
+    return accept(statusReport({ registry, gateways: await shared.cluster.gateways() }))
   })
+}
+
+interface ClusterState {
+  readonly registry: AuditHead
+  readonly gateways: readonly GatewayRow[]
+}
+
+function statusReport({ registry, gateways: rows }: ClusterState): Report {
+  const gateways = rows.map(({ name, ageMs, info }) => ({
+    name,
+    isRunning: ageMs < goneMs,
+    ageSecs: Math.round(ageMs / 1000),
+    ...info,
+  }))
+  return { json: { registry, gateways }, text: statusText(registry.seq, gateways) }
 }
 
 function statusText(
@@ -76,5 +91,8 @@ function statusText(
 }
 
 function noUrl(): Outcome<Report> {
-  return misuse('cluster.url is not set: set it in --config or SLUICE_CLUSTER__URL')
+  return misuse(
+    'cluster.url is not set and no gateway of a cluster runs on the data folder: set it in ' +
+      '--config or SLUICE_CLUSTER__URL, or name the folder with --data',
+  )
 }

@@ -1,6 +1,7 @@
 // `sluice config ...`: checks, prints and documents the configuration without starting.
-import { access, constants } from 'node:fs/promises'
-import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { access, constants, readFile } from 'node:fs/promises'
+import { createSecureContext } from 'node:tls'
+import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { configFields, setsWithoutGeyser } from '../config/config.ts'
 import { docsOfKey, renderConfigDocs } from '../config/docs.ts'
 import { type Loaded, loadConfig } from '../config/load.ts'
@@ -78,6 +79,15 @@ async function unreadable({ config }: Loaded): Promise<string[]> {
     await access(path, constants.R_OK).catch(() => {
       problems.push(`tls.${key}: cannot read ${path}`)
     })
+  }
+  if (problems.length > 0 || config.tls.cert === '') return problems
+  try {
+    createSecureContext({
+      cert: await readFile(config.tls.cert),
+      key: await readFile(config.tls.key),
+    })
+  } catch (error) {
+    problems.push(`tls.cert and tls.key do not match: ${messageOf(error)}`)
   }
   return problems
 }

@@ -20,14 +20,18 @@ export const destinationVerbs: readonly Verb[] = [
     positionals: [refSpec, { name: 'ip:port', doc: 'Literal IPv4:port or [IPv6]:port.' }],
     flags: [reasonFlag],
     run: (call) =>
-      withStore(call, async (_store, changes) => {
-        const [ref = '', address = ''] = call.positionals
-        const changed = await changes.setDestination(ref, address, byOf(call))
-        if (!changed.ok) return changed
-        const { label } = changed.value
-        const done = `${address} was proposed for ${label}; shreds are sent once it is proven.`
-        return accept(reportOf(changed.value, done))
-      }),
+      withStore(
+        call,
+        async (_store, changes) => {
+          const [ref = '', address = ''] = call.positionals
+          const changed = await changes.setDestination(ref, address, byOf(call))
+          if (!changed.ok) return changed
+          const { label } = changed.value
+          const done = `${address} was proposed for ${label}; shreds are sent once it is proven.`
+          return accept(reportOf(changed.value, done))
+        },
+        { isChecked: true },
+      ),
   },
   change({
     name: 'confirm',
@@ -88,7 +92,9 @@ function change({ name, summary, done, act, asks = false }: ChangeSpec): Verb {
           if (!changed.ok) return changed
           return accept(reportOf(changed.value, `The destination of ${found.label} ${done}.`))
         },
-        asks ? (subject) => `${name} the destination of ${subject}?` : undefined,
+        asks
+          ? (subject) => ({ text: `${name} the destination of ${subject}?`, isFinal: true })
+          : undefined,
       ),
   }
 }
@@ -97,7 +103,8 @@ function change({ name, summary, done, act, asks = false }: ChangeSpec): Verb {
 function reportOf({ id, label, destination }: Subscription, done?: string): Report {
   const record =
     destination === null
-      ? `${label} has no destination. Set one with: sluice destination set ${label} <ip:port>`
+      ? `${label} has no destination. Set one with: ` +
+        `npx --no -- sluice destination set ${label} <ip:port>`
       : recordOf([
           ['subscription', `${id} (${label})`],
           ['address', destination.address],

@@ -136,6 +136,6 @@ faucet      ${faucet} (requestAirdrop)
 # web3.js     new Connection('${http}', { wsEndpoint: '${socket}' })
 # kit         createSolanaRpc('${http}'), createSolanaRpcSubscriptions('${socket}')
 # solana CLI  solana config set --url ${http} --ws ${socket}
-curl -s ${http} -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
+curl -sS ${http} -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
 `
 }

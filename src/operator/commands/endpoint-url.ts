@@ -7,7 +7,7 @@
 // The credentials of a context go only to the server that it was saved for.
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { type Context, contextInUse, readContext } from './context-store.ts'
 import { type Call, type FlagSpec, flagOf } from './verb.ts'
 
@@ -71,6 +71,20 @@ async function endpointOfFolder(data: string, name: string): Promise<Outcome<str
   if (address === undefined) return absent(`the server on ${data} does not serve ${name}`)
   const host = address.host.includes(':') ? `[${address.host}]` : address.host
   return accept(`${address.tls ? 'https' : 'http'}://${host}:${address.port}`)
+}
+
+/** Why `url` gave no answer, with the remedy for a certificate that is not trusted here. */
+export function noAnswer(url: string, error: unknown, hasCaFlag: boolean): Outcome<never> {
+  // What fetch throws has its reason inside.
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const isUntrusted = /self.signed|issuer cert|unable to verify|unknown ca/i.test(messageOf(cause))
+  const flag = hasCaFlag ? 'name its certificate with --ca, or ' : ''
+  const remedy = `; ${flag}set NODE_EXTRA_CA_CERTS to the file of its certificate`
+  return refuse(
+    'unavailable',
+    'no-answer',
+    `no answer from ${url}: ${messageOf(cause)}${isUntrusted ? remedy : ''}`,
+  )
 }
 
 function absent(message: string): Outcome<never> {

@@ -24,7 +24,10 @@ export const indexerVerbs: readonly Verb[] = [
           const text = `${done}\n\n${secretsText({ indexer })}`
           return accept({ json: { subscription, indexer }, text })
         },
-        (name) => `rotate the indexer password of ${name}? The old one stops working at once.`,
+        (name) => ({
+          text: `rotate the indexer password of ${name}? The old one stops working at once.`,
+          isFinal: true,
+        }),
       ),
   },
 ]

@@ -5,6 +5,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname, resolve } from 'node:path'
+import { rootCertificates } from 'node:tls'
 import { promisify } from 'node:util'
 import { messageOf } from '../../base/errors.ts'
 
@@ -177,4 +178,13 @@ function isAtLeast(version: string, [major, minor]: readonly [number, number]): 
 
 function gibibytes(bytes: number): string {
   return `${(bytes / 2 ** 30).toFixed(1)} GiB`
+}
+
+/** The path of a certificate that no public authority signed; null for another, or none. */
+export function privateCertificate(path: string): string | null {
+  if (path === '') return null
+  const last = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\s*$/
+  const certificate = new X509Certificate(last.exec(readFileSync(path, 'utf8'))?.[0] ?? '')
+  const isPublic = rootCertificates.some((pem) => certificate.checkIssued(new X509Certificate(pem)))
+  return isPublic ? null : path
 }

@@ -1,5 +1,6 @@
 // Runs one SQL statement for `sluice query` and prints the result.
-import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { noAnswer } from './endpoint-url.ts'
 import { type Answer, askIndexer, QueryFailure, type QueryTarget } from './query-client.ts'
 import { renderTable, type TabularResult } from './query-table.ts'
 
@@ -72,8 +73,7 @@ async function printBytes(answer: Answer, progress: Progress): Promise<void> {
 
 function failed(error: unknown, target: QueryTarget, signal?: AbortSignal): Outcome<null> {
   if (signal?.aborted === true) return refuse('rejected', 'cancelled', 'the query was cancelled')
-  if (!(error instanceof QueryFailure))
-    return refuse('unavailable', 'no-answer', `no answer from ${target.url}: ${messageOf(error)}`)
+  if (!(error instanceof QueryFailure)) return noAnswer(target.url, error, true)
   const kind = notFoundCodes.includes(error.code) ? 'not-found' : 'rejected'
   return refuse(kind, `exception-${error.code}`, error.message)
 }

@@ -6,14 +6,16 @@ import { join, resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
 import { type Outcome, refuse } from '../../base/errors.ts'
 import { silentLog } from '../../base/telemetry/log.ts'
+import { askOperator } from '../../base/transport/operator-socket.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
+import type { Known } from '../../customers/subscriptions/changes.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { By, Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { Verbs } from '../../customers/subscriptions/verbs.ts'
 import type { Config } from '../config/config.ts'
-import { knownOf } from '../config/known.ts'
+import { knownOf, type offerOf } from '../config/known.ts'
 import { userName } from '../config/load.ts'
-import { confirm } from './ask.ts'
+import { confirm, type Question } from './ask.ts'
 import { type Call, type FlagSpec, flagOf, type PositionalSpec } from './verb.ts'
 
 export const refSpec: PositionalSpec = {
@@ -41,14 +43,32 @@ type Work<T> = (
   shared: SharedRegistry | null,
 ) => Outcome<T> | Promise<Outcome<T>>
 
+/** Longest wait until the running servers have a change. */
+const inForceMsMax = 2_000
+const retryMs = 20
+/** A gateway that was silent for longer is gone. */
+export const goneMs = 5_000
+
+/** What the server on the data folder offers; null without one. */
+export async function offerOfServer({ data }: Config): Promise<ReturnType<typeof offerOf> | null> {
+  const answer = await askOperator(data, 'offer')
+  // Reason for the cast: both sides are ours; an older server refuses the question.
+  return answer.ok ? (answer.value as ReturnType<typeof offerOf>) : null
+}
+
 /**
  * Runs `work` on the registry. Only a verb that provisions may create a missing one. `isLocal` does
- * without the cluster: what this folder contains now.
+ * without the cluster: what this folder contains now. `isChecked`: a request is checked against
+ * what the running server offers. A change is in force at the running servers on return.
  */
 export async function withStore<T>(
   call: Call,
   work: Work<T>,
-  { mayCreate = false, isLocal = false }: { mayCreate?: boolean; isLocal?: boolean } = {},
+  {
+    mayCreate = false,
+    isLocal = false,
+    isChecked = false,
+  }: { mayCreate?: boolean; isLocal?: boolean; isChecked?: boolean } = {},
 ): Promise<Outcome<T>> {
   const { config } = call.loaded
   const path = registryPath(config)
@@ -58,25 +78,71 @@ export async function withStore<T>(
       'not-found',
       'no-registry',
       `there is no registry in ${resolve(config.data)} yet: set --data, start the server, ` +
-        'or add the first subscription with sluice subscription add',
+        'or add the first subscription with npx --no -- sluice subscription add',
     )
   const { openStore } = await import('../../customers/subscriptions/store.ts')
-  const store = openStore(path, { clock: systemClock, known: knownOf(config) })
+  const offer = isChecked ? await offerOfServer(config) : null
+  const known = offer === null ? knownOf(config) : { ...offer.known, holder: 'the running server' }
+  const store = openStore(path, { clock: systemClock, known })
   try {
-    if (!isShared) return await work(store, store, null)
-    return await withCluster(config, store, async (shared) => {
+    if (!isShared)
+      return await inForce(
+        config,
+        () => store.head().seq,
+        () => work(store, store, null),
+      )
+    return await withCluster(config, { store, known }, async (shared) => {
       await shared.join()
-      return work(store, shared.verbs, shared)
+      const head = async () => (await shared.verbs.head()).seq
+      return inForce(config, head, () => work(store, shared.verbs, shared), shared)
     })
   } finally {
     await store.close()
   }
 }
 
+/** Returns what `work` does once every running server that answers has its changes. */
+async function inForce<T>(
+  config: Config,
+  head: () => number | Promise<number>,
+  work: () => Outcome<T> | Promise<Outcome<T>>,
+  shared: SharedRegistry | null = null,
+): Promise<Outcome<T>> {
+  const before = await head()
+  const outcome = await work()
+  const seq = outcome.ok ? await head() : before
+  if (seq === before) return outcome
+  const endMs = systemClock.monotonicMs() + inForceMsMax
+  while (
+    !(await hasApplied(config, seq)) ||
+    (shared !== null && !(await haveApplied(shared, seq)))
+  ) {
+    if (systemClock.monotonicMs() > endMs) {
+      process.stderr.write('not every running server has confirmed the change yet\n')
+      break
+    }
+    await new Promise((resolve) => setTimeout(resolve, retryMs))
+  }
+  return outcome
+}
+
+/** Whether the server on the data folder has that change; true without one. */
+async function hasApplied({ data }: Config, seq: number): Promise<boolean> {
+  const answer = await askOperator(data, 'apply')
+  if (!answer.ok) return answer.reason !== 'fault'
+  return (answer.value as { readonly version: number }).version >= seq
+}
+
+/** Whether every gateway that runs has that change. */
+async function haveApplied({ cluster }: SharedRegistry, seq: number): Promise<boolean> {
+  const gateways = await cluster.gateways()
+  return gateways.every(({ ageMs, info }) => ageMs >= goneMs || Number(info.registry) >= seq)
+}
+
 /** Runs `work` with a connection to the cluster of that store. */
 export async function withCluster<T>(
   config: Config,
-  store: Store,
+  { store, known }: { readonly store: Store; readonly known: Known },
   work: (shared: SharedRegistry) => Promise<T>,
 ): Promise<T> {
   const { Cluster } = await import('../../customers/cluster/cluster.ts')
@@ -84,7 +150,7 @@ export async function withCluster<T>(
   const deps = { clock: systemClock, log: silentLog }
   const cluster = new Cluster(config.cluster, deps)
   try {
-    return await work(new SharedRegistry({ ...deps, cluster, store, known: knownOf(config) }))
+    return await work(new SharedRegistry({ ...deps, cluster, store, known }))
   } finally {
     await cluster.stop()
   }
@@ -94,7 +160,7 @@ export async function withCluster<T>(
 export function withSubscription<T>(
   call: Call,
   work: (store: Store, found: Subscription, changes: Changes) => Outcome<T> | Promise<Outcome<T>>,
-  question?: (name: string) => string,
+  question?: (name: string) => Question,
 ): Promise<Outcome<T>> {
   return withStore(call, async (store, changes) => {
     const [ref = ''] = call.positionals
@@ -116,6 +182,6 @@ export function notFound(ref: string) {
   return refuse(
     'not-found',
     'no-subscription',
-    `no subscription "${ref}": sluice subscription list shows them`,
+    `no subscription "${ref}": npx --no -- sluice subscription list shows them`,
   )
 }

@@ -14,6 +14,7 @@ import { ownConfig } from '../config/roles.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
 import { demoLabel, firstStart } from './first-start.ts'
+import { privateCertificate } from './machine-checks.ts'
 import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { hasSwitch, type Verb } from './verb.ts'
@@ -64,8 +65,10 @@ export const serveVerb: Verb = {
       const hasDemo = demo === null && service.store.find(demoLabel)?.state === 'active'
       const data = config.data === configFields.data.initial ? null : config.data
       const warnings = setsWithoutGeyser(config)
-      const hasPage = config.metrics.page !== 'off'
-      process.stdout.write(banner(service, { demo, hasDemo, data, hasPage, warnings }))
+      const { page, auth } = config.metrics
+      const pages = { hasPage: page !== 'off', isMetricsClosed: auth === 'token' }
+      const ca = privateCertificate(config.tls.cert)
+      process.stdout.write(banner(service, { demo, hasDemo, data, ...pages, ca, warnings }))
       service.announce()
       const endSurviving = surviveFaults(log)
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))

@@ -1,6 +1,7 @@
 // `sluice subscription ...`: provisions customers.
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
+import type { Store } from '../../customers/subscriptions/store.ts'
 import {
   asOf,
   type CredentialState,
@@ -11,7 +12,7 @@ import {
 } from '../../customers/subscriptions/subscription.ts'
 import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { recordOf, tableOf } from './output.ts'
-import { byOf, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
+import { byOf, type Changes, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import { type Call, type FlagSpec, flagOf, listOf, misuse, type Report, type Verb } from './verb.ts'
 
 const fieldFlags: readonly FlagSpec[] = [
@@ -162,7 +163,7 @@ function add(call: Call): Promise<Outcome<Report>> {
       const text = `${done}\n\n${record}\n\n${secretsText({ token, indexer })}`
       return accept({ json: { subscription, token, ...(indexer ? { indexer } : {}) }, text })
     },
-    { mayCreate: true },
+    { mayCreate: true, isChecked: true },
   )
 }
 
@@ -170,7 +171,7 @@ async function set(call: Call): Promise<Outcome<Report>> {
   const [ref = ''] = call.positionals
   const request = requestOf(call)
   if (Object.keys(request).length === 0) return misuse('nothing to change: set at least one flag')
-  return withStore(call, async (_store, changes) => {
+  const work = async (_store: Store, changes: Changes): Promise<Outcome<Report>> => {
     const changed = await changes.set(ref, request, byOf(call))
     if (!changed.ok) return changed
     const { subscription, indexer } = changed.value
@@ -179,7 +180,8 @@ async function set(call: Call): Promise<Outcome<Report>> {
       json: { subscription, ...(indexer ? { indexer } : {}) },
       text: `${subscription.label} was changed.\n\n${subscriptionText(subscription)}${secrets}`,
     })
-  })
+  }
+  return withStore(call, work, { isChecked: true })
 }
 
 function list(call: Call): Promise<Outcome<Report>> {
@@ -198,7 +200,8 @@ function list(call: Call): Promise<Outcome<Report>> {
       one.createdAt.slice(0, 10),
     ])
     const head = ['id', 'label', 'state', 'products', 'plan', 'token', 'destination', 'created']
-    const empty = 'No subscriptions. Add one with: sluice subscription add <label> --product bundle'
+    const empty =
+      'No subscriptions. Add one with: npx --no -- sluice subscription add <label> --product bundle'
     return accept({ json: { subscriptions: found }, text: tableOf(head, rows, empty) })
   })
 }
@@ -239,7 +242,9 @@ function move({ name, summary, done, warning }: MoveSpec): Verb {
           const text = `${found.label} ${done}\n\n${subscriptionText(moved.value)}`
           return accept({ json, text })
         },
-        warning === undefined ? undefined : (subject) => `${name} ${subject}? ${warning}`,
+        warning === undefined
+          ? undefined
+          : (subject) => ({ text: `${name} ${subject}? ${warning}`, isFinal: name === 'end' }),
       ),
   }
 }

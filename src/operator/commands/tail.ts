@@ -3,7 +3,7 @@
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { type Kind, kinds, type MetricsClient, ServiceError } from '../../client/client.ts'
 import { knownCredentials, tokenFlags } from './credentials.ts'
-import { contextFlag, findEndpoint } from './endpoint-url.ts'
+import { contextFlag, findEndpoint, noAnswer } from './endpoint-url.ts'
 import { frameText, topics } from './stream-lines.ts'
 import { isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
@@ -88,10 +88,12 @@ async function follow(
 ): Promise<Outcome<Report>> {
   let failures = 0
   let isUnauthorized = false
+  let problem: unknown = null
   client.on('closed', async () => {
     if (++failures >= failuresMax) client.close()
     // A refused upgrade hides its status; the same token on a REST path shows it.
     const status = await client.status().catch((error: unknown) => error)
+    problem = status instanceof Error ? status : null
     isUnauthorized = status instanceof ServiceError && status.code === 401
     if (isUnauthorized) client.close()
   })
@@ -114,8 +116,7 @@ async function follow(
   }
   process.removeListener('SIGINT', stop)
   if (isUnauthorized) return refuse('unauthenticated', 'unauthorized', tokenAdvice(url, hasToken))
-  if (failures >= failuresMax)
-    return refuse('unavailable', 'no-answer', `no server answers at ${url}`)
+  if (failures >= failuresMax) return noAnswer(url, problem ?? 'the stream does not open', false)
   return done(printed)
 }
 

@@ -24,16 +24,18 @@ export const tokenVerbs: readonly Verb[] = [
       return withSubscription(
         call,
         async (store, found, changes) => {
+          const hadTwo = store.credentials(found.id)?.graceUntil != null
           const rotated = await changes.rotate(found.id, { graceMs }, byOf(call))
           if (!rotated.ok) return rotated
           const { subscription, token } = rotated.value
           const graceUntil = store.credentials(found.id)?.graceUntil ?? null
           const old = graceUntil === null ? 'no longer works' : `works until ${graceUntil}`
-          const done = `${subscription.label} has a new token; the old one ${old}.`
+          const third = hadTwo ? ' The one before that no longer works.' : ''
+          const done = `${subscription.label} has a new token; the old one ${old}.${third}`
           const text = `${done}\n\n${secretsText({ token })}`
           return accept({ json: { subscription, token, graceUntil }, text })
         },
-        (name) => `rotate ${name}? ${effect}`,
+        (name) => ({ text: `rotate ${name}? ${effect}`, isFinal: graceMs === 0 }),
       )
     },
   },

@@ -67,9 +67,9 @@ function chainFacts({ block, finalizeP50Ms, gaps }: TopFigures): Fact[] {
     { text: `TPS ${block.tps}` },
     isEmpty
       ? { text: 'no transactions' }
-      : { text: `efficiency ${efficiency.toFixed(1)} % ${band}`, state: band },
-    { text: `contended ${block.contended_slot_count}` },
-    { text: `written ${block.written_contended_slot_count}` },
+      : { text: `efficiency ${efficiency.toFixed(1)} % (${band})`, state: band },
+    { text: `contended storage slots ${block.contended_slot_count}` },
+    { text: `of them written ${block.written_contended_slot_count}` },
     { text: `critical path ${block.critical_path_txn_count} of ${block.total_txn_count}` },
     { text: `wall ${msText(block.block_wall_time_ns / 1e6)}` },
     { text: `finalize p50 ${msText(finalizeP50Ms)}` },
@@ -133,7 +133,9 @@ function accessLines(top: TopAccesses | null, width: number): string[] {
       .slice(0, topRows)
       .map(({ key, ...counts }) => ({ kind: 'storage', keys: key, ...counts })),
   ]
-  const counts = rows.map(({ count, error }) => (error === 0 ? `${count}` : `${count} (-${error})`))
+  const counts = rows.map(({ count, error }) =>
+    error === 0 ? `${count}` : `${count} (at most ${error} too many)`,
+  )
   const countWidth = Math.max(0, ...counts.map((text) => text.length))
   const lines = rows.map(({ kind, keys }, index) => {
     const lead = `  ${kind}  ${counts[index]!.padStart(countWidth)}  `

@@ -1,11 +1,13 @@
 // `sluice usage`: shows the usage of subscriptions in their current 30-day window.
 import { accept, type Outcome } from '../../base/errors.ts'
+import { fallbackPlan } from '../../customers/subscriptions/plans.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { UsageReport } from '../../customers/subscriptions/usage.ts'
+import { offerOf } from '../config/known.ts'
 import { recordOf, tableOf } from './output.ts'
-import { notFound, refSpec, withStore } from './registry.ts'
-import type { Call, Report, Verb } from './verb.ts'
+import { notFound, offerOfServer, refSpec, withStore } from './registry.ts'
+import type { Report, Verb } from './verb.ts'
 
 export const usageVerb: Verb = {
   words: ['usage'],
@@ -14,28 +16,32 @@ export const usageVerb: Verb = {
   positionals: [{ ...refSpec, optional: true }],
   run(call) {
     const [ref] = call.positionals
-    return withStore(call, (store, _changes, shared) => {
+    return withStore(call, async (store, _changes, shared) => {
       const usageOf = async (id: string) => (shared === null ? store.usage(id) : shared.report(id))
-      return ref === undefined ? all(call, store, usageOf) : one(call, store, ref, usageOf)
+      const { config } = call.loaded
+      const limits = ((await offerOfServer(config)) ?? offerOf(config)).creditsPer30Days
+      return ref === undefined ? all(store, limits, usageOf) : one(store, limits, ref, usageOf)
     })
   },
 }
 
 type UsageOf = (ref: string) => Promise<UsageReport | null>
+/** Credits per 30 days by plan, 0 for no limit: those of the running server, if there is one. */
+type Limits = Readonly<Record<string, number>>
 
 async function one(
-  call: Call,
   store: Store,
+  limits: Limits,
   ref: string,
   usageOf: UsageOf,
 ): Promise<Outcome<Report>> {
   const found = store.find(ref)
   const usage = await usageOf(ref)
   if (found === null || usage === null) return notFound(ref)
-  const limit = limitOf(call, found)
+  const { plan, limit } = inForce(found, limits)
   const summary = recordOf([
     ['subscription', `${found.id} (${found.label})`],
-    ['plan', found.plan],
+    ['plan', plan],
     ['window', `${usage.window.from} to ${usage.window.to}`],
     ['credits', `${usage.window.credits} of ${limit ?? 'no limit'}`],
   ])
@@ -48,16 +54,16 @@ async function one(
   return accept({ json: { ...usage, label: found.label, plan: found.plan, limit }, text })
 }
 
-async function all(call: Call, store: Store, usageOf: UsageOf): Promise<Outcome<Report>> {
+async function all(store: Store, limits: Limits, usageOf: UsageOf): Promise<Outcome<Report>> {
   const reports = []
   for (const found of store.list()) {
     const usage = await usageOf(found.id)
-    if (usage !== null) reports.push({ found, usage, limit: limitOf(call, found) })
+    if (usage !== null) reports.push({ found, usage, ...inForce(found, limits) })
   }
-  const rows = reports.map(({ found, usage, limit }) => [
+  const rows = reports.map(({ found, usage, plan, limit }) => [
     found.id,
     found.label,
-    found.plan,
+    plan,
     String(usage.window.credits),
     limit === null ? 'no limit' : String(limit),
     usage.window.to.slice(0, 10),
@@ -73,8 +79,9 @@ async function all(call: Call, store: Store, usageOf: UsageOf): Promise<Outcome<
   return accept({ json: { usage: json }, text: tableOf(head, rows, 'No subscriptions.') })
 }
 
-/** Credits of the plan per 30 days; null for no limit or a plan that no longer exists. */
-function limitOf(call: Call, subscription: Subscription): number | null {
-  const credits = call.loaded.config.plans[subscription.plan]?.creditsPer30Days ?? 0
-  return credits === 0 ? null : credits
+/** The plan as text, and its credits per 30 days; null for no limit. */
+function inForce({ plan }: Subscription, limits: Limits) {
+  const isKnown = Object.hasOwn(limits, plan)
+  const text = isKnown ? plan : `${plan} (unknown plan: ${fallbackPlan} is in force)`
+  return { plan: text, limit: limits[isKnown ? plan : fallbackPlan] || null }
 }

@@ -92,7 +92,7 @@ export const commonFlags: readonly FlagSpec[] = [
     options: ['table', 'json'],
     doc: 'How to print [table]; --json is short for --output json.',
   },
-  { name: 'yes', doc: 'Do not ask before an irreversible change.' },
+  { name: 'yes', doc: 'Do not ask before an irreversible change; scripts need it for one.' },
   { name: 'help', doc: 'Show help.' },
 ]
 

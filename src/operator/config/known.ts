@@ -29,6 +29,14 @@ export function knownOf(config: Config) {
   }
 }
 
+/** What a running server offers, which may have another configuration than a command. */
+export function offerOf(config: Config) {
+  const limits = Object.entries(config.plans).map(
+    ([name, { creditsPer30Days }]) => [name, creditsPer30Days] as const,
+  )
+  return { known: knownOf(config), creditsPer30Days: Object.fromEntries(limits) }
+}
+
 /** The port that shreds are sent from counts too: a challenge sent there would answer itself. */
 function sourceOf(section: Config['shredstream']): { host: string; port: number } {
   return { host: section.sourceHost || section.host, port: sourcePortOf(section) }

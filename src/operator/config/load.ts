@@ -110,10 +110,33 @@ async function readConfigFile(path: string, given: GivenKeys, problems: string[]
     for (const { message, pos } of [...document.errors, ...document.warnings])
       problems.push(`${path}: line ${lineCounter.linePos(pos[0]).line}: ${message}`)
     if (document.errors.length > 0) return
-    readFileTree(configFields, document.toJS(), { origin: path, given, problems })
+    const lineOf = (key: string) => lineCounter.linePos(offsetOf(document.contents, key)).line
+    readFileTree(configFields, document.toJS(), { origin: path, given, problems, lineOf })
   } catch (error) {
     problems.push(`${path}: ${messageOf(error).trim()}`)
   }
+}
+
+/** What the yaml package makes of a mapping, a list or a value. */
+interface YamlNode {
+  readonly range?: readonly number[] | null
+  readonly items?: readonly (YamlNode & { key?: YamlNode & { value?: unknown }; value?: unknown })[]
+}
+
+/** Where a key stands in the file; that of its nearest parent where it has no text of its own. */
+function offsetOf(node: unknown, key: string, otherwise = 0): number {
+  // Reason for the cast: the package's types are generic over what the file may contain.
+  const { range, items = [] } = (node ?? {}) as YamlNode
+  const start = range?.[0] ?? otherwise
+  if (key === '') return start
+  for (const [index, item] of items.entries()) {
+    const name = String(item.key === undefined ? index : item.key.value)
+    if (key !== name && !key.startsWith(`${name}.`)) continue
+    const at = item.key?.range?.[0] ?? start
+    const rest = key.slice(name.length + 1)
+    return rest === '' ? at : offsetOf(item.key === undefined ? item : item.value, rest, at)
+  }
+  return start
 }
 
 function readEnvironment(env: Environment, given: GivenKeys, problems: string[]): void {

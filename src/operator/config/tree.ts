@@ -6,6 +6,8 @@ import { nearest } from '../../base/nearest.ts'
 export interface Given {
   readonly raw: unknown
   readonly origin: string
+  /** Of a file. */
+  readonly line?: number
 }
 
 /**
@@ -74,31 +76,39 @@ export function locate(fields: Fields, segments: readonly string[]): Found {
 export function readFileTree(
   fields: Fields,
   raw: unknown,
-  sink: { origin: string; given: GivenKeys; problems: string[] },
+  sink: {
+    readonly origin: string
+    readonly given: GivenKeys
+    readonly problems: string[]
+    /** The line of a key. */
+    lineOf(key: string): number
+  },
 ): void {
+  const report = (key: string, problem: string) =>
+    sink.problems.push(`${sink.origin}: line ${sink.lineOf(key)}: ${problem}`)
   readGroup(fields, raw, '')
 
   function readGroup(within: Fields, value: unknown, key: string): void {
     for (const [name, child] of entriesOf(value, key)) {
       const childKey = key === '' ? name : `${key}.${name}`
       const node = Object.hasOwn(within, name) ? within[name] : undefined
-      if (node === undefined) sink.problems.push(`${sink.origin}: ${unknownKey(fields, childKey)}`)
+      if (node === undefined) report(childKey, unknownKey(fields, childKey))
       else readNode(node, child, childKey)
     }
   }
 
   function readNode(node: Node, value: unknown, key: string): void {
-    if (node.node === 'field') sink.given.set(key, { raw: value, origin: sink.origin })
+    if (node.node === 'field')
+      sink.given.set(key, { raw: value, origin: sink.origin, line: sink.lineOf(key) })
     else if (node.node === 'group') readGroup(node.fields, value, key)
     else if (node.node === 'named') {
       for (const [name, child] of entriesOf(value, key))
         if (NAME.test(name)) readChosen(node.of.fields, child, `${key}.${name}`)
-        else
-          sink.problems.push(`${sink.origin}: ${key}: a name is 1 to 32 letters, digits, - and _`)
+        else report(key, `${key}: a name is 1 to 32 letters, digits, - and _`)
     } else if (!Array.isArray(value)) {
-      sink.problems.push(`${sink.origin}: ${key} must be a list`)
+      report(key, `${key} must be a list`)
     } else if (value.length > LIST_ENTRIES_MAX) {
-      sink.problems.push(`${sink.origin}: ${key} must have at most ${LIST_ENTRIES_MAX} entries`)
+      report(key, `${key} must have at most ${LIST_ENTRIES_MAX} entries`)
     } else {
       value.forEach((item, index) => {
         readChosen(node.of.fields, item, `${key}.${index}`)
@@ -114,17 +124,23 @@ export function readFileTree(
   function entriesOf(value: unknown, key: string): [string, unknown][] {
     if (value === null || value === undefined) return []
     if (typeof value === 'object' && !Array.isArray(value)) return Object.entries(value)
-    sink.problems.push(`${sink.origin}: ${key || 'the file'} must be keys with values`)
+    report(key, `${key || 'the file'} must be keys with values`)
     return []
   }
 }
 
 /** The problem text of an undeclared key; names the nearest declared one. */
 export function unknownKey(fields: Fields, key: string): string {
-  const known = [...leaves(fields)].map((leaf) => asWritten(leaf.key, key))
+  // Sections are candidates, too: `plan` is near to `plans`, of which every key is far.
+  const known = new Set<string>()
+  for (const leaf of leaves(fields)) {
+    const words = asWritten(leaf.key, key).split('.')
+    for (let count = 1; count <= words.length; count++) known.add(words.slice(0, count).join('.'))
+  }
   const near = nearest(key, known)
   // YAML parses `{rpc:https://…}` as a key, and an address may contain a secret.
   const shownKey = key.replace(/:\/\/.*/s, '://…')
+  if (near === key) return `unknown key ${shownKey}: in a file each part is a key inside the other`
   return `unknown key ${shownKey}${near === null ? '' : `; the nearest known one is ${near}`}`
 }
 
@@ -148,7 +164,8 @@ export function buildValues(fields: Fields, given: GivenKeys, problems: string[]
     const parsed = node.parse(found.raw)
     if (parsed.ok) return Object.freeze(parsed.value)
     const got = node.secret ? '' : `, got ${shown(found.raw)}`
-    problems.push(`${found.origin}: ${key} ${parsed.problem}${got}`)
+    const line = found.line === undefined ? '' : `line ${found.line}: `
+    problems.push(`${found.origin}: ${line}${key} ${parsed.problem}${got}`)
     return node.initial
   }
 

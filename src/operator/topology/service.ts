@@ -11,6 +11,7 @@ import type { Store } from '../../customers/subscriptions/store.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import { topology } from '../../topology.ts'
 import { type Config, sourcesOf } from '../config/config.ts'
+import { offerOf } from '../config/known.ts'
 import { ownConfig } from '../config/roles.ts'
 import type { Components } from './components.ts'
 import type { TopologyDeps } from './context.ts'
@@ -49,7 +50,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   const components = await lifecycle.start()
   readiness.begin(readyChecks(config, components))
   declareClusterMeters(meters, components)
-  const { registry, directory, tpu, shredstream } = components
+  const { cluster, registry, sharedRegistry, directory, tpu, shredstream } = components
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
   const doorsPath = join(data, 'doors.json')
@@ -59,6 +60,18 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
     meters: async () => (await meters.render('text')).body,
     'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
+    offer: () => offerOf(given),
+    cluster: async () =>
+      sharedRegistry && {
+        registry: await sharedRegistry.verbs.head(),
+        gateways: await cluster!.gateways(),
+      },
+    // Within 250 ms it would be so anyway: a command asks for it before it reports a change.
+    apply: async () => {
+      await sharedRegistry?.follower.pull()
+      directory.refresh()
+      return { version: directory.version() }
+    },
   }
   const operator = await startOperatorSocket(data, answers, log).catch(async (error: unknown) => {
     await lifecycle.stop().catch(() => {})

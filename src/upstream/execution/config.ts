@@ -17,7 +17,7 @@ export const executionSourceFields = {
   }),
   loop: flag({
     initial: false,
-    doc: 'Play a snapshot in a loop with increasing numbers; otherwise once.',
+    doc: 'Play a snapshot in a loop with increasing numbers; otherwise once, to its end.',
   }),
   generator: group('The embedded generator.', {
     seed: integer({

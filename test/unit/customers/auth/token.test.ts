@@ -3,6 +3,7 @@ import {
   basicPair,
   type Credentials,
   type Endpoint,
+  refusedToken,
   tokenIn,
 } from '../../../../src/customers/auth/token.ts'
 
@@ -24,6 +25,15 @@ describe('finding the token of a request', () => {
         expect(tokenIn(endpoint, credentials)).toBeNull()
     },
   )
+
+  it('tells a token that was not sent from one that is not valid', () => {
+    expect(refusedToken('rpc', {})).toBe('none')
+    expect(refusedToken('rpc', { xToken: '', authorization: 'Basic a' })).toBe('none')
+    expect(refusedToken('websocket', { queryApiKey: 'a' })).toBe('none')
+    expect(refusedToken('rpc', { queryApiKey: 'a' })).toBe('invalid')
+    expect(refusedToken('grpc', { authorization: 'Bearer a' })).toBe('invalid')
+    expect(refusedToken('grpc', { repeated: true })).toBe('invalid')
+  })
 
   it('takes the first token present, in the order of the contract', () => {
     const places: Credentials = {

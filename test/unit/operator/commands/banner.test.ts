@@ -6,6 +6,8 @@ const first: Start = {
   hasDemo: false,
   data: null,
   hasPage: true,
+  isMetricsClosed: false,
+  ca: null,
   warnings: [],
 }
 const later: Start = { ...first, demo: null, hasDemo: true }
@@ -29,7 +31,10 @@ describe('the calls of the first start', () => {
     expect(text.split('slu_secret')).toHaveLength(2)
     const calls = text.split('\n').filter((line) => /^(curl|echo) /.test(line))
     expect(calls).toHaveLength(5)
-    for (const call of calls) expect(call).toContain('$TOKEN')
+    for (const call of calls) expect(call.includes('$TOKEN')).toBe(!call.includes('/v1/status'))
+    expect(printed({ ...first, isMetricsClosed: true })).toContain(
+      'curl -sS http://127.0.0.1:1/v1/status -H "x-token: $TOKEN"\n',
+    )
     expect(text).toContain('chain.source      embedded')
   })
 
@@ -43,16 +48,23 @@ describe('the calls of the first start', () => {
   })
 
   it('use TLS for every endpoint that has it', () => {
-    expect(printed(first, { ...endpoint, tls: true })).not.toMatch(/http:|ws:/)
+    const secure = { ...endpoint, tls: true }
+    expect(printed(first, secure)).not.toMatch(/http:|ws:/)
+    const calls = printed({ ...first, ca: '/a b.pem' }, secure).match(/^(curl|echo).+$/gm) ?? []
+    expect(calls).toHaveLength(5)
+    for (const call of calls) expect(call).toMatch(/ --ca(cert)? '\/a b.pem'/)
   })
 
   it('write an IPv6 address in brackets', () => {
     const text = printed(first, { host: '::1', port: 7, tls: false })
-    expect(text).toContain('curl -s http://[::1]:7')
+    expect(text).toContain('curl -sS http://[::1]:7')
   })
 
   it('name the data folder where it is not the default one, as one word of the shell', () => {
-    const commands = printed({ ...first, data: "/a b/it's" }).match(/npx .*/g) ?? []
+    const text = printed({ ...first, data: "/a b/it's" })
+    expect(text).toContain(`export SLUICE_DATA='/a b/it'\\''s'\n`)
+    expect(printed(first)).not.toContain('SLUICE_DATA')
+    const commands = text.match(/npx .*/g) ?? []
     for (const command of commands) expect(command).toContain(` --data '/a b/it'\\''s'`)
   })
 })

@@ -58,8 +58,15 @@ const figures: TopFigures = {
 test('a wide screen shows the chain, every product with its latency, and the hottest keys', () => {
   const text = topText(figures, 140)
   for (const fact of [
-    ...['healthy', 'block 4486937744', 'TPS 455', 'efficiency 98.6 % excellent', 'contended 30'],
-    ...['written 11', 'critical path 9 of 138', 'wall 69 ms', 'finalize p50 801 ms', 'gaps 0'],
+    ...['healthy', 'block 4486937744', 'TPS 455', 'efficiency 98.6 % (excellent)'],
+    ...[
+      'contended storage slots 30',
+      'of them written 11',
+      'critical path 9 of 138',
+      'wall 69 ms',
+      'finalize p50 801 ms',
+      'gaps 0',
+    ],
     ...['index lag 0.3 s', 'loop lag p99 1.50 ms', 'memory 200 MiB', 'TPS ▁▃█'],
   ])
     expect(text).toContain(fact)

@@ -80,11 +80,36 @@ describe('problems', () => {
     const problems = await problemsOf({ file: path, env, flags: [{ key: 'tls', value: 'x' }] })
     expect(problems).toHaveLength(5)
     const all = problems.join('\n')
-    expect(all).toContain(`${path}: unknown key dta; the nearest known one is data`)
-    expect(all).toContain(`${path}: allowPlaintext must be true or false, got "perhaps"`)
+    expect(all).toContain(`${path}: line 1: unknown key dta; the nearest known one is data`)
+    expect(all).toContain(`${path}: line 2: allowPlaintext must be true or false, got "perhaps"`)
     expect(all).toContain('nonsense is not a CIDR')
     expect(all).toContain('SLUICE_LOG_LEVEL: logLevel must be one of debug')
     expect(all).toContain('--tls: tls is a section; set one of its keys: cert, key')
+  })
+
+  test('the line of a key is named, in sections, names and lists', async () => {
+    const path = file(
+      'lines.yaml',
+      [
+        'plan: { gold: {} }',
+        'rpc:',
+        '  port: x',
+        'rpc.host: a',
+        'upstreams:',
+        '  main:',
+        '    nodes:',
+        '      - rpc: http://127.0.0.1:1',
+        '        weigt: 1',
+      ].join('\n'),
+    )
+    const problems = (await problemsOf({ file: path })).filter((one) => one.startsWith(path))
+    expect(problems.map((problem) => problem.slice(path.length + 2))).toEqual([
+      'line 1: unknown key plan; the nearest known one is plans',
+      'line 4: unknown key rpc.host: in a file each part is a key inside the other',
+      'line 9: unknown key upstreams.main.nodes.0.weigt; ' +
+        'the nearest known one is upstreams.main.nodes.0.weight',
+      'line 3: rpc.port must be an integer, got "x"',
+    ])
   })
 
   test('an unknown key of a flag or variable names the nearest known one', async () => {

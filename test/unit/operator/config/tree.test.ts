@@ -36,7 +36,7 @@ const fields = {
 function read(raw: unknown) {
   const given: GivenKeys = new Map()
   const problems: string[] = []
-  readFileTree(fields, raw, { origin: 'file', given, problems })
+  readFileTree(fields, raw, { origin: 'file', given, problems, lineOf: () => 7 })
   const values = buildValues(fields, given, problems) as Record<string, Record<string, unknown>>
   return { values, problems }
 }
@@ -69,7 +69,7 @@ describe('names and lists', () => {
 
   test('a refused secret is not shown', () => {
     const { problems } = read({ upstreams: { m: { nodes: [{ xToken: 'hush' }] } } })
-    expect(problems).toEqual(['file: upstreams.m.nodes.0.xToken must be better'])
+    expect(problems).toEqual(['file: line 7: upstreams.m.nodes.0.xToken must be better'])
   })
 
   test('flags and variables reach into names and lists', () => {
