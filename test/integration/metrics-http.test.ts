@@ -4,7 +4,7 @@ import { silentLog } from '../../src/base/telemetry/log.ts'
 import { expectDescribed } from '../testkit/api-schemas.ts'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { expectShape } from '../testkit/golden.ts'
-import { openService, type Service } from '../testkit/metrics-service.ts'
+import { Listener, openService, type Service } from '../testkit/metrics-service.ts'
 import { findTool, lint } from '../testkit/promtool.ts'
 import { until } from '../testkit/until.ts'
 
@@ -253,7 +253,7 @@ test('GET /ready is 503 with the failed check while a gateway takes no callers',
 })
 
 describe('a silent source', () => {
-  test('is degraded after 10 s, 503 at 30 s, closed 2 s later and open with the next event', async () => {
+  test('is degraded after 10 s, 503 at 30 s, without streams and REST 2 s later until the next event', async () => {
     const clock = new HandClock()
     const said: string[] = []
     const log = { ...silentLog, warn: (line: string) => said.push(line) }
@@ -264,6 +264,8 @@ describe('a silent source', () => {
     }
     try {
       silent.execution.run(1)
+      const listener = new Listener(`${silent.ws}/v1/ws`)
+      await listener.has(1)
       expect(await read('/v1/status')).toMatchObject([200, { status: 'healthy' }])
       clock.advance(10_001)
       expect(await read('/v1/status')).toMatchObject([200, { status: 'degraded' }])
@@ -276,25 +278,25 @@ describe('a silent source', () => {
       await until(() => said.some((line) => line.includes('draining')), 'the drain')
       expect((await read('/health'))[0]).toBe(503)
       clock.advance(2000)
-      await until(
-        () =>
-          fetch(`${silent.origin}/health`).then(
-            () => false,
-            () => true,
-          ),
-        'a closed endpoint',
-      )
+      await until(() => listener.closed !== null, 'the end of the stream')
+      expect(listener.closed).toBe(1001)
       expect(silent.calls).toEqual({ restarts: 1, exits: [] })
+      const statusOf = async (path: string, init: RequestInit = {}) =>
+        (await fetch(silent.origin + path, init)).status
+      const closed = ['/health', '/v1/status', '/v1/tps', '/v1/blocks', '/v1/ws']
+      for (const path of closed) expect([path, await statusOf(path)]).toEqual([path, 503])
+      expect(await statusOf('/', { method: 'POST', body: '{}' })).toBe(503)
+      const open = ['/metrics', '/ready', '/live', '/openapi.json']
+      for (const path of open) expect([path, await statusOf(path)]).toEqual([path, 200])
+      expect(await (await fetch(`${silent.origin}/metrics`)).text()).toContain(
+        'sluice_metrics_open 0',
+      )
+      const refused = new Listener(`${silent.ws}/v1/ws`)
+      await until(() => refused.refused !== null, 'the refusal of a new stream')
+      expect(refused.refused?.status).toBe(503)
       silent.execution.run(2)
       clock.advance(1)
-      await until(
-        () =>
-          read('/health').then(
-            ([status]) => status === 200,
-            () => false,
-          ),
-        'an open endpoint',
-      )
+      await until(async () => (await read('/health'))[0] === 200, 'an open endpoint')
       expect(await read('/v1/status')).toMatchObject([200, { status: 'healthy', block_number: 2 }])
     } finally {
       await silent.running.stop()

@@ -1,4 +1,4 @@
-// The rules of silence in real time: 10 s, 30 s, drain, close, open again; or exit 75.
+// The rules of silence in real time: 10 s, 30 s, drain, close, open again; or exit 75. Meters stay.
 import { expect, test } from 'vitest'
 import { Listener, openService } from '../testkit/metrics-service.ts'
 import { RingWriterProcess } from '../testkit/ring-writer.ts'
@@ -15,7 +15,7 @@ const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(
 )
 
 test.skipIf(isSlice)(
-  'a silent source degrades the service, closes its endpoint and reopens it',
+  'a silent source degrades the service, closes its streams and REST and reopens them',
   async () => {
     const service = await openService({ isSilent: true })
     const startMs = performance.now()
@@ -27,24 +27,18 @@ test.skipIf(isSlice)(
       if (seen.at(-1)?.[0] !== what) seen.push([what, (performance.now() - startMs) / 1000])
     }
     const look = async () => {
-      try {
-        const health = await fetch(`${service.origin}/health`)
-        const { status } = (await (await fetch(`${service.origin}/v1/status`)).json()) as {
-          status: string
-        }
-        note(`${health.status} ${status}`)
-        return false
-      } catch {
-        note('closed')
-        return true
-      }
+      const health = await fetch(`${service.origin}/health`)
+      const answer = await fetch(`${service.origin}/v1/status`)
+      const { status = 'closed' } = (await answer.json()) as { status?: string }
+      note(`${health.status} ${status}`)
+      return answer.status === 503
     }
-    await untilWithin(staleMsMax, look, 'the endpoint to close')
+    await untilWithin(staleMsMax, look, 'REST to close')
     expect(seen.map(([what]) => what)).toEqual([
       '200 healthy',
       '200 degraded',
       '503 degraded',
-      'closed',
+      '503 closed',
     ])
     const [, degraded, unhealthy, closed] = seen.map(([, secs]) => secs)
     expect(degraded).toBeGreaterThan(10)
@@ -54,7 +48,7 @@ test.skipIf(isSlice)(
     expect(listener.closed).toBe(1001)
     expect(service.calls.restarts).toBe(1)
     service.execution.run(2)
-    await until(async () => !(await look()), 'the endpoint to open again')
+    await until(async () => !(await look()), 'REST to open again')
     expect(seen.at(-1)?.[0]).toBe('200 healthy')
     await service.running.stop()
   },
@@ -86,7 +80,7 @@ test.skipIf(isSlice)(
   },
 )
 
-test('a live ring that falls silent closes only the metrics endpoint; its next event opens it', async () => {
+test('a live ring that falls silent closes only streams and REST of metrics; its next event opens them', async () => {
   const writer = new RingWriterProcess()
   await writer.create()
   // This client asks more often than the budget of its address allows.
@@ -99,16 +93,14 @@ test('a live ring that falls silent closes only the metrics endpoint; its next e
   ]
   const server = await startServer({ flags })
   const { host, port } = server.doors.metrics!
-  const health = () =>
-    fetch(`http://${host}:${port}/health`).then(
-      ({ status }) => status,
-      () => 0,
-    )
+  const statusOf = async (path: string) => (await fetch(`http://${host}:${port}${path}`)).status
+  const health = () => statusOf('/health')
   try {
     await writer.write({ kind: 'mixed', count: 100 })
     await until(async () => (await health()) === 200, 'a healthy service')
     await untilWithin(staleMsMax, async () => (await health()) === 503, 'the silence to be told')
-    await until(async () => (await health()) === 0, 'the closed endpoint')
+    await until(async () => (await statusOf('/v1/tps')) === 503, 'the closed REST')
+    expect(await statusOf('/metrics')).toBe(200)
     expect(server.child.exitCode).toBeNull()
     // A source that was started again reads what comes from then on.
     let written = 0

@@ -5,7 +5,7 @@ import { refuse } from '../../base/errors.ts'
 import type { Admission, GrpcPeer } from '../../base/transport/grpc.ts'
 import type { GrpcStatus } from '../../base/transport/grpc-status.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
-import type { Principal } from '../../customers/auth/token.ts'
+import { invalidToken, type Principal, refusedToken } from '../../customers/auth/token.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { Budget, Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
@@ -84,7 +84,8 @@ function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<
   const principal = deps.gate.admit('grpc', credentials, peer.address)
   if (principal === null) {
     if (deps.gate.isExpired()) return { ok: false, status: statusOf(registryExpired) }
-    return { ok: false, status: chargeAddress(peer.address, deps) ?? noToken }
+    const refused = refusals[refusedToken('grpc', credentials)]
+    return { ok: false, status: chargeAddress(peer.address, deps) ?? refused }
   }
   const budget = deps.quota.budgetOf(principal.subscription)
   const kind = streamMethods.includes(method) ? 'streams' : 'calls'
@@ -102,10 +103,17 @@ function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<
   return { ok: true, caller, leave: () => budget.leave(kind) }
 }
 
-/** One sentence for every way a token can be wrong. Errors: PermissionDenied on gRPC. */
+/** Errors: PermissionDenied on gRPC. */
 export const noToken: GrpcStatus = statusOf(
-  refuse('unauthenticated', 'no-token', 'missing or invalid token').refusal,
+  refuse('unauthenticated', 'no-token', invalidToken).refusal,
 )
+const refusals: Readonly<Record<'none' | 'invalid', GrpcStatus>> = {
+  none: statusOf(
+    refuse('unauthenticated', 'no-token', 'send a token in the metadata x-token or authorization')
+      .refusal,
+  ),
+  invalid: noToken,
+}
 
 const tooManyHealthCalls: GrpcStatus = statusOf(
   refuse('exhausted', 'too-many-calls', 'too many health calls are open').refusal,

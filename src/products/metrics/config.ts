@@ -16,7 +16,9 @@ export const metricsSection = group(
     }),
     onStale: choice(['close', 'exit'], {
       initial: 'close',
-      doc: 'After 30 s without an event: close the endpoint until the next, or exit with code 75.',
+      doc:
+        'After 30 s without an event: close streams and REST until the next one (/metrics, /ready ' +
+        'and /live stay), or exit with code 75.',
     }),
     connectionsPerAddress: integer({
       initial: 10,

@@ -1,5 +1,5 @@
-// Derives health from the age of the last event, and decides when to close and reopen the endpoint
-// of a service whose source is silent.
+// Derives health from the age of the last event, and decides when to close and reopen the streams
+// and REST of a service whose source is silent.
 //
 //   open --age >= 30 s--> draining --2 s--> closed --next event--> open
 //    ^------- event --------'                 '--every 30 s: the source is restarted
@@ -8,7 +8,7 @@
 const healthyAgeMsMax = 10_000
 /** Limits: Shutdown threshold. */
 const staleAgeMs = 30_000
-/** How long /health returns 503 before the endpoint closes: time for a balancer's check. */
+/** How long /health returns 503 before the streams close: time for a balancer's check. */
 const drainMs = 2_000
 
 export function statusOf(ageMs: number): 'healthy' | 'degraded' {
@@ -50,13 +50,6 @@ export class StaleWatch {
         if (nowMs - this.#sinceMs < staleAgeMs) return 'nothing'
         return this.#enter('closed', nowMs, 'restart')
     }
-  }
-
-  /** Reopening failed: the endpoint counts as closed from now on. */
-  reopenFailed(nowMs: number): void {
-    this.#state = 'closed'
-    this.#sinceMs = nowMs
-    this.#closedMs = nowMs
   }
 
   #enter(state: StaleState, nowMs: number, step: StaleStep): StaleStep {

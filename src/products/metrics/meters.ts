@@ -84,7 +84,7 @@ export function declareMetricsMeters(meters: Meters): MetricsMeters {
     ),
     staleCloses: meters.counter(
       'sluice_metrics_stale_closes_total',
-      'How often the endpoint closed because the source was silent for 30 s',
+      'How often streams and REST closed because the source was silent for 30 s',
     ),
     requests: meters.counters(
       'sluice_metrics_requests_total',
@@ -149,7 +149,7 @@ export function declareMetricsReads(
   )
   meters.gaugeRead(
     'sluice_metrics_open',
-    '1 while the endpoint is open, 0 while it is closed',
+    '1 while streams and REST are open, 0 while they are closed',
     () => (isOpen() ? 1 : 0),
   )
   meters.gaugeRead(

@@ -41,6 +41,8 @@ export interface RouteParts extends rest.RestParts, RpcParts {
   readonly clock: Clock
   /** Null: `metrics.page` is `off`. */
   readonly page: LivePage | null
+  /** True while streams and REST are closed, for lack of execution events. */
+  isStale(): boolean
 }
 
 export const jsonHead = ResponseHead.of({
@@ -79,9 +81,11 @@ export function httpOptions(parts: RouteParts): HttpOptions<Caller> {
   }
 }
 
-function admit(request: Request, { gate, tickets, meters, page }: RouteParts): Caller | Reply {
-  if (gate === null || openPaths.has(request.path)) return null
-  if (page !== null && isPagePath(request)) return null
+function admit(request: Request, parts: RouteParts): Caller | Reply {
+  const { gate, tickets, meters, page } = parts
+  if (openPaths.has(request.path) || (page !== null && isPagePath(request))) return null
+  if (parts.isStale()) return errorReply(503, 'no execution event for 30 s', jsonHead)
+  if (gate === null) return null
   const ticket = ticketOf(request)
   const principal =
     ticket === null

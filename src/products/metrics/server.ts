@@ -1,5 +1,5 @@
-// Serves the metrics product on port 8443 from the event log; closes the endpoint while the
-// execution source is silent and reopens it on the next event.
+// Serves the metrics product on port 8443 from the event log; closes streams and REST while the
+// execution source is silent and reopens them on the next event.
 //
 //   EventLog --> stream-sockets.ts: publish once per encoding --> live clients
 //            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
@@ -9,7 +9,6 @@
 //   every 100 ms --> health.ts: nothing | drain | close, restart the source | open
 
 import type { Clock } from '../../base/clock.ts'
-import { messageOf } from '../../base/errors.ts'
 import type { ReadyReport } from '../../base/readiness.ts'
 import type { EndpointAddress, Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
@@ -41,6 +40,8 @@ import { StreamSockets } from './stream-sockets.ts'
 const unsentBytesMax = 4 * 1024 * 1024
 const slowMsMax = 30_000
 const watchMs = 100
+/** Close code of a WebSocket whose stream ends for a while. */
+const goingAway = 1001
 /** sysexits: temporary failure, so that a supervisor restarts the process. */
 const exitStale = 75
 
@@ -68,7 +69,7 @@ export interface MetricsDeps {
   ready(): ReadyReport
   /** Restarts the source, after 30 s of silence. */
   restartSource(): void
-  /** For `onStale: exit`. Called after the endpoint has closed. */
+  /** For `onStale: exit`, whose endpoint closes first. */
   exit(code: number): void
   /** Set by tests only, to lower the bounds. */
   readonly limits?: Partial<StreamLimits>
@@ -95,8 +96,9 @@ class MetricsService implements Running {
   #endpoint: HttpEndpoint<Caller> | null = null
   #address: EndpointAddress | null = null
   #timer: NodeJS.Timeout | null = null
-  #acting: Promise<void> | null = null
-  #isStopping = false
+  #exiting: Promise<void> | null = null
+  /** True while the source is silent: streams and REST are closed. */
+  #isStale = false
 
   constructor(section: MetricsSection, deps: MetricsDeps) {
     this.#section = section
@@ -140,7 +142,7 @@ class MetricsService implements Running {
     declareMetricsReads(deps.meters, {
       ...deps,
       sockets: this.#sockets,
-      isOpen: () => this.#endpoint !== null,
+      isOpen: () => this.#endpoint !== null && !this.#isStale,
     })
   }
 
@@ -154,9 +156,8 @@ class MetricsService implements Running {
   }
 
   async stop(): Promise<void> {
-    this.#isStopping = true
     if (this.#timer !== null) clearInterval(this.#timer)
-    await this.#acting
+    await this.#exiting
     await this.#close()
     this.#sockets.stop()
     this.#endListening()
@@ -175,10 +176,9 @@ class MetricsService implements Running {
     }
     const endpoint = await openHttpEndpoint<Caller>({
       product: 'metrics',
-      // A reopened endpoint keeps the port that it had.
       listen: {
         host: this.#section.host,
-        port: this.#address?.port ?? this.#section.port,
+        port: this.#section.port,
         isShared: this.#deps.sharePorts,
       },
       tls: this.#deps.tls,
@@ -202,6 +202,7 @@ class MetricsService implements Running {
         clients: () => this.#sockets.count,
         uptimeMs: () => clock.monotonicMs() - this.#startedMs,
         page: this.#page,
+        isStale: () => this.#isStale,
       }),
       sockets: streamPaths.map((path) => socketRoute(path, session)),
     })
@@ -219,39 +220,33 @@ class MetricsService implements Running {
     await endpoint?.stop()
   }
 
-  /** Runs on the timer. Opening and closing take a while; no other step starts meanwhile. */
+  /** Runs on the timer. */
   #look(): void {
-    if (this.#acting !== null || this.#isStopping) return
-    const { view, clock, log } = this.#deps
+    if (this.#exiting !== null) return
+    const { view, clock, log, restartSource } = this.#deps
     const step = this.#watch.step(view.lastEventAgeMs(), clock.monotonicMs())
-    if (step === 'drain') log.warn('metrics endpoint draining: no execution event for 30 s')
-    if (step === 'recover') log.info('metrics endpoint stays open: execution events resumed')
-    if (step === 'nothing' || step === 'drain' || step === 'recover') return
-    this.#acting = this.#act(step).finally(() => {
-      this.#acting = null
-    })
+    if (step === 'drain') log.warn('metrics streams draining: no execution event for 30 s')
+    else if (step === 'recover') log.info('metrics streams stay open: execution events resumed')
+    else if (step === 'restart') restartSource()
+    else if (step === 'close') this.#goStale()
+    else if (step === 'open') {
+      this.#isStale = false
+      log.info('metrics streams and REST reopened: execution events resumed')
+    }
   }
 
-  async #act(step: 'close' | 'restart' | 'open'): Promise<void> {
+  /** Meters, readiness and the page stay reachable, for whoever looks for the cause. */
+  #goStale(): void {
     const { log, restartSource, exit } = this.#deps
-    if (step === 'open') return this.#reopen()
-    if (step === 'close') {
-      log.warn('metrics endpoint closing until the next execution event')
-      this.#stream.meters.staleCloses.inc()
-      await this.#close()
-      if (this.#section.onStale === 'exit') return exit(exitStale)
+    log.warn('metrics streams and REST closing until the next execution event')
+    this.#stream.meters.staleCloses.inc()
+    if (this.#section.onStale === 'exit') {
+      this.#exiting = this.#close().then(() => exit(exitStale))
+      return
     }
+    this.#isStale = true
+    for (const socket of this.#endpoint?.sockets.open ?? [])
+      socket.end(goingAway, 'no execution event for 30 s')
     restartSource()
-  }
-
-  async #reopen(): Promise<void> {
-    try {
-      await this.#open()
-      this.#deps.log.info('metrics endpoint reopened: execution events resumed')
-    } catch (error) {
-      // The port may have been taken meanwhile: the next event retries.
-      this.#watch.reopenFailed(this.#deps.clock.monotonicMs())
-      this.#deps.log.error('metrics endpoint reopen failed', { reason: messageOf(error) })
-    }
   }
 }

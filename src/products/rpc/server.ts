@@ -14,6 +14,7 @@ import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.
 import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
 import type { CertificatePair } from '../../base/transport/tls.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
+import { invalidToken, refusedToken } from '../../customers/auth/token.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { RpcSection } from './config.ts'
@@ -90,9 +91,12 @@ const expired = `${errorMessage('null', {
   code: codesOf.unavailable.jsonrpc,
   message: registryExpired.message,
 })}\n`
-const unauthorized = unauthorizedBody(
-  'Unauthorized: send a token in x-token, Authorization: Bearer, x-api-key or ?api-key=',
-)
+const unauthorized = {
+  none: unauthorizedBody(
+    'Unauthorized: send a token in x-token, Authorization: Bearer, x-api-key or ?api-key=',
+  ),
+  invalid: unauthorizedBody(`Unauthorized: ${invalidToken}`),
+}
 /** Clients post: whoever gets this page looks at it in a browser. */
 const aboutEndpoint =
   "this is Sluice's JSON-RPC endpoint: POST a JSON-RPC 2.0 request with a token in x-token or " +
@@ -117,12 +121,12 @@ function admit(request: Request, { gate, quota, health }: RpcDeps): Caller | Rep
   const head = baseHead(request)
   if (principal === null && gate.isExpired())
     return new Reply(codesOf.unavailable.http, head, expired)
-  if (principal === null)
-    return new Reply(
-      401,
-      head.and('www-authenticate', 'Bearer'),
-      method === 'GET' && path === '/' ? unauthorizedPage : unauthorized,
-    )
+  if (principal === null) {
+    const refused = refusedToken('rpc', credentials)
+    const isPage = refused === 'none' && method === 'GET' && path === '/'
+    const body = isPage ? unauthorizedPage : unauthorized[refused]
+    return new Reply(401, head.and('www-authenticate', 'Bearer'), body)
+  }
   const { subscription } = principal
   return { subscription, budget: quota.budgetOf(subscription), head }
 }

@@ -25,7 +25,7 @@ import type { Socket } from '../../base/transport/socket.ts'
 import type { CertificatePair } from '../../base/transport/tls.ts'
 import { offeredProtocols, type SocketRoute } from '../../base/transport/websocket.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
-import type { Principal } from '../../customers/auth/token.ts'
+import { invalidToken, type Principal, refusedToken } from '../../customers/auth/token.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
@@ -153,14 +153,18 @@ const expired = new Reply(
     message: registryExpired.message,
   }),
 )
-const unauthorized = new Reply(
-  401,
-  jsonHead.and('www-authenticate', 'Bearer'),
-  errorMessage('null', {
-    code: codesOf.unauthenticated.jsonrpc,
-    message: 'Unauthorized: send a token in x-token or Authorization: Bearer with the upgrade',
-  }),
-)
+const unauthorizedReply = (message: string) =>
+  new Reply(
+    401,
+    jsonHead.and('www-authenticate', 'Bearer'),
+    errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message }),
+  )
+const unauthorized = {
+  none: unauthorizedReply(
+    'Unauthorized: send a token in x-token or Authorization: Bearer with the upgrade',
+  ),
+  invalid: unauthorizedReply(`Unauthorized: ${invalidToken}`),
+}
 
 const upgradeRequired = new Reply(
   426,
@@ -187,7 +191,8 @@ function admit(
     ? { ...request.credentials, handshakeToken: handshakeToken(request) }
     : request.credentials
   const principal = gate.admit('websocket', credentials, request.address)
-  return principal ?? (gate.isExpired() ? expired : unauthorized)
+  if (principal !== null) return principal
+  return gate.isExpired() ? expired : unauthorized[refusedToken('websocket', credentials)]
 }
 
 /** The token of a handshake whose client cannot send headers; '' without one. */

@@ -53,6 +53,8 @@ export interface ExecutionSection {
   readonly source: 'embedded' | 'snapshot' | 'ring'
   /** File of a snapshot or ring. */
   readonly path?: string
+  /** Whether a snapshot begins anew at its end. */
+  readonly loop?: boolean
 }
 
 /** Events of this pass (passes count from 0) that were delivered. */
@@ -102,6 +104,7 @@ export async function startExecution(
 class Pipeline implements ExecutionPipeline {
   readonly address = null
   readonly #deps: ExecutionDeps
+  readonly #playsOnce: boolean
   readonly #syncTable: SyncTable
   readonly #ring: RingViews
   readonly #meters: ExecutionMeters
@@ -122,6 +125,7 @@ class Pipeline implements ExecutionPipeline {
 
   constructor(section: ExecutionSection, deps: ExecutionDeps, memory: AnalysisMemory) {
     this.#deps = deps
+    this.#playsOnce = section.source === 'snapshot' && section.loop !== true
     this.#syncTable = new SyncTable(memory)
     this.#ring = openViews(memory.eventRing)
     this.#meters = declareExecutionMeters(deps.meters)
@@ -164,7 +168,8 @@ class Pipeline implements ExecutionPipeline {
   }
 
   restartSource(): void {
-    this.#source.restart()
+    // Silence after a snapshot that is played once is its end.
+    if (!this.#playsOnce) this.#source.restart()
   }
 
   async stop(): Promise<void> {
