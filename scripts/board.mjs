@@ -121,7 +121,7 @@ const rows = {
     ),
     lines(
       'Event age',
-      'Over 10 s the service is degraded, at 30 s its endpoint closes.',
+      'Over 10 s the service is degraded, at 30 s its streams and REST close.',
       's',
       { '{{instance}}': gauge('sluice_source_event_age_seconds') },
       higher(10, 30),

@@ -184,6 +184,21 @@ describe('looking', () => {
     await socket.stop()
   })
 
+  test('cluster status asks the gateway of the data folder where cluster.url is not set', async () => {
+    const status = () => runCommand(['cluster', 'status', '--data', data])
+    const none = await status()
+    expect([none.code, none.stderr]).toEqual([
+      2,
+      expect.stringContaining('no gateway of a cluster'),
+    ])
+    const info = { registry: 7, state: 'following' }
+    const gateways = [{ session: 's', name: 'g1', ageMs: 12, info }]
+    const cluster = () => ({ registry: { seq: 7, hash: 'h' }, gateways })
+    const socket = await startOperatorSocket(data, { cluster }, silentLog)
+    expect((await status()).stdout).toMatch(/newest change: +7\n[\s\S]*g1 +running +7 +following/)
+    await socket.stop()
+  })
+
   test('doctor names every check and what to do next', async () => {
     const ran = await runCommand(['doctor', '--data', data, '--output', 'json'])
     const { checks } = ran.json() as { checks: { name: string; state: string; next: string }[] }

@@ -80,6 +80,17 @@ describe('the execution pipeline', () => {
     expect(ageMs).toBeLessThan(systemClock.monotonicMs() - startedMs)
   })
 
+  test('a snapshot that is played once is not restarted after its end', async () => {
+    const tape = new Tape()
+    chain(new EventScript(tape), 1, 5)
+    const { ended, meters, pipeline } = await play(tape)
+    await ended
+    pipeline.restartSource()
+    await pipeline.stop()
+    const { body } = await meters.render('text')
+    expect(body).toMatch(/^sluice_source_restarts_total 0$/m)
+  })
+
   test('gives the same frames whatever the number of workers', async () => {
     const tape = new Tape()
     chain(new EventScript(tape), 1, 60)

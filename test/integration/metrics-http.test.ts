@@ -296,7 +296,8 @@ describe('a silent source', () => {
       expect(refused.refused?.status).toBe(503)
       silent.execution.run(2)
       clock.advance(1)
-      await until(async () => (await read('/health'))[0] === 200, 'an open endpoint')
+      await until(async () => (await statusOf('/v1/tps')) === 200, 'an open endpoint')
+      expect((await read('/health'))[0]).toBe(200)
       expect(await read('/v1/status')).toMatchObject([200, { status: 'healthy', block_number: 2 }])
     } finally {
       await silent.running.stop()

@@ -136,6 +136,11 @@ faucet      ${faucet} (requestAirdrop)
 # web3.js     new Connection('${http}', { wsEndpoint: '${socket}' })
 # kit         createSolanaRpc('${http}'), createSolanaRpcSubscriptions('${socket}')
 # solana CLI  solana config set --url ${http} --ws ${socket}
-curl -sS ${http} -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
+${slotCall(http)}
 `
+}
+
+function slotCall(url: string): string {
+  const body = '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
+  return `curl -sS ${url} -H 'content-type: application/json' -d '${body}'`
 }

@@ -136,7 +136,10 @@ async function hasApplied({ data }: Config, seq: number): Promise<boolean> {
 /** Whether every gateway that runs has that change. */
 async function haveApplied({ cluster }: SharedRegistry, seq: number): Promise<boolean> {
   const gateways = await cluster.gateways()
-  return gateways.every(({ ageMs, info }) => ageMs >= goneMs || Number(info.registry) >= seq)
+  // One that has not joined yet has no number: it reads the registry when it does.
+  return gateways.every(
+    ({ ageMs, info: { registry = seq } }) => ageMs >= goneMs || Number(registry) >= seq,
+  )
 }
 
 /** Runs `work` with a connection to the cluster of that store. */

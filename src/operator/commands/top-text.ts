@@ -133,9 +133,7 @@ function accessLines(top: TopAccesses | null, width: number): string[] {
       .slice(0, topRows)
       .map(({ key, ...counts }) => ({ kind: 'storage', keys: key, ...counts })),
   ]
-  const counts = rows.map(({ count, error }) =>
-    error === 0 ? `${count}` : `${count} (at most ${error} too many)`,
-  )
+  const counts = rows.map(({ count, error }) => (error === 0 ? `${count}` : `${count} (-${error})`))
   const countWidth = Math.max(0, ...counts.map((text) => text.length))
   const lines = rows.map(({ kind, keys }, index) => {
     const lead = `  ${kind}  ${counts[index]!.padStart(countWidth)}  `
@@ -143,7 +141,8 @@ function accessLines(top: TopAccesses | null, width: number): string[] {
     const fitting = whole.length <= width ? whole : `${lead}${keys.map(shortened).join(' ')}`
     return clipped(safeText(fitting), width)
   })
-  return [clipped('most accessed since the last 5-minute mark', width), ...lines]
+  const bound = rows.some(({ error }) => error > 0) ? '; (-n): n or fewer too many' : ''
+  return [clipped(`most accessed since the last 5-minute mark${bound}`, width), ...lines]
 }
 
 function shortened(hex: string): string {

@@ -129,14 +129,14 @@ function offsetOf(node: unknown, key: string, otherwise = 0): number {
   const { range, items = [] } = (node ?? {}) as YamlNode
   const start = range?.[0] ?? otherwise
   if (key === '') return start
-  for (const [index, item] of items.entries()) {
-    const name = String(item.key === undefined ? index : item.key.value)
-    if (key !== name && !key.startsWith(`${name}.`)) continue
-    const at = item.key?.range?.[0] ?? start
-    const rest = key.slice(name.length + 1)
-    return rest === '' ? at : offsetOf(item.key === undefined ? item : item.value, rest, at)
-  }
-  return start
+  const named = items.map((item, index) => ({ item, name: String(item.key?.value ?? index) }))
+  const found =
+    named.find(({ name }) => key === name) ?? named.find(({ name }) => key.startsWith(`${name}.`))
+  if (found === undefined) return start
+  const { item, name } = found
+  const at = item.key?.range?.[0] ?? start
+  const rest = key.slice(name.length + 1)
+  return rest === '' ? at : offsetOf(item.key === undefined ? item : item.value, rest, at)
 }
 
 function readEnvironment(env: Environment, given: GivenKeys, problems: string[]): void {

@@ -17,8 +17,8 @@ export const metricsSection = group(
     onStale: choice(['close', 'exit'], {
       initial: 'close',
       doc:
-        'After 30 s without an event: close streams and REST until the next one (/metrics, /ready ' +
-        'and /live stay), or exit with code 75.',
+        'After 30 s without an event: close streams and REST until the next (/metrics, /ready, ' +
+        '/live stay), or exit with code 75.',
     }),
     connectionsPerAddress: integer({
       initial: 10,

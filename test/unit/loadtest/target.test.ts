@@ -55,5 +55,11 @@ describe('a target of a bench', () => {
     expect(problem('rcp=http://h')).toMatch(/the nearest is "rpc"/)
     expect(problem('rpc=')).toMatch(/needs a URL after rpc=/)
     expect(problem('')).toMatch(/needs kind=url/)
+    const geyser = parseTarget('a', '127.0.0.1:11010', ['geyser', 'websocket'])
+    expect(geyser).toMatchObject({
+      refusal: {
+        message: '--a needs kind=url, such as --a geyser=127.0.0.1:10010 (geyser, websocket)',
+      },
+    })
   })
 })

@@ -187,6 +187,18 @@ describe('verbs', () => {
     expect([...split.leading, ...split.rest]).toEqual(argv)
   })
 
+  test('an address without its flag is answered with the flag', () => {
+    const load = verbs.find(({ words }) => words.join(' ') === 'bench load')!
+    const parsed = parseArgs(load, ['http://127.0.0.1:8899'])
+    expect(parsed).toMatchObject({
+      refusal: {
+        message:
+          'unexpected "http://127.0.0.1:8899"; ' +
+          'name an endpoint as --to <kind>=http://127.0.0.1:8899',
+      },
+    })
+  })
+
   test('no two verbs share their words, and each has a summary', () => {
     const words = verbs.map((one) => one.words.join(' '))
     expect(new Set(words).size).toBe(words.length)

@@ -11,7 +11,7 @@ describe('sluice bench land refuses a test that', () => {
     [
       'watches nothing',
       ['--to=127.0.0.1:9'],
-      '--watch is missing, such as --watch geyser=http://127.0.0.1:10000',
+      '--watch is missing, such as --watch geyser=http://127.0.0.1:10010',
     ],
     [
       'leaves this machine without a limit',

@@ -2,11 +2,13 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { rootCertificates } from 'node:tls'
 import { afterAll, describe, expect, test } from 'vitest'
 import {
   checkCertificate,
   checkGlibc,
   checkNode,
+  privateCertificate,
 } from '../../../../src/operator/commands/machine-checks.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-doctor-'))
@@ -24,6 +26,17 @@ function pair(name: string): { cert: string; key: string } | null {
     return null
   }
 }
+
+describe('a certificate', () => {
+  test('is private when no public authority signed the last of its chain', () => {
+    expect(privateCertificate('')).toBe(null)
+    const root = join(folder, 'root.pem')
+    writeFileSync(root, `${rootCertificates[0]}\n${rootCertificates[1]}\n`)
+    expect(privateCertificate(root)).toBe(null)
+    const own = pair('own')
+    if (own !== null) expect(privateCertificate(own.cert)).toBe(own.cert)
+  })
+})
 
 describe('doctor', () => {
   test('knows which Node is new enough', () => {

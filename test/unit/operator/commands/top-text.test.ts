@@ -73,6 +73,7 @@ test('a wide screen shows the chain, every product with its latency, and the hot
   expect(text).toMatch(/^rpc +open +12 calls\/s +0\.41 ms +2\.10 s +3 +2 +7$/m)
   expect(text).toMatch(/^shredstream +open +12 calls\/s +- +- +3 +2 +-$/m)
   expect(text).toContain(`  account      12  ${address}\n`)
+  expect(text).toContain('most accessed since the last 5-minute mark; (-n): n or fewer too many')
   expect(text).toContain(`  storage  5 (-1)  ${address} ${storageSlot}`)
 })
 
