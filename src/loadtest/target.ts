@@ -12,16 +12,6 @@ export interface Target<Kind extends string = string> {
   readonly label: string
 }
 
-/** Of a default start, for examples in error messages. */
-const portOf: Readonly<Record<string, number>> = {
-  websocket: 8900,
-  grpc: 10010,
-  geyser: 10010,
-  indexer: 8123,
-  metrics: 8443,
-  tpu: 8901,
-  shreds: 20010,
-}
 const option = /,(token|token-file|name)=/
 
 /** The target that `text` names; `flag` is where it was given, for the error message. */
@@ -30,10 +20,9 @@ export function parseTarget<Kind extends string>(
   text: string,
   kinds: readonly Kind[],
 ): Outcome<Target<Kind>> {
-  const exampleOf = (kind: string) => `--${flag} ${kind}=127.0.0.1:${portOf[kind] ?? 8899}`
+  const example = `--${flag} ${kinds[0]}=127.0.0.1:${kinds[0] === 'geyser' ? 10010 : 8899}`
   const equals = text.indexOf('=')
-  if (equals < 1)
-    return bad(`--${flag} needs kind=url, such as ${exampleOf(kinds[0]!)} (${kinds.join(', ')})`)
+  if (equals < 1) return bad(`--${flag} needs kind=url, such as ${example} (${kinds.join(', ')})`)
   const given = text.slice(0, equals)
   const kind = kinds.find((one) => one === given)
   if (kind === undefined) {
@@ -42,7 +31,8 @@ export function parseTarget<Kind extends string>(
   }
   const [address = '', ...rest] = text.slice(equals + 1).split(option)
   const url = urlOf(kind, address)
-  if (url === null) return bad(`--${flag} needs a URL after ${kind}=, such as ${exampleOf(kind)}`)
+  if (url === null)
+    return bad(`--${flag} needs a URL after ${kind}=, such as ${kind}=http://host:port`)
   const options = new Map<string, string>()
   for (let index = 0; index < rest.length; index += 2) options.set(rest[index]!, rest[index + 1]!)
   const token = tokenOf(flag, options)
