@@ -1,3 +1,23 @@
+// Orders and deduplicates the updates of a node and publishes them to the hub, across reconnects.
+// The order is the one that solana/updates.ts states; each update is published once.
+//
+//   items ────────────────────────► hub          after a reconnect the node replays incomplete
+//   meta ──► waits until all items               slots from their start: duplicate items are
+//            of its block are there              dropped, and confirmed and finalized get the
+//            ─► block, meta ──────► hub          slot as the last connection sent it
+//   processed ─► waits for the block ► hub
+//   confirmed, finalized ─► also for every ancestor without that status ► hub
+//
+// Nodes send a status for some slots only (a confirmation skips ancestors, a restart forgets them);
+// the others are derived from the chain of parents. A slot below a finalized one that is not its
+// ancestor was a fork.
+//
+// A slot may have several banks: a leader that takes over early changes its parent (UpdateParent),
+// a dead slot is repaired, another version of the block is certified. Only the next CREATED_BANK
+// tells it. The bank before is void: confirmed and finalized never get what only that one has.
+//
+//   CREATED_BANK (parent 7) ─ items ─ CREATED_BANK (parent 5) ─ items, meta ─► block of parent 5
+//                             void    └ late items of the first bank precede those of the second
 import { slotUpdate } from '../../chain/solana/update-build.ts'
 import {
   type BlockMetaUpdate,
