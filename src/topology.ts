@@ -4,7 +4,12 @@
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
 import { startProcessMeters } from './base/telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './base/threads/verify-pool.ts'
+import { registryPollMs } from './customers/auth/directory.ts'
+import { queueMax } from './customers/cluster/config.ts'
+import { exchangeMs } from './customers/cluster/shares.ts'
 import { AddressBudget } from './customers/quota/address-budget.ts'
+import { usageFlushMs } from './customers/quota/quota.ts'
+import { queryProcesses, unackedBytesMax } from './indexer/config.ts'
 import { needsDevnode } from './operator/config/config.ts'
 import { isHub, sharesEvents, sharesIndex } from './operator/config/roles.ts'
 import { chainsOwned } from './operator/topology/chains-owned.ts'
@@ -17,20 +22,24 @@ import * as upstream from './operator/topology/upstream.ts'
 import { jobsMax } from './streams/analysis/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './streams/flows/execution.ts'
 import { resumeFramesMax } from './streams/log/log.ts'
+import { blocksKept, keptBytesMax } from './streams/log/shared-events.ts'
+
+const ownFrames = `${blocksKept} blocks, ${bytes(keptBytesMax)}`
+const { warm, processesMax } = queryProcesses
 
 export const topology: Topology = {
   lock: row({
     kind: 'state',
     does: 'one server per data folder',
     reads: [],
-    owns: [{ kind: 'file', name: '<data>/lock', bound: '1 server' }],
+    owns: [{ kind: 'file', name: '<data>/lock', bound: 'one server' }],
     start: state.lockFolder,
   }),
   cluster: row({
     kind: 'state',
     does: 'connections to the PostgreSQL that several gateways share',
     reads: ['lock'],
-    owns: [{ kind: 'queue', name: 'statements, per connection', bound: cluster.queueBound }],
+    owns: [{ kind: 'queue', name: 'statements, per connection', bound: `${queueMax} statements` }],
     isEnabled: ({ config }) => config.cluster.url !== '',
     start: cluster.openCluster,
   }),
@@ -52,7 +61,7 @@ export const topology: Topology = {
   }),
   directory: row({
     kind: 'state',
-    does: 'the registry in memory, reloaded within 250 ms of a change',
+    does: `the registry in memory, reloaded within ${registryPollMs} ms of a change`,
     reads: ['registry', 'sharedRegistry'],
     start: state.followRegistry,
   }),
@@ -64,7 +73,7 @@ export const topology: Topology = {
   }),
   shares: row({
     kind: 'state',
-    does: 'shares of budgets, exchanged with the other gateways ten times a second',
+    does: `shares of budgets, exchanged with the other gateways every ${exchangeMs} ms`,
     reads: ['cluster'],
     isEnabled: ({ config }) => config.cluster.url !== '',
     start: cluster.openShares,
@@ -85,7 +94,7 @@ export const topology: Topology = {
   }),
   quota: row({
     kind: 'state',
-    does: 'budgets of subscriptions; usage is flushed every 500 ms',
+    does: `budgets of subscriptions; usage is flushed every ${usageFlushMs} ms`,
     reads: ['registry', 'directory', 'sharedRegistry', 'shares'],
     writes: ['registry'],
     start: state.startQuota,
@@ -116,8 +125,8 @@ export const topology: Topology = {
     reads: ['events', 'registry', 'sharedRegistry', 'indexLease'],
     writes: ['<data>/index, or the ClickHouse server'],
     owns: [
-      { kind: 'queue', name: 'unacknowledged rows', bound: '8 MiB' },
-      { kind: 'process', name: 'index-writer', bound: '1 process, or 2', restart: restarted },
+      { kind: 'queue', name: 'unacknowledged rows', bound: bytes(unackedBytesMax) },
+      { kind: 'process', name: 'index-writer', bound: 'one process, or two', restart: restarted },
     ],
     isEnabled: ({ config }) => config.indexer.enabled,
     start: products.runIngest,
@@ -134,7 +143,7 @@ export const topology: Topology = {
     does: 'one numbering of the frames of all gateways: appends with a lease, follows without it',
     reads: ['cluster', 'events'],
     writes: ['events'],
-    owns: [{ kind: 'queue', name: 'frames of the own source', bound: '600 blocks, 64 MiB' }],
+    owns: [{ kind: 'queue', name: 'frames of the own source', bound: ownFrames }],
     isEnabled: ({ config }) => sharesEvents(config),
     start: cluster.followEvents,
   }),
@@ -144,7 +153,7 @@ export const topology: Topology = {
     reads: ['lock', 'events', 'sharedEvents'],
     writes: ['events', 'sharedEvents'],
     owns: [
-      { kind: 'thread', name: 'execution source', bound: '1 thread', restart: vital },
+      { kind: 'thread', name: 'execution source', bound: 'one thread', restart: vital },
       { kind: 'ring', name: 'event ring', bound: bytes(eventRingBytes) },
       {
         kind: 'thread',
@@ -162,7 +171,7 @@ export const topology: Topology = {
     does: 'the embedded chain, a node of its own: the one node of the set default',
     reads: ['lock'],
     writes: ['<data>/chain', 'shredstream'],
-    owns: [{ kind: 'process', name: 'devnode', bound: '1 process', restart: vital }],
+    owns: [{ kind: 'process', name: 'devnode', bound: 'one process', restart: vital }],
     isEnabled: ({ config }) => needsDevnode(config),
     start: upstream.runDevnode,
   }),
@@ -209,7 +218,7 @@ export const topology: Topology = {
       {
         kind: 'process',
         name: 'index-query',
-        bound: '2 idle, 6 processes; none with ClickHouse',
+        bound: `${warm} idle, ${processesMax} processes; none with ClickHouse`,
         restart: 'replaced after each killed query',
       },
     ],
@@ -248,7 +257,7 @@ export const topology: Topology = {
     kind: 'endpoint',
     does: 'raw shreds by UDP to registered destinations',
     reads: ['devnode', 'directory', 'registry', 'sharedRegistry', 'destinationLeases'],
-    owns: [{ kind: 'thread', name: 'shreds', bound: '1 thread', restart: vital }],
+    owns: [{ kind: 'thread', name: 'shreds', bound: 'one thread', restart: vital }],
     isEnabled: ({ config }) => config.shredstream.enabled,
     start: products.openShredstream,
   }),

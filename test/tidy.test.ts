@@ -198,6 +198,14 @@ describe('the tree', () => {
     expect(decisions.split('\n').filter((line) => line.length > 110)).toEqual([])
   })
 
+  test('types no bound of the topology: each is made of the constant that enforces it', () => {
+    const typed = product
+      .filter(({ path }) => /^src\/(topology|operator\/topology\/chains-owned)\.ts$/.test(path))
+      .flatMap(({ text }) => text.match(/'[^'\n]*'|`[^`\n]*`/g) ?? [])
+      .filter((literal) => /\d ?[A-Za-z]/.test(literal.replaceAll(/\$\{.*?\}/g, '')))
+    expect(typed).toEqual([])
+  })
+
   test('has no barrels, no catch-all names, no left-over markers', () => {
     const names = product.filter((f) => /\/(index|utils|helpers|common|manager)\.ts$/.test(f.path))
     const marks = product.filter((f) => /TODO|FIXME|XXX|not implemented/.test(f.text))

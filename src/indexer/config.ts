@@ -1,6 +1,11 @@
 // The `indexer` section of the configuration.
 import { choice, flag, group, integer, text, texts, type Values } from '../base/fields.ts'
 
+/** Rows that are sent to the writer and not yet durable; the sources wait beyond it. */
+export const unackedBytesMax = 8 * 1024 * 1024
+/** Query processes of the embedded engine: kept, also idle; at most. */
+export const queryProcesses = { warm: 2, processesMax: 6 }
+
 export const indexerSection = group('SQL over what passed, on the HTTP interface of ClickHouse.', {
   enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),

@@ -45,7 +45,7 @@ const rpcMethods = ['chain/solana-rpc', 'base/jsonrpc', 'chain/solana']
 const entries = (program: string) => programs[program]!.map((file) => `${program}/${file}`)
 export const mayImport: Readonly<Record<string, readonly string[]>> = {
   main: ['operator/commands', ...ground],
-  topology: ['operator', 'streams', 'customers/quota', 'base/threads', ...floorTwo],
+  topology: ['operator', 'streams', 'customers', 'indexer/config', 'base/threads', ...floorTwo],
   'operator/commands': [
     'operator/config',
     'operator/topology',

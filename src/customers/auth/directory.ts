@@ -31,7 +31,7 @@ export interface Registry {
   allRegistered(): Iterable<Registered>
 }
 
-const pollMs = 250
+export const registryPollMs = 250
 /** With more changes than this at once, reading all records is cheaper. */
 const changesMax = 1000
 /** Token texts that are remembered, about 100 bytes each; all are forgotten when it is full. */
@@ -184,7 +184,7 @@ export class Directory {
     const report = faultReport(this.#log, 'registry read failed')
     this.#timer ??= setInterval(
       guarded(() => this.refresh(), report),
-      pollMs,
+      registryPollMs,
     )
   }
 

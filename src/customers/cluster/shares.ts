@@ -9,7 +9,7 @@ import { isFault } from '../../base/errors.ts'
 import type { BudgetLedger, SettledRow, SpentRow } from './ports.ts'
 import { Share, type ShareContext } from './share.ts'
 
-const tickMs = 100
+export const exchangeMs = 100
 /** Rows of one exchange; the hottest first, the others in the next ones. */
 const rowsMax = 100
 /** Without an answer for this long, shares refill on without an exchange. */
@@ -100,7 +100,7 @@ export class Shares implements ShareContext {
 
   /** Resolves after the first exchange, or its failure. */
   start(): Promise<void> {
-    this.#timer = setInterval(() => void this.tick(), tickMs)
+    this.#timer = setInterval(() => void this.tick(), exchangeMs)
     return this.tick()
   }
 

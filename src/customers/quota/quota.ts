@@ -29,7 +29,7 @@ export interface QuotaDeps {
   readonly makeBucket?: MakeBucket | undefined
 }
 
-const flushMs = 500
+export const usageFlushMs = 500
 /** A full budget that was not used for this long is dropped. */
 const idleMs = 600_000
 /** Budgets that one flush examines for being idle: a flush must not cost by all that exist. */
@@ -90,7 +90,7 @@ export class Quota {
     const report = faultReport(this.#log, 'usage flush failed')
     this.#timer ??= setInterval(
       guarded(() => this.flush(), report),
-      flushMs,
+      usageFlushMs,
     )
   }
 

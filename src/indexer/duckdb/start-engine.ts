@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { fail } from '../clickhouse/exceptions.ts'
+import { queryProcesses } from '../config.ts'
 import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
 import type { QueryProcessMeters } from '../meters.ts'
 import { PooledQuery, QueryPool } from './query-pool.ts'
@@ -26,7 +27,6 @@ export interface DuckdbEngineDeps {
   readonly warm?: number
 }
 
-const defaults = { processesMax: 6, warm: 2 }
 const threadsMax = 4
 /** Memory of a query of the plan `standard`. */
 const memoryBytes = 512_000_000
@@ -46,7 +46,7 @@ export async function startDuckdbEngine(
   const snapshots = new LatestSnapshot(path)
   const parallel = availableParallelism()
   const threads = Math.min(threadsMax, parallel)
-  const { processesMax, warm } = { ...defaults, ...deps }
+  const { processesMax, warm } = { ...queryProcesses, ...deps }
   const totalBytes = Math.max(warm * (memoryBytes + overheadBytes), totalmem() * memoryShare)
   const sizes = { folder: path, processesMax, warm, parallel, threads, memoryBytes, totalBytes }
   const pool = new QueryPool(sizes, deps.log)

@@ -8,13 +8,12 @@
 // logs may evict what was not read. A delivery that crashes the writer, or that the sink rejects,
 // is retried alone and then dropped: one bad delivery must not block the rest forever.
 import type { Clock } from '../../base/clock.ts'
+import { unackedBytesMax } from '../config.ts'
 import type { Delivery, Parcel } from '../parcels.ts'
 import type { FeedName } from '../tables.ts'
 import type { Taken } from '../writer.ts'
 import type { Source } from './source.ts'
 
-/** Most bytes of unacknowledged deliveries. */
-export const windowBytesMax = 8 * 1024 * 1024
 /** Size of one message, to keep event-loop turns short. A single parcel may be larger. */
 const deliveryBytesMax = 256 * 1024
 /** Most unacknowledged deliveries: those of the longest usual wait for an insert. */
@@ -136,7 +135,7 @@ export class Outbox {
 
   /** Gathers the next delivery from the sources; null when the window is full. */
   #more(): Sending | null {
-    if (this.#bytes >= windowBytesMax || this.#unacked.length >= deliveriesMax) return null
+    if (this.#bytes >= unackedBytesMax || this.#unacked.length >= deliveriesMax) return null
     const gathered = this.#gather()
     if (gathered === null) return null
     this.#unacked.push(gathered)

@@ -9,7 +9,7 @@ const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
 const cache = (name: string, bound: string) => ({ kind: 'cache', name, bound }) as const
 
 export const chainsOwned: readonly Owned[] = [
-  { kind: 'thread', name: 'geyser', bound: '1 thread per set', restart: vital },
+  { kind: 'thread', name: 'geyser', bound: 'one thread per set', restart: vital },
   {
     kind: 'queue',
     name: 'batches of updates, per set',

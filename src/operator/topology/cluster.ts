@@ -1,7 +1,6 @@
 // Constructs the components that connect this gateway to its cluster.
 // What talks to PostgreSQL is imported on demand: a gateway on its own does not load it.
 import type { Cluster } from '../../customers/cluster/cluster.ts'
-import { queueMax } from '../../customers/cluster/config.ts'
 import { LeaseKeeper } from '../../customers/cluster/lease-keeper.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import { Shares } from '../../customers/cluster/shares.ts'
@@ -11,7 +10,6 @@ import type { SharedEvents } from '../../streams/log/shared-events.ts'
 import { knownOf } from '../config/known.ts'
 import type { Context } from './context.ts'
 
-export const queueBound = `${queueMax} statements`
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
 /** Short pauses of the process must not move the index writer, which starts a process. */

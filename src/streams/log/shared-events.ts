@@ -313,8 +313,8 @@ function batchOf(queue: readonly NewFrame[]): readonly NewFrame[] {
 // after a take-over or a lost answer.
 
 /** Blocks that a gateway without the lease keeps: four minutes of a chain. */
-const blocksKept = 600
-const bytesMax = 64 * 1024 * 1024
+export const blocksKept = 600
+export const keptBytesMax = 64 * 1024 * 1024
 /** Blocks by which stages follow the head. */
 const nearBlocks = 16
 /** Keys of the log's last frames: more than `blocksKept` blocks have. */
@@ -332,7 +332,7 @@ export class RecentFrames {
     this.#frames.push(frame)
     this.#bytes += frame.payload.length
     const newest = frame.facts?.blockNumber ?? 0
-    while (this.#bytes > bytesMax || this.#isOld(this.#frames[0], newest))
+    while (this.#bytes > keptBytesMax || this.#isOld(this.#frames[0], newest))
       this.#bytes -= this.#frames.shift()!.payload.length
   }
 

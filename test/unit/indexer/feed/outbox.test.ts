@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { unackedBytesMax } from '../../../../src/indexer/config.ts'
 import {
   Outbox,
   type OutboxDeps,
   type Sending,
   triesMax,
-  windowBytesMax,
 } from '../../../../src/indexer/feed/outbox.ts'
 import type { Source } from '../../../../src/indexer/feed/source.ts'
 import type { Delivery, Parcel } from '../../../../src/indexer/parcels.ts'
@@ -123,9 +123,9 @@ describe('the outbox', () => {
 
   test('reads no further than its window while the writer is stalled', async () => {
     stage.say(1_000)
-    await until(() => stage.outbox.unackedBytes >= windowBytesMax, 'a full window')
+    await until(() => stage.outbox.unackedBytes >= unackedBytesMax, 'a full window')
     const given = stage.source.given
-    expect(given * stage.source.bytes).toBeLessThan(windowBytesMax + 4 * 100_000)
+    expect(given * stage.source.bytes).toBeLessThan(unackedBytesMax + 4 * 100_000)
     stage.say(1_000)
     await new Promise((resolve) => setTimeout(resolve, 50))
     expect(stage.source.given).toBe(given)
