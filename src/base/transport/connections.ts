@@ -10,6 +10,7 @@
 // A client that opens connections faster than the table is read may be refused below its limit
 // until the next reading.
 import { readFile } from 'node:fs/promises'
+import { assert } from '../assert.ts'
 import { addressKey, formatAddress, type IpAddress } from '../cidr.ts'
 import type { Clock } from '../clock.ts'
 import type { Addresses } from './address.ts'
@@ -167,7 +168,9 @@ export class InFlight {
   leave(address: string): void {
     const key = addressKey(address)
     const count = this.#counts.get(key) ?? 0
+    assert(count > 0 && count <= this.max, 'a permit of an address is returned once')
     if (count === this.max) this.#full--
+    assert(this.#full >= 0, 'addresses without a permit left are counted')
     if (count <= 1) this.#counts.delete(key)
     else this.#counts.set(key, count - 1)
   }

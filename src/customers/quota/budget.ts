@@ -120,12 +120,13 @@ export class Budget {
 
   /** Returns the permit. Call it exactly once for every `enter` that returned true. */
   leave(kind: Entered): void {
-    assert(this.#entered[kind] > 0, `a permit for ${kind} was returned twice`)
+    assert(this.#entered[kind] > 0, 'a permit was returned twice')
     this.#entered[kind]--
   }
 
   /** Counts usage without limiting it. */
   meter(kind: 'bytes' | 'notifications', count: number): void {
+    assert(count >= 0, 'usage only grows')
     this.#pendingNow()[kind] += count
   }
 
@@ -254,6 +255,7 @@ export class Budget {
 
   #charge(spent: { cost: number; calls: number; nowMs: number }): Verdict {
     const { cost, calls, nowMs } = spent
+    assert(cost >= 0, 'a call costs no less than nothing')
     this.#bucket?.take(cost, nowMs)
     this.#creditsUsed += cost
     const pending = this.#pendingNow()

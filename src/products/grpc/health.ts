@@ -2,6 +2,7 @@
 // SERVING means that the main chain is available; dedicated nodes do not count. Callers are
 // unknown, so one request of at most 1 KiB is read per call; admission.ts counts the calls.
 
+import { assert } from '../../base/assert.ts'
 import { addressKey } from '../../base/cidr.ts'
 import { InFlight } from '../../base/transport/connections.ts'
 import type { GrpcMethod } from '../../base/transport/grpc.ts'
@@ -161,5 +162,6 @@ export class OpenCalls {
   leave(address: string): void {
     this.#byAddress.leave(addressKey(address))
     this.#open--
+    assert(this.#open >= 0, 'an open call is counted once')
   }
 }

@@ -1,6 +1,7 @@
 // Keeps the scalars of the newest blocks, each as the JSON of its row of GET /v1/blocks.
 // Fed with the frames of the event log, in order: the TPS of a block is published at
 // its BlockStart, its ContentionData at its BlockEnd, and no other block starts in between.
+import { assert } from '../../base/assert.ts'
 import type { StoredFrame } from '../../streams/log/encoded.ts'
 import type { BlockScalars, ChainMeters } from './chain-meters.ts'
 
@@ -77,6 +78,7 @@ export class BlockRows {
     const row = Object.fromEntries(fields.map((name) => [name, scalars[name]]))
     this.#rows[this.#added % blocksMax] = Buffer.from(JSON.stringify({ ...row, tps }))
     this.#added += 1
+    assert(this.#rows.length === this.count, 'the rows of the last blocks are kept')
   }
 }
 

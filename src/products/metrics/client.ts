@@ -7,6 +7,7 @@
 //                                                               from the log, the rest is replaced
 //                                                               by the newest of its kind
 // A cursor is kept only while following: a live client's position is that of publishing.
+import { assert } from '../../base/assert.ts'
 import {
   controlFrame,
   type Encoding,
@@ -184,6 +185,7 @@ export class StreamClient {
       const frame = log.at(this.#cursor + 1)
       if (frame === null) return 'waits'
       this.#cursor++
+      assert(frame.seq === this.#cursor, 'frames follow each other')
       sent++
       if (this.state === 'following') this.#sinceMs = nowMs
       const { kind } = frame

@@ -1,6 +1,8 @@
 // Issues one-time tickets for WebSocket handshakes of browsers, which cannot send a token in a
 // header. In memory only; a ticket is valid once, for 30 s, from one address.
+
 import { randomBytes } from 'node:crypto'
+import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { Principal } from '../../customers/auth/token.ts'
@@ -66,9 +68,10 @@ export class HandshakeTickets {
   }
 
   #delete(text: string, { principal }: Ticket): void {
-    this.#tickets.delete(text)
+    const isUnused = this.#tickets.delete(text)
     const { id } = principal.subscription
-    const held = (this.#held.get(id) ?? 1) - 1
+    const held = (this.#held.get(id) ?? 0) - 1
+    assert(isUnused && held >= 0, 'a ticket is used once')
     if (held === 0) this.#held.delete(id)
     else this.#held.set(id, held)
   }

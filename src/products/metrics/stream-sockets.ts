@@ -6,6 +6,7 @@
 //
 // The bytes published per turn are bounded, because uWebSockets buffers them until the turn ends:
 // the rest is published in the next turns, in order.
+import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../base/transport/reply.ts'
 import {
@@ -230,7 +231,10 @@ export class StreamSockets {
   }
 
   #count(client: StreamClient, by: 1 | -1): void {
-    for (const topic of client.topics())
-      this.#listening.set(topic, (this.#listening.get(topic) ?? 0) + by)
+    for (const topic of client.topics()) {
+      const listening = (this.#listening.get(topic) ?? 0) + by
+      assert(listening >= 0, 'a client leaves the topics that it joined')
+      this.#listening.set(topic, listening)
+    }
   }
 }

@@ -167,6 +167,7 @@ export class BlockJobs {
   #isClosed = false
 
   constructor(options: BlockJobsOptions) {
+    assert(jobsMax < topEntries, 'every block in flight has an entry of its own')
     this.#options = options
     this.#nextTicket = options.syncTable.turn().ticket
     this.#timer = setInterval(() => this.#abortHung(), lookMs).unref()
@@ -182,6 +183,7 @@ export class BlockJobs {
 
   /** Analyses a block; calls `deliver` when it and everything before it is done. */
   submit(spec: BlockSpec, deliver: (outcome: JobOutcome) => void): void {
+    assert(this.#jobs < jobsMax, 'no more blocks are in flight than have entries')
     const ticket = this.#nextTicket
     this.#nextTicket = (ticket + 1) % ticketModulus
     const fresh = { attempts: 0, isSuspect: false, isRunning: false, outcome: null }
@@ -236,6 +238,7 @@ export class BlockJobs {
     const running: Running = { tickets, end: new AbortController(), shown: null, looks: -1 }
     for (const entry of batch) entry.isRunning = true
     this.#running.add(running)
+    assert(this.#running.size <= this.#options.workers, 'a worker has one batch at a time')
     const jobs = batch.map(({ spec, ticket }) => ({ ...spec, ticket, round }))
     run(jobs, running.end.signal).then(
       (results) => {
@@ -401,6 +404,7 @@ export class BlockAnalyst {
   }
 
   #feed(turn: Turn, job: BlockJob): void {
+    assert(turn.ticket === job.ticket, 'a block is fed in its turn')
     const next = turn.state === 0 ? 1 : 0
     const { states, stateBytes, accountTracker, storageTracker } = this.#at
     const from = states + turn.state * stateBytes
@@ -510,6 +514,7 @@ export class SyncTable {
 
   /** Gives the turn to the next ticket, with `state` as the current one: both in one store. */
   pass(ticket: number, state: 0 | 1): void {
+    assert(this.turn().ticket === ticket, 'only the block whose turn it is passes it on')
     const next = (ticket + 1) % ticketModulus
     // Release: who sees the new turn sees the trackers and the entry as this thread left them.
     Atomics.store(this.#words, turnAt, (next << 1) | state)
@@ -542,6 +547,7 @@ export class SyncTable {
 
   /** Acquires a free scratch area for the block of a ticket; -1 when all are in use. */
   acquireScratch(ticket: number): number {
+    assert(ticket >= 0 && ticket < ticketModulus, 'tickets are counted modulo')
     for (let area = 0; area < this.#workers; area++)
       // The compare-exchange decides between two workers that see the same area free.
       if (Atomics.compareExchange(this.#words, scratchAt + area, 0, ticket + 1) === 0) return area
@@ -556,12 +562,13 @@ export class SyncTable {
 
   releaseScratch(area: number): void {
     // Release: the next block in the area comes after everything that this one did there.
-    Atomics.store(this.#words, scratchAt + area, 0)
+    const shown = Atomics.exchange(this.#words, scratchAt + area, 0)
+    assert(shown !== 0, 'a scratch area is released by the block that is in it')
   }
 
   /** Frees the areas of workers that died. Only while no block is being analysed. */
   clearScratch(): void {
-    for (let area = 0; area < this.#workers; area++) this.releaseScratch(area)
+    for (let area = 0; area < this.#workers; area++) Atomics.store(this.#words, scratchAt + area, 0)
   }
 
   seqno(): number {

@@ -138,6 +138,7 @@ export class AccountCache {
     this.#reads++
     const found = await this.#deps.read(entry.pubkey, newest.slot)
     this.#reads--
+    assert(this.#reads >= 0 && this.#reads < readsMax, 'reads of nodes are counted')
     // Forgotten, evicted, or refused for what the stream wrote meanwhile.
     if (this.#entries.peek(keyOf(entry.pubkey)) !== entry || entry.state !== 'reading') return
     if (found === 'too large') this.#drop(entry, 'refused')
@@ -220,6 +221,7 @@ export class AccountCache {
 
   /** Drops all versions. */
   #drop(entry: Entry, state: Entry['state']): void {
+    assert(entry.bytes >= entryBytes, 'an entry counts its versions')
     entry.state = state
     this.#bytes += entryBytes - entry.bytes
     entry.bytes = entryBytes
@@ -290,6 +292,7 @@ export function insertVersion(versions: Version[], version: Version): number {
 
 /** Removes the first version; returns its bytes. */
 export function shiftVersion(versions: Version[]): number {
+  assert(versions.length > 0, 'a version is removed once')
   return bytesOf(versions.shift()!)
 }
 

@@ -98,6 +98,7 @@ export class RecentBlocks {
       block.dropContent()
     }
     while (this.#bytes > this.#bytesMax) this.#removeOldest()
+    assert(this.#blocks.length > 0 || this.#bytes === 0, 'the bytes are those of the blocks')
   }
 
   #removeOldest(): void {

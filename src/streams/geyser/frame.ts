@@ -174,12 +174,14 @@ const pooledMax = 64
 export class SlabPool {
   readonly #free: Buffer[] = []
 
-  /** A slab of at least `bytes`, retained once for the writer. */
-  take(bytes: number, lastBytes: number): Slab {
+  /** A slab of at least `wanted` bytes, retained once for the writer. */
+  take(wanted: number, lastBytes: number): Slab {
     // Twice the last one, so that a quiet group stays small and a busy one takes large runs.
-    const size = Math.max(bytes, Math.min(slabBytesMax, Math.max(slabBytesMin, lastBytes * 2)))
+    const size = Math.max(wanted, Math.min(slabBytesMax, Math.max(slabBytesMin, lastBytes * 2)))
     if (size !== slabBytesMax) return new Slab(Buffer.allocUnsafeSlow(size), null)
-    return new Slab(this.#free.pop() ?? Buffer.allocUnsafeSlow(size), this.#free)
+    const bytes = this.#free.pop() ?? Buffer.allocUnsafeSlow(size)
+    assert(bytes.length === slabBytesMax, 'pooled buffers have one size')
+    return new Slab(bytes, this.#free)
   }
 }
 
@@ -194,7 +196,7 @@ export class Slab {
   }
 
   retain(uses: number): void {
-    assert(this.#uses > 0, 'a slab was retained after its last release')
+    assert(uses > 0 && this.#uses > 0, 'a slab was retained after its last release')
     this.#uses += uses
   }
 

@@ -3,6 +3,7 @@
 //
 //   request -> charge size, ping, filters -> fan-out (live) or replayer (from_slot)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
+import { assert } from '../../base/assert.ts'
 import { BackWriter } from '../../base/back-writer.ts'
 import { Bucket } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -115,6 +116,9 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   caughtUp(): void {
+    // The last frames of the replay may have been too many.
+    if (this.#isOver) return
+    assert(this.#group === null, 'a stream is in one group')
     this.#replayer = null
     this.#group = this.#deps.fanOut.join(this, this.#filters!)
   }
@@ -204,6 +208,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
       this.#queuedBytes -= bytes.length
       this.#stream.write(bytes, slab?.release)
     }
+    assert(this.#queuedBytes >= 0, 'queued bytes are counted')
     if (this.#head === queue.length) queue.length = 0
     else if (this.#head >= queueCut) queue.splice(0, this.#head)
     else return

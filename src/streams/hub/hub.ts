@@ -98,6 +98,7 @@ export class Hub<U extends HubUpdate> {
     if (content !== undefined && reached !== null) {
       while (content.reached < reached) {
         content.reached = (content.reached + 1) as Commitment
+        assert(content.reached <= Commitment.finalized, 'nothing is above finalized')
         if (content.updates !== null) this.#emitAll(era, content.reached, content.updates)
       }
       if (reached === Commitment.finalized) this.abandon(update.slot)
@@ -121,6 +122,8 @@ export class Hub<U extends HubUpdate> {
     if (content === undefined) return
     this.#release(content)
     this.#contents.delete(slot)
+    const isCounted = this.#contents.size > 0 || this.#unfinalizedBytes === 0
+    assert(isCounted, 'bytes wait to be finalized with their slots')
   }
 
   /** The chain begins anew: everything kept is dropped, and replays are lost. */
@@ -193,6 +196,7 @@ export class Hub<U extends HubUpdate> {
       if (updates !== null) this.droppedSlots++
       this.abandon(oldest)
     }
+    assert(this.#contents.size <= unfinalizedSlotsMax, 'slots that wait are bounded')
     return content
   }
 
@@ -224,6 +228,7 @@ export class Hub<U extends HubUpdate> {
     const { slot } = update
     const updates = [new UpdateList<U>(), new UpdateList<U>(), new UpdateList<U>()] as const
     const era: Era<U> = { slot, updates, bytes: 0, next: null, isDropped: false }
+    assert((last === null) === (this.#eras === 0), 'eras are counted')
     if (last === null) this.#first = era
     else last.next = era
     this.#last = era

@@ -169,6 +169,7 @@ export class EventLog {
   restart(run: string, position: number): void {
     const last = this.position
     while (this.frames > 0) this.#evictOldest()
+    assert(this.#bytes === 0, 'an empty buffer has no bytes')
     this.#oldest = 0
     this.#newest = 0
     this.#latest.clear()
@@ -196,6 +197,7 @@ export class EventLog {
   }
 
   #add(seq: number, { kind, payload, sinceMs, facts }: NewFrame): number {
+    assert(this.#newest === 0 || seq === this.#newest + 1, 'seq grows by one within a run')
     const frame: StoredFrame = { seq, kind, sinceMs, facts, ...this.#store(seq, kind, payload) }
     if (this.frames === this.#framesMax) this.#evictOldest()
     this.#slots[seq % this.#framesMax] = frame
@@ -292,6 +294,7 @@ export class EventLog {
     this.#slots[slot] = undefined
     this.#msgpack[slot] = undefined
     this.#oldest++
+    assert(this.#bytes >= 0, 'the bytes of the frames are counted')
   }
 }
 
@@ -313,6 +316,7 @@ export class FrameSlabs {
     }
     const from = this.#used
     this.#used += length
+    assert(length > 0 && this.#used <= this.#slab.length, 'a frame lies in its slab')
     return this.#slab.subarray(from, this.#used)
   }
 }

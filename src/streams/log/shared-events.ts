@@ -7,7 +7,7 @@
 // A row that is no frame has its number and is sent as a Gap: it must stop neither this gateway nor
 // the frames after it. No frame is sent before its commit. The lease is renewed by the loop that
 // appends, on the same connection: one that is stuck loses it.
-import { isBug } from '../../base/assert.ts'
+import { assert, isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
 import {
@@ -334,6 +334,7 @@ export class RecentFrames {
     const newest = frame.facts?.blockNumber ?? 0
     while (this.#bytes > keptBytesMax || this.#isOld(this.#frames[0], newest))
       this.#bytes -= this.#frames.shift()!.payload.length
+    assert(this.#bytes >= 0, 'the bytes of the frames are counted')
   }
 
   /** The shared log has a frame. */

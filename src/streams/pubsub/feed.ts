@@ -71,6 +71,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   }
 
   join(session: Session): void {
+    assert(!this.isOver && !this.shares.has(session), 'a connection joins an open feed once')
     const { messages: meteredMessages, bytes: meteredBytes } = this
     this.shares.set(session, { meteredMessages, meteredBytes })
     this.#customers.set(session.budget, (this.#customers.get(session.budget) ?? 0) + 1)
@@ -100,6 +101,8 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   /** Meters what a connection got since it was last metered. */
   settle(session: Session, share: FeedShare): void {
     if (share.meteredMessages === this.messages) return
+    assert(share.meteredMessages < this.messages, 'a message is metered once')
+    assert(share.meteredBytes <= this.bytes, 'the bytes of a feed only grow')
     session.budget.meter('notifications', this.messages - share.meteredMessages)
     session.budget.meter('bytes', this.bytes - share.meteredBytes)
     share.meteredMessages = this.messages
@@ -112,7 +115,8 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     if (share === undefined) return
     this.settle(session, share)
     this.shares.delete(session)
-    const left = (this.#customers.get(session.budget) ?? 1) - 1
+    const left = (this.#customers.get(session.budget) ?? 0) - 1
+    assert(left >= 0, 'the connections of a customer are counted')
     if (left === 0) this.#customers.delete(session.budget)
     else this.#customers.set(session.budget, left)
     session.leave(this.topic)
@@ -210,6 +214,7 @@ export class FeedIndex {
     const set = verb === 'add' ? 'add' : 'delete'
     if ('view' in params && params.kind !== 'block' && params.kind !== 'transaction')
       if (params.view.encoding === 'jsonParsed') this.parsedFeeds += verb === 'add' ? 1 : -1
+    assert(this.parsedFeeds >= 0, 'a feed is removed as it was added')
     // Reason for the casts: `params.kind` determines the feed's type, and TypeScript does not
     // narrow the type parameter by it.
     switch (params.kind) {
@@ -317,6 +322,7 @@ export class FeedRegistry {
     feed.join(session)
     own.set(feed.id, feed)
     this.#count++
+    assert(feed.shares.size > 0 && this.#count >= this.#feeds.size, 'every feed has subscribers')
     return feed
   }
 
@@ -370,6 +376,7 @@ export class FeedRegistry {
     assert(isRemoved && this.#count >= 0, 'a subscription is counted and removed once')
     if (feed.shares.size > 0) return
     this.#index.remove(feed)
-    this.#feeds.delete(feed.text)
+    const isKnown = this.#feeds.delete(feed.text)
+    assert(isKnown && this.#count >= this.#feeds.size, 'an empty feed is removed once')
   }
 }

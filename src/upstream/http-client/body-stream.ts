@@ -40,8 +40,10 @@ export class PooledBuffer {
   }
 
   append(chunk: Buffer): void {
+    assert(!this.#isReleased, 'a response buffer was written after its release')
     chunk.copy(this.#buffer, this.#length)
     this.#length += chunk.length
+    assert(this.#length <= this.#buffer.length, 'a response fits its buffer')
   }
 
   /** The bytes before `at` followed by this text, in place of what was there; null without room. */

@@ -35,4 +35,11 @@ describe('InFlight', () => {
     inFlight.leave('2001:db8::1')
     expect(inFlight.isFull('2001:db8::2')).toBe(false)
   })
+
+  it('throws when a permit is returned twice', () => {
+    const inFlight = new InFlight(2)
+    inFlight.enter('192.0.2.1')
+    inFlight.leave('192.0.2.1')
+    expect(() => inFlight.leave('192.0.2.1')).toThrow('returned once')
+  })
 })

@@ -198,6 +198,7 @@ describe('permits', () => {
   it('throws when a permit is returned twice', () => {
     const { quota } = setUp()
     expect(() => quota.budgetOf(account).leave('calls')).toThrow('returned twice')
+    expect(() => quota.budgetOf(account).meter('bytes', -1)).toThrow('usage only grows')
   })
 })
 

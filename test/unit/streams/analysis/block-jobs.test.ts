@@ -153,6 +153,20 @@ describe('block jobs', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
+  test('throws when a block passes a turn that is not its own, or frees an area twice', () => {
+    const { syncTable } = setUp(1, 1)
+    expect(() => syncTable.pass(1, 0)).toThrow('whose turn it is')
+    syncTable.pass(0, 0)
+    expect(() => syncTable.pass(0, 0)).toThrow('whose turn it is')
+    const area = syncTable.acquireScratch(1)
+    syncTable.releaseScratch(area)
+    expect(() => syncTable.releaseScratch(area)).toThrow('the block that is in it')
+  })
+
+  test('throws for more blocks than have entries', () => {
+    expect(() => setUp(1, 33)).toThrow('no more blocks are in flight')
+  })
+
   test('delivers in block order, and gives a free worker what piled up', async () => {
     const { notes, running, settle } = setUp(2, 5)
     expect(running()).toEqual(['0', '1'])

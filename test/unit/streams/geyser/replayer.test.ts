@@ -1,10 +1,15 @@
 // A replay of the hub's log: of each slot its content, its block meta, then its statuses.
 import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../../../src/base/clock.ts'
+import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
+import { FanOut } from '../../../../src/streams/geyser/fan-out.ts'
 import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
 import { SlabPool } from '../../../../src/streams/geyser/frame.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/replayer.ts'
+import { Subscriber } from '../../../../src/streams/geyser/subscriber.ts'
 import { readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
@@ -31,10 +36,15 @@ const limits = {
   ownerReject: new Set<string>(),
 }
 
-function compiled(asked: Asked) {
-  const type = 'geyser.SubscribeRequest'
+const type = 'geyser.SubscribeRequest'
+
+function encoded(asked: object): Uint8Array {
   const message = codec.root.lookupType(type)
-  const bytes = message.encode(message.fromObject(requestOf(asked))).finish()
+  return message.encode(message.fromObject(asked)).finish()
+}
+
+function compiled(asked: Asked) {
+  const bytes = encoded(requestOf(asked))
   const outcome = compileFilters(codec.decode<SubscribeRequest>(type, bytes)!, limits)
   if (!outcome.ok) throw new Error(outcome.refusal.message)
   return outcome.value
@@ -81,5 +91,27 @@ describe('a replay', () => {
       expect(before.filter((mark) => mark.startsWith(`${1000 + nth}/`))).toEqual([])
     }
     expect(metas.length).toBe([12, 10, 7][at])
+  })
+
+  it('that ends its stream with its last frames leaves no group behind', async () => {
+    const hub = openSolanaHub()
+    const chain = new SyntheticSolana()
+    for (const update of [...chain.next(), ...chain.next()]) publishUpdate(hub, update)
+    const meters = declareGrpcMeters(new Meters())
+    const fanOut = new FanOut(hub, meters)
+    const over = new Promise<string>((resolve) => {
+      // Between what is handed to the socket and what stops a replay: all frames wait in the queue.
+      const stream = { encoding: null, unsentBytes: 400_000, write: () => false, end() {} }
+      const paid = { meter() {}, charge: () => null }
+      const ended = () => resolve('ended')
+      const deps = { hub, fanOut, codec, limits, backlogBytesMax: 1, clock: systemClock, meters }
+      const subscriber = new Subscriber(stream, { ...deps, ...paid, ended })
+      subscriber.message(
+        Buffer.from(encoded({ ...requestOf({ ...everything, commitment: 0 }), fromSlot: 1000 })),
+      )
+    })
+    expect(await over).toBe('ended')
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(fanOut.groups).toBe(0)
   })
 })
