@@ -53,7 +53,7 @@ export async function openService(options: ServiceOptions = {}) {
       trustedProxies: [],
       run: 'run-1',
       version: '1.2.3',
-      source: { kind: 'generated' },
+      source: { kind: 'recording', file: 'night.zst' },
       ready: () => ({ ready: true, checks: [{ name: 'components', ok: true }] }),
       restartSource: () => calls.restarts++,
       exit: (code) => calls.exits.push(code),
