@@ -8,7 +8,6 @@
 // be parsed costs as much as the cheapest call, so that garbage is not free. A streamed response
 // keeps its in-flight permit until the stream ends.
 import { codesOf } from '../codes.ts'
-import { whenDone } from '../steps.ts'
 import {
   type Answer,
   answerMessage,
@@ -108,35 +107,38 @@ export class Answerer<C> {
     caller: C,
     budget: CallBudget = unlimitedCalls,
   ): readonly Answer[] | Promise<readonly Answer[]> {
-    if (items.length === 1) return whenDone(this.#answerItem(items[0]!, caller, budget), alone)
-    const answers = items.map((item) => this.#answerItem(item, caller, budget))
-    if (answers.some((given) => given instanceof Promise)) return Promise.all(answers)
-    // Reason for the cast: the line above has shown that none is a promise.
-    return answers as readonly Answer[]
+    const answers = new Array<Answer>(items.length)
+    const waiting: Promise<readonly Answer[]>[] = []
+    for (let index = 0; index < items.length; index++) {
+      const item = items[index]!
+      const settle = (answer: Answer): readonly Answer[] => {
+        answers[index] = leave(answer, budget)
+        return answers
+      }
+      if (item.method === null) answers[index] = failure(item.error)
+      else {
+        const given = this.#call(item, caller)
+        if (given instanceof Promise)
+          waiting.push(given.then(settle, (error) => settle(this.#bug(error))))
+        else settle(given)
+      }
+    }
+    if (waiting.length === 0) return answers
+    return waiting.length === 1 ? waiting[0]! : Promise.all(waiting).then(() => answers)
   }
 
-  #answerItem(item: Item, caller: C, budget: CallBudget): Answer | Promise<Answer> {
-    if (item.method === null) return failure(item.error)
+  #call(call: Call, caller: C): Answer | Promise<Answer> {
     try {
-      const given = this.#method(item, caller)
-      if (!(given instanceof Promise)) return leave(given, budget)
-      return given.then(
-        (answer) => leave(answer, budget),
-        (error) => this.#fail(error, budget),
-      )
+      return this.#method(call, caller)
     } catch (error) {
-      return this.#fail(error, budget)
+      return this.#bug(error)
     }
   }
 
-  #fail(error: unknown, budget: CallBudget): Answer {
+  #bug(error: unknown): Answer {
     this.#reportBug(error)
-    return leave(failure(rpcErrors.internal), budget)
+    return failure(rpcErrors.internal)
   }
-}
-
-function alone(answer: Answer): readonly Answer[] {
-  return [answer]
 }
 
 /** Returns the permit of a call, that of a stream when it ends. */
