@@ -3,8 +3,6 @@
 import type { ExpositionText } from './exposition-text.ts'
 
 export interface ProductSpec {
-  /** What the rate counts. */
-  readonly unit: string
   /** A meter that exists while the product is enabled. */
   readonly meter: string
   /** The histogram of its latency, where it has one. */
@@ -14,7 +12,6 @@ export interface ProductSpec {
   refused(now: ExpositionText): number
   /** Connections, streams, queries, submissions or destinations. */
   open(now: ExpositionText): number | null
-  lag(now: ExpositionText): string
   /** Why it does not work as it should; null when it does. */
   trouble(now: ExpositionText): string | null
 }
@@ -33,59 +30,44 @@ const noNode = (now: ExpositionText) =>
   now.values('upstream_up').some((value) => value === 1) ? null : 'down: no healthy node'
 const noStream = (now: ExpositionText) =>
   noNode(now) ?? (now.values('upstream_geyser_up').includes(0) ? 'degraded: no geyser' : null)
-const slots = (now: ExpositionText) => {
-  const lags = now.values('upstream_lag_slots')
-  return lags.length === 0 ? '' : `${Math.min(...lags)} slots`
-}
-const seconds = (now: ExpositionText, name: string) =>
-  now.values(name).length === 0 ? '' : `${now.sum(name).toFixed(1)} s`
 
 export const products: Readonly<Record<string, ProductSpec>> = {
   rpc: {
-    unit: 'calls/s',
     meter: 'rpc_seconds_count',
     latency: 'rpc_seconds',
     total: (now) => now.sum('rpc_requests_total'),
     errors: (now) => now.sum('rpc_requests_total', { outcome: 'error' }),
     refused: (now) => tokenRefused(now, 'rpc'),
     open: () => null,
-    lag: slots,
     trouble: noNode,
   },
   websocket: {
-    unit: 'notifications/s',
     meter: 'websocket_connections',
     latency: 'websocket_delivery_seconds',
     total: (now) => now.sum('websocket_notifications_total'),
     errors: (now) => now.sum('websocket_requests_total', { outcome: 'error' }),
     refused: (now) => tokenRefused(now, 'websocket'),
     open: (now) => now.sum('websocket_connections'),
-    lag: slots,
     trouble: noStream,
   },
   grpc: {
-    unit: 'updates/s',
     meter: 'grpc_streams',
     total: (now) => now.sum('grpc_updates_total'),
     errors: (now) => now.sum('grpc_streams_ended_total', { reason: '!client' }),
     refused: (now) => tokenRefused(now, 'grpc'),
     open: (now) => now.sum('grpc_streams'),
-    lag: slots,
     trouble: noStream,
   },
   tpu: {
-    unit: 'transactions/s',
     meter: 'tpu_in_flight',
     latency: 'tpu_forward_seconds',
     total: (now) => now.sum('tpu_accepted_total') + now.sum('tpu_rejected_total'),
     errors: (now) => now.sum('tpu_outcomes_total', { outcome: '!landed' }),
     refused: (now) => now.sum('tpu_rejected_total') + tokenRefused(now, 'tpu'),
     open: (now) => now.sum('tpu_in_flight'),
-    lag: slots,
     trouble: (now) => (now.sum('tpu_upstreams_up') > 0 ? null : 'down: no healthy upstream'),
   },
   indexer: {
-    unit: 'queries/s',
     meter: 'index_queries_running',
     latency: 'index_query_seconds',
     total: (now) => now.sum('index_queries_total'),
@@ -93,11 +75,9 @@ export const products: Readonly<Record<string, ProductSpec>> = {
       now.sum('index_queries_total', { outcome: '!OK' }) + now.sum('index_write_failures_total'),
     refused: (now) => tokenRefused(now, 'indexer'),
     open: (now) => now.sum('index_queries_running'),
-    lag: (now) => seconds(now, 'index_lag_seconds'),
     trouble: () => null,
   },
   shredstream: {
-    unit: 'shreds/s',
     meter: 'shreds_worker_up',
     total: (now) => now.sum('shreds_out_total'),
     errors: (now) =>
@@ -105,20 +85,37 @@ export const products: Readonly<Record<string, ProductSpec>> = {
       now.sum('shreds_kernel_dropped_total'),
     refused: () => 0,
     open: (now) => now.sum('shreds_destinations_active'),
-    lag: () => '',
     trouble: (now) => (now.sum('shreds_worker_up') === 1 ? null : 'down: its worker restarts'),
   },
   metrics: {
-    unit: 'frames/s',
     meter: 'metrics_open',
     latency: 'frame_delivery_seconds',
     total: (now) => now.sum('frames_sent_total'),
     errors: (now) => now.sum('source_gaps_total') + now.sum('frames_dropped_total'),
     refused: (now) => now.sum('ws_refused_total') + tokenRefused(now, 'metrics'),
     open: (now) => now.sum('ws_clients'),
-    lag: (now) => seconds(now, 'source_event_age_seconds'),
     trouble: (now) => (now.sum('metrics_open') === 1 ? null : 'closed: its source is silent'),
   },
+}
+
+const slots = (now: ExpositionText) => {
+  const lags = now.values('upstream_lag_slots')
+  return lags.length === 0 ? '' : `${Math.min(...lags)} slots`
+}
+const seconds = (now: ExpositionText, name: string) =>
+  now.values(name).length === 0 ? '' : `${now.sum(name).toFixed(1)} s`
+
+/** What the rate of a product counts, and how far it is behind its source: for the commands. */
+export const commandWords: Readonly<
+  Record<string, { readonly unit: string; lag(now: ExpositionText): string }>
+> = {
+  rpc: { unit: 'calls/s', lag: slots },
+  websocket: { unit: 'notifications/s', lag: slots },
+  grpc: { unit: 'updates/s', lag: slots },
+  tpu: { unit: 'transactions/s', lag: slots },
+  indexer: { unit: 'queries/s', lag: (now) => seconds(now, 'index_lag_seconds') },
+  shredstream: { unit: 'shreds/s', lag: () => '' },
+  metrics: { unit: 'frames/s', lag: (now) => seconds(now, 'source_event_age_seconds') },
 }
 
 export interface ProductFigures {
@@ -147,7 +144,7 @@ export function productFigures(samples: FigureSamples): ProductFigures[] {
     name,
     state: spec.trouble(now) ?? 'open',
     rate: rateOf(spec.total, samples),
-    unit: spec.unit,
+    unit: commandWords[name]!.unit,
     p50Ms: quantileMs(samples, spec.latency, 0.5),
     p99Ms: quantileMs(samples, spec.latency, 0.99),
     errors: spec.errors(now),

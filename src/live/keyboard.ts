@@ -19,17 +19,14 @@ export const keyHelp = [
 const words = [
   [
     'efficiency',
-    'share of a block that ran in parallel; 90 or more is excellent, below 70 mostly sequential, ' +
-      'and a block of fewer than 50 transactions or without contention has no verdict',
+    'share of a block that ran in parallel; 90 or more is excellent, below 70 mostly sequential; ' +
+      'no verdict below 50 transactions or without contention',
   ],
   ['contended', 'accessed by more than one transaction of a block'],
   ['written', 'contended, and changed by at least one of them: only then do others wait'],
-  [
-    'critical path',
-    'longest chain of transactions of which each waits for the one before; no block is faster',
-  ],
-  ['wall', 'time on the clock, in contrast to the times of all transactions together'],
-  ['seq', 'number of a frame of the stream; a client resumes after the last one that it has'],
+  ['critical path', 'longest chain of transactions that wait for each other'],
+  ['wall', 'time on the clock, not the sum over all transactions'],
+  ['seq', 'number of a frame; a client resumes after the last one that it has'],
   ['run', 'name of one start of the server; another start has another run'],
   ['gap', 'events that the source lost for good; hatched in the timeline'],
 ] as const

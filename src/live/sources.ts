@@ -26,45 +26,30 @@ const contention = { kind: 'ContentionData', path: '/v1/contention' }
 
 /** What a card or tile shows, for a reader who sees it for the first time. */
 const abouts: Readonly<Record<string, string>> = {
-  tps: 'Transactions executed per second, counted over the last 2.5 blocks.',
+  tps: 'Transactions per second over the last 2.5 blocks.',
   efficiency:
-    'How much of the newest block ran in parallel: 100 % minus its time on the clock as a ' +
-    'share of the time that its transactions take one by one.',
+    'How much of the newest block ran in parallel: 100 % minus its time on the clock over the ' +
+    'time of its transactions one by one.',
   contended:
-    'Storage slots that more than one transaction of the newest block accessed. Only where ' +
-    'one of them writes must others wait.',
-  critical:
-    'The longest chain of transactions in the newest block of which each waits for the one ' +
-    'before, of all its transactions.',
-  wall: 'How long the newest block took to execute on the clock, whatever ran in parallel.',
-  finalize:
-    'Time from the proposal of a block to its finalization: the median of the last 50 ' +
-    'blocks, and what 99 % of them stay below.',
+    'Storage slots that several transactions of the newest block accessed. Only where one ' +
+    'writes must others wait.',
+  critical: 'The longest chain of transactions that wait for each other, of all in the block.',
+  wall: 'Execution time of the newest block on the clock.',
+  finalize: 'From proposal to finalization: median of 50 blocks, and what 99 % stay below.',
   line:
-    'One point per block. A hatched column is what this page or the source did not see. ' +
-    'Click on a block to pin it.',
-  block:
-    'The newest block, or the one that you pinned: its time on the clock against the time ' +
-    'of its transactions one by one, its longest chain, and what its transactions contend ' +
-    'for.',
+    'One point per block. Hatched: not seen by this page or the source. Click on a block to pin ' +
+    'it.',
+  block: 'The newest or pinned block: time on the clock against time one by one, longest chain.',
   heat:
-    'A row per storage slot, a column per block; the colour is the number of transactions ' +
-    'that accessed it. Click on a row to filter by its contract.',
-  graph:
-    'Contracts that the same transactions call, over the last blocks: contention of one ' +
-    'holds up the others. Click on one to filter by it.',
-  lanes:
-    'A bar per proposed block, from its proposal over votes and finalization to ' +
-    'verification. A cross means that it was rejected.',
+    'A row per storage slot, a column per block; colour: transactions that accessed it. Click ' +
+    'on a row to filter.',
+  graph: 'Contracts called by the same transactions: contention of one holds up the others.',
+  lanes: 'A bar per proposal, from proposal over finalization to verification. Cross: rejected.',
   keys:
-    'The accounts and storage slots that were accessed most often in the current five ' +
-    'minutes. The paler end of a bar may be counted too much.',
-  endpoints:
-    'A row per product of this server: its state, and calls, latency, errors and refusals ' +
-    'of the last two seconds.',
-  log:
-    'What happened to the stream and the chain since this page was opened: gaps, ' +
-    'reconnections, rejected blocks, falls of efficiency.',
+    'Accounts and storage slots accessed most in the current five minutes. The paler end of a ' +
+    'bar may be counted too much.',
+  endpoints: 'State, calls, latency, errors and refusals of each product over two seconds.',
+  log: 'What happened since this page was opened: gaps, reconnections, rejected blocks.',
 }
 
 type Untold = Omit<Source, 'about'>
@@ -131,7 +116,7 @@ function sourcesOf(store: PageStore, views: TableViews): Readonly<Record<string,
     },
     log: {
       title: 'Log',
-      fields: 'Gap, Resume and Warning frames, closes, and changes that the page noticed',
+      fields: 'Gap, Resume and Warning frames, closes, changes that the page noticed',
       kind: 'Gap',
       path: '/v1/status',
       body: () => store.log.lines,

@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { ExpositionText } from '../../client/exposition-text.ts'
 import {
+  commandWords,
   type FigureSamples,
   type ProductSpec,
   products,
@@ -150,22 +151,27 @@ function productsTable(
     if (address === undefined) return [name, 'disabled', '', '', '', '', '', '']
     const { host, port } = address
     const where = `${host?.includes(':') ? `[${host}]` : host}:${port}`
-    return [name, ...figuresOf(spec, where, samples)]
+    return [name, ...figuresOf([name, spec], where, samples)]
   })
   return tableOf(head, rows, '')
 }
 
-function figuresOf(spec: ProductSpec, where: string, samples: FigureSamples | null): string[] {
+function figuresOf(
+  [name, spec]: readonly [string, ProductSpec],
+  where: string,
+  samples: FigureSamples | null,
+): string[] {
   if (samples === null) return ['open', where, '', '', '', '', '']
   const { now } = samples
+  const { unit, lag } = commandWords[name]!
   return [
     spec.trouble(now) ?? 'open',
     where,
-    rateText(rateOf(spec.total, samples), spec.unit),
+    rateText(rateOf(spec.total, samples), unit),
     String(spec.errors(now)),
     String(spec.refused(now)),
     String(spec.open(now) ?? ''),
-    spec.lag(now),
+    lag(now),
   ]
 }
 
