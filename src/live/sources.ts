@@ -31,8 +31,8 @@ const abouts: Readonly<Record<string, string>> = {
     'How much of the newest block ran in parallel: 100 % minus its time on the clock over the ' +
     'time of its transactions one by one.',
   contended:
-    'Storage slots that several transactions of the newest block accessed. Only where one ' +
-    'writes must others wait.',
+    'Storage slots that several transactions of a block accessed. Only where one writes must ' +
+    'others wait.',
   critical: 'The longest chain of transactions that wait for each other, of all in the block.',
   wall: 'Execution time of the newest block on the clock.',
   finalize: 'From proposal to finalization: median of 50 blocks, and what 99 % stay below.',
@@ -46,8 +46,8 @@ const abouts: Readonly<Record<string, string>> = {
   graph: 'Contracts called by the same transactions: contention of one holds up the others.',
   lanes: 'A bar per proposal, from proposal over finalization to verification. Cross: rejected.',
   keys:
-    'Accounts and storage slots accessed most in the current five minutes. The paler end of a ' +
-    'bar may be counted too much.',
+    'Accounts and storage slots accessed most in these five minutes. The paler end of a bar may ' +
+    'be too much.',
   endpoints: 'State, calls, latency, errors and refusals of each product over two seconds.',
   log: 'What happened since this page was opened: gaps, reconnections, rejected blocks.',
 }
