@@ -131,6 +131,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
       await page.keyboard.press('Escape')
     }
     await page.keyboard.press('?')
+    await page.locator('#panel-body .words dt').last().waitFor()
     const words = await page.locator('#panel-body .words dt').allTextContents()
     expect(words).toEqual([
       'efficiency',
@@ -145,10 +146,11 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   })
 
   test('has legends of the graph and of the matrix, which names its columns', async () => {
-    const { page, ...opened } = await open()
+    const opened = await open()
+    const { page } = opened
     expect(await opened.text('#graph-legend')).toMatch(/size: .*colour: .*hollow: .*line: /)
     await page.keyboard.press('g')
-    expect(await opened.text('#graph-legend')).toMatch(/^a row and a column per contract/)
+    await shows(opened, '#graph-legend', 'a row and a column per contract')
     const map = (await page.locator('#graph-map').boundingBox())!
     const heads = { x: map.x + 100, y: map.y, width: 240, height: 60 }
     const soft: Rgb = [0x56, 0x5e, 0x68]
