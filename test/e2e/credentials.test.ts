@@ -30,7 +30,9 @@ describe('a token', () => {
   const tokens: Record<string, string> = {}
 
   beforeAll(async () => {
-    server = await startServer({ flags: ['--metrics.enabled=false', '--chain.traffic=0'] })
+    // As in front of real nodes: on a default start websocket takes the query, too.
+    const flags = ['--metrics.enabled=false', '--chain.traffic=0', '--websocket.queryToken=false']
+    server = await startServer({ flags })
     const add = (label: string, ...flags: string[]) => provision(server.data, label, ...flags)
     const bundle = '--product=bundle'
     tokens.valid = (await add('good', bundle, '--plan=unlimited')).token
