@@ -1,6 +1,6 @@
 // Follows blocks on the metrics stream: how parallel each was, and which slots were contended.
 //   node examples/metrics.mjs [blocks]
-import { efficiencyBand, MetricsClient } from 'sluice/client'
+import { MetricsClient, verdictOf } from 'sluice/client'
 
 const count = Number(process.argv[2] ?? Infinity)
 const client = new MetricsClient({
@@ -18,7 +18,7 @@ for await (const { seq, kind, payload } of client) {
   const efficiency =
     total_txn_count === 0
       ? 'empty'
-      : `${parallel_efficiency_pct.toFixed(2)} % (${efficiencyBand(parallel_efficiency_pct)})`
+      : `${parallel_efficiency_pct.toFixed(2)} % (${verdictOf(payload) ?? 'no verdict'})`
   console.log(
     `${seq} block ${block_number}: ${tps} TPS, ${efficiency}, ${contended_slot_count} contended`,
   )

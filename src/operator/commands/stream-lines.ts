@@ -1,12 +1,12 @@
 // Renders frames of the metrics stream as lines for a terminal.
 import {
   type ContentionData,
-  efficiencyBand,
   efficiencyMeanings,
   type Frame,
   type Kind,
   type Lifecycle,
   type TopAccesses,
+  verdictOf,
 } from '../../client/client.ts'
 
 /** Topic names of the command and their frame kinds. */
@@ -50,10 +50,16 @@ function contentionLine(data: ContentionData): string {
     `critical path ${data.critical_path_txn_count}`,
     `wall ${(data.block_wall_time_ns / 1e6).toFixed(1)} ms`,
     `efficiency ${efficiency.toFixed(1)} %`,
-    // Without transactions the figure is 0 and has no meaning.
-    data.total_txn_count === 0 ? 'no transactions' : efficiencyMeanings[efficiencyBand(efficiency)],
+    verdictText(data),
   ]
   return parts.join('  ')
+}
+
+/** Without transactions the figure is 0 and has no meaning; a small block cannot be parallel. */
+function verdictText(data: ContentionData): string {
+  if (data.total_txn_count === 0) return 'no transactions'
+  const verdict = verdictOf(data)
+  return verdict === null ? 'too little contention to judge' : efficiencyMeanings[verdict]
 }
 
 function lifecycleLine(move: Lifecycle): string {

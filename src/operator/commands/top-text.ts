@@ -1,12 +1,7 @@
 // Renders the figures of `sluice top` as text of a given width.
 // Nothing is wider than the terminal: facts flow into lines, and a table drops its least important
 // columns.
-import {
-  type BlockRow,
-  efficiencyBand,
-  type Status,
-  type TopAccesses,
-} from '../../client/client.ts'
+import { type BlockRow, type Status, type TopAccesses, verdictOf } from '../../client/client.ts'
 import { type ProductFigures, rateText } from '../../client/product-figures.ts'
 import { inColour, safeText, tableOf } from './output.ts'
 
@@ -61,13 +56,16 @@ function chainFacts({ block, finalizeP50Ms, gaps }: TopFigures): Fact[] {
   if (block === null) return [{ text: 'waiting for the first block' }]
   const isEmpty = block.total_txn_count === 0
   const efficiency = block.parallel_efficiency_pct
-  const band = efficiencyBand(efficiency)
+  const band = verdictOf(block)
   return [
     { text: `block ${block.block_number}` },
     { text: `TPS ${block.tps}` },
     isEmpty
       ? { text: 'no transactions' }
-      : { text: `efficiency ${efficiency.toFixed(1)} % (${band})`, state: band },
+      : {
+          text: `efficiency ${efficiency.toFixed(1)} %${band === null ? '' : ` (${band})`}`,
+          ...(band === null ? {} : { state: band }),
+        },
     { text: `contended storage slots ${block.contended_slot_count}` },
     { text: `of them written ${block.written_contended_slot_count}` },
     { text: `critical path ${block.critical_path_txn_count} of ${block.total_txn_count}` },

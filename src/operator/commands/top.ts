@@ -2,7 +2,7 @@
 // From /v1/status, /v1/blocks, /v1/top and /metrics; rates and latencies are those of the last
 // samples. On a terminal it refreshes every second until q or Ctrl-C, else it prints one frame.
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { efficiencyBand, MetricsRest, ServiceError } from '../../client/client.ts'
+import { MetricsRest, ServiceError, verdictOf } from '../../client/client.ts'
 import { ExpositionText } from '../../client/exposition-text.ts'
 import { type FigureSamples, productFigures, quantileMs } from '../../client/product-figures.ts'
 import { knownCredentials, tokenFlags } from './credentials.ts'
@@ -141,8 +141,7 @@ function finalizeP50Ms(samples: FigureSamples): number | null {
 
 function jsonOf(figures: TopFigures): Readonly<Record<string, unknown>> {
   const { block, tps, top, ...rest } = figures
-  const isEmpty = block === null || block.total_txn_count === 0
-  const band = isEmpty ? null : efficiencyBand(block.parallel_efficiency_pct)
+  const band = block === null ? null : verdictOf(block)
   return {
     ...rest,
     block: block === null ? null : { ...block, band },
