@@ -15,7 +15,7 @@ interface Side {
 const context = { seconds: 0.3 }
 /** Their files, newest name first: 0.2.0 has the second one. */
 const files: Readonly<Record<string, readonly string[]>> = {
-  'rpc-endpoint-cpu': ['load/rpc-endpoint-cpu', 'load/rpc-endpoint-cpu'],
+  'rpc-endpoint-cpu': ['load/rpc-endpoint-cpu', 'load/rpc-door-cpu'],
   'token-quota': ['micro/token-quota'],
 }
 const root = process.argv[2]!
