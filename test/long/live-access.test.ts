@@ -17,7 +17,6 @@ beforeAll(async () => {
   if (noBrowser !== null) return
   browser = await launchBrowser()
   live = await openLive()
-  live.keepAwake()
 })
 afterAll(async () => {
   await browser?.close()

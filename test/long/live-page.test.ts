@@ -96,7 +96,6 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   test('has a flat heap over many blocks', async () => {
     const blocks = isSlice ? 5_400 : 50_000
     const live = await openLive()
-    live.keepAwake()
     const tab = await openTab(browser, live.origin)
     await tab.reaches('live', 'quiet')
     const session = await tab.page.context().newCDPSession(tab.page)
