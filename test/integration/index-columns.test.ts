@@ -2,6 +2,9 @@
 import { mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
@@ -20,7 +23,8 @@ let folder: string
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-columns-'))
 })
-afterEach(() => rm(folder, { recursive: true, force: true }))
+// Query processes remove their own folders as they end.
+afterEach(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
 
 /** A row of `contention`: every number is 1, but for its seq. */
 function row(seq: number, block_hash: string) {
@@ -76,6 +80,24 @@ test('an index without a column is read, written and merged with an empty one', 
     expect(await read()).toEqual(all)
   } finally {
     await engine.stop()
+    await sink.stop()
+  }
+})
+
+test('an index that was closed does not delete the log of the next one', async () => {
+  setFlagsFromString('--expose-gc')
+  // Reason for the cast: the flag above adds it.
+  const collect = runInNewContext('gc') as () => void
+  await write(neverSeal, [1], '0xab')
+  const sink = await openDuckdbSink(folder, neverSeal)
+  try {
+    await sink.write([row(2, '0xab')], { events: 2 })
+    for (let turn = 0; turn < 20; turn++) {
+      collect()
+      await setImmediate()
+    }
+    expect((await files(/^hot-.*\.wal$/)).length).toBe(1)
+  } finally {
     await sink.stop()
   }
 })

@@ -185,9 +185,10 @@ export class DuckdbSink implements RowSink {
   async #openFiles(): Promise<void> {
     const listing = await listFolder(this.#folder)
     this.#publisher ??= new Publisher(this.#folder, await readSnapshot(this.#folder))
-    this.#instance = await DuckDBInstance.create(':memory:', engineOptions)
-    this.#writer = await this.#instance.connect()
-    this.#merger = await this.#instance.connect()
+    const instance = await DuckDBInstance.create(':memory:', engineOptions)
+    this.#writer = await instance.connect()
+    this.#merger = await instance.connect()
+    this.#instance = instance
     this.#archive = new SealedFiles(this.#writer, { ...this.#options, folder: this.#folder })
     await this.#archive.open(listing.sealed)
     await this.#openHot(listing)
@@ -272,6 +273,10 @@ export class DuckdbSink implements RowSink {
     if (this.#merging !== null) this.#merger.interrupt()
     await this.#merging
     this.#merging = null
+    // A database lives as long as its connections: one that is only collected later would delete
+    // the log of the next one, which has the same name.
+    this.#merger.closeSync()
+    this.#writer.closeSync()
     this.#instance.closeSync()
     this.#instance = null
   }
