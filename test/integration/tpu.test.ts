@@ -170,6 +170,10 @@ describe('a transaction without a good tip', () => {
     await add('TIP_VIA_LOOKUP_TABLE', 2_000_000, transfer({ ...tip, table: newAddress() }))
     const half = { ...tip, lamports: 500_000n }
     await add('TIP_TOO_LOW', 500_000, transfer(half), transfer(half))
+    // What earlier tests sent lands when it is confirmed.
+    const isOver = ({ accepted, landed, expired, failed } = counted()) =>
+      accepted === landed + expired + failed
+    await until(isOver, 'all that was accepted to land')
     const before = counted()
     for (const [reason, foundLamports, bytes] of cases) {
       const data = { reason, requiredLamports: 1_000_000, foundLamports }
