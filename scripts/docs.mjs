@@ -1,8 +1,8 @@
 // Writes docs/CONFIG.md, docs/METERS.md and the drawing in docs/DESIGN.md from the compiled code, and
 // the Grafana board.
 // `--check` writes nothing and exits 1 when a file is stale, naming it.
-// The meters are those of a real start on free ports and an empty folder, so that no list of rooms
-// has to be kept beside the topology.
+// The meters are those of a real start on free ports and an empty folder, so that no list of
+// components has to be kept beside the topology.
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
