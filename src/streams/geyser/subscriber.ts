@@ -174,6 +174,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
       return
     }
     this.#leave()
+    // The frames that were batched for it may have been too many.
+    if (this.#isOver) return
     this.#filters = filters
     if (replay === null) this.#group = fanOut.join(this, filters)
     else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
@@ -193,8 +195,10 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   #leave(): void {
     this.#replayer?.stop()
     this.#replayer = null
-    if (this.#group !== null) this.#deps.fanOut.leave(this, this.#group)
+    const group = this.#group
+    // Before it leaves: its last frames may end the stream, which leaves again.
     this.#group = null
+    if (group !== null) this.#deps.fanOut.leave(this, group)
   }
 
   #send(frame: Buffer): void {

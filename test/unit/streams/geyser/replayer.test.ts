@@ -114,4 +114,21 @@ describe('a replay', () => {
     await new Promise((resolve) => setImmediate(resolve))
     expect(fanOut.groups).toBe(0)
   })
+
+  it('of new filters, whose batched frames end the stream, leaves no group behind', async () => {
+    const hub = openSolanaHub()
+    const meters = declareGrpcMeters(new Meters())
+    const fanOut = new FanOut(hub, meters)
+    let ended = 0
+    const stream = { encoding: null, unsentBytes: 400_000, write: () => false, end() {} }
+    const deps = { hub, fanOut, codec, limits, backlogBytesMax: 1, clock: systemClock, meters }
+    const paid = { meter() {}, charge: () => null, ended: () => void ended++ }
+    const subscriber = new Subscriber(stream, { ...deps, ...paid })
+    subscriber.message(Buffer.from(encoded(requestOf({ ...everything, commitment: 0 }))))
+    // Batched until the end of the turn: leaving for other filters sends them, which is too much.
+    for (const update of new SyntheticSolana().next()) publishUpdate(hub, update)
+    subscriber.message(Buffer.from(encoded(requestOf({ ...everything, commitment: 1 }))))
+    expect(ended).toBe(1)
+    expect(fanOut.groups).toBe(0)
+  })
 })
