@@ -20,6 +20,8 @@ export class ScriptedGeyser {
   /** The first slot that it can replay; null when it has no replay. */
   first: number | null = 0
   isDown = false
+  /** It has no block yet, and refuses to say which slot it is in. */
+  isInFirstSlot = false
   /** What happens to a subscription instead of an opened stream: a gRPC status. */
   refuse: ((fromSlot: number | null) => number | null) | null = null
   /** Of every subscription; null for live updates only. */
@@ -58,7 +60,7 @@ export class ScriptedGeyser {
 
   #answer(method: string): Outcome<Uint8Array> {
     if (this.isDown) return notAnswered(lost)
-    if (method === 'GetSlot') return accept(numberMessage(this.slot))
+    if (method === 'GetSlot' && !this.isInFirstSlot) return accept(numberMessage(this.slot))
     if (method === 'SubscribeReplayInfo' && this.first !== null)
       return accept(numberMessage(this.first))
     return notAnswered({ kind: 'status', code: 12, details: '' })

@@ -80,6 +80,8 @@ export class SlotTracker {
   #newestComplete: number | null = null
   /** The requested resume slot that was not replayed, until the new connection's first slot. */
   #gapFrom: number | null = null
+  /** A connection without a replay began inside of slots up to this; null before its content. */
+  #partUpTo: number | null = -1
 
   /** `slotLimit` is the highest slot that a node can have reached; those above are dropped. */
   constructor(hub: SolanaHub, slotLimit: () => number = () => Number.POSITIVE_INFINITY) {
@@ -104,6 +106,7 @@ export class SlotTracker {
   opened(fromSlot: number | null): void {
     const expected = this.resumeFrom()
     this.#connection++
+    this.#partUpTo = fromSlot === null ? null : -1
     this.#gapFrom = fromSlot === null ? expected : null
     if (expected !== null && fromSlot !== null && fromSlot > expected)
       this.counts.gapSlots += fromSlot - expected
@@ -129,7 +132,7 @@ export class SlotTracker {
 
   item(update: SlotItem): void {
     const tracked = this.#track(update.slot)
-    if (tracked === null) return
+    if (tracked === null || this.#isPart(tracked)) return
     if (tracked.isVoid(this.#connection)) {
       this.counts.duplicates++
       return
@@ -147,7 +150,7 @@ export class SlotTracker {
 
   meta(update: BlockMetaUpdate): void {
     const tracked = this.#track(update.slot)
-    if (tracked === null) return
+    if (tracked === null || this.#isPart(tracked)) return
     if (tracked.isVoid(this.#connection)) {
       this.counts.duplicates++
       return
@@ -219,6 +222,20 @@ export class SlotTracker {
     }
     if (this.#slots.size > slotsMax) this.#slots.delete(this.#slots.keys().next().value!)
     return tracked
+  }
+
+  /**
+   * Whether a connection without a replay began inside of the slot: what it sends of it is no
+   * block, and left out. A bank whose creation it sent is whole.
+   */
+  #isPart(tracked: TrackedSlot): boolean {
+    const { slot, firstConnection } = tracked
+    const isFirst = this.#partUpTo === null
+    this.#partUpTo ??= slot
+    if (slot > this.#partUpTo || firstConnection !== this.#connection) return false
+    if (tracked.hasStatus(slotStatus.createdBank)) return false
+    if (isFirst && this.#connection > 1) this.counts.gapSlots++
+    return true
   }
 
   #tryComplete(tracked: TrackedSlot): void {

@@ -37,6 +37,8 @@ export class TrackedSlot {
   parent: number | null = null
   /** Statuses that were published or are deferred, one bit each. */
   statuses = 0
+  /** Number of the connection that first sent something of it. */
+  readonly firstConnection: number
   /** Number of the connection that its items come from. */
   connection: number
   /** Number of the connection that last replayed the complete block. */
@@ -69,6 +71,7 @@ export class TrackedSlot {
 
   constructor(slot: number, connection: number) {
     this.slot = slot
+    this.firstConnection = connection
     this.connection = connection
   }
 

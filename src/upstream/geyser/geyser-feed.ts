@@ -178,14 +178,12 @@ export class GeyserFeed {
     const published = sink.newestSlot()
     if (newest !== null && published !== null && published - newest > this.#set.section.lagSlots)
       return { ...lagging, details: `${published - newest} slots behind` }
-    const start = wanted ?? (newest === null ? null : Math.max(0, newest - warmSlots))
+    const first = firstIn(replay!)
+    // A node without a block is inside of its first slot.
+    const start = wanted ?? (newest === null ? first : Math.max(0, newest - warmSlots))
     if (start === null || this.#rotation.isWithoutReplay(node))
       return (await this.#read(client, node, null)).end
-    return this.#replay(client, node, {
-      start,
-      isResumed: wanted !== null,
-      first: firstIn(replay!),
-    })
+    return this.#replay(client, node, { start, isResumed: wanted !== null, first })
   }
 
   /** Reads from a slot on, or from the first one that the node can replay. */

@@ -180,6 +180,44 @@ describe('slot tracker', () => {
     expect(sink.counts().gapSlots).toBe(4)
   })
 
+  it('leaves a slot out that a connection without a replay began inside of', () => {
+    const updates = chainOf(20)
+    const isFirst = ({ slot }: SolanaUpdate) => slot === 1000
+    for (const kind of ['account', 'transaction', 'entry', 'blockMeta'] as const) {
+      const begin = updates.findIndex((one) => isFirst(one) && one.kind === kind)
+      const { sink, published } = open()
+      sink.opened(null)
+      send(sink, updates.slice(begin))
+      const expected = publishedBy(updates.filter((one) => !isFirst(one)))
+      for (const commitment of [0, 1, 2] as const)
+        expect(contentOf(published[commitment])).toEqual(contentOf(expected[commitment]))
+      expect(published[1]).toContain('1000 status 2')
+      expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
+    }
+  })
+
+  it('has the whole slot when the next connection replays it, and counts it when none does', () => {
+    const updates = chainOf(20)
+    const begin = updates.findIndex(({ kind, slot }) => kind === 'entry' && slot === 1004)
+    const { sink, published } = open()
+    sink.opened(null)
+    send(sink, updates.slice(begin, begin + 2))
+    sink.opened(1004)
+    send(sink, replayOf(updates, 1004, updates.length))
+    const expected = publishedBy(updates.filter(({ slot }) => slot >= 1004))
+    expect(contentOf(published[2])).toEqual(contentOf(expected[2]))
+    const later = open()
+    later.sink.opened(null)
+    send(
+      later.sink,
+      replayOf(updates, 1000, begin).filter(({ slot }) => slot < 1003),
+    )
+    later.sink.opened(null)
+    send(later.sink, updates.slice(begin))
+    // 1002, which may lack its end, 1003 and what was sent of 1004.
+    expect(later.sink.counts()).toMatchObject({ gapSlots: 3, incompleteBlocks: 0 })
+  })
+
   it('publishes the new version at confirmed and finalized when a restarted node rebuilds a slot', () => {
     const before = chainOf(6)
     const { sink, published } = open()

@@ -123,6 +123,13 @@ describe('a replay', () => {
     expect(sink.counts().gapSlots).toBeLessThanOrEqual(100)
   })
 
+  it('begins with the first slot of a node that has no block yet', async () => {
+    const { geysers } = await stage(1, (node) => {
+      Object.assign(node, { isInFirstSlot: true, first: 1 })
+    })
+    expect(geysers[0]!.fromSlots).toEqual([1])
+  })
+
   it('is not asked for again at a node that has none', async () => {
     const { geysers, pass } = await stage(1, (node) => {
       node.refuse = (fromSlot) => (fromSlot === null ? null : 12)
