@@ -1,15 +1,26 @@
 // Forwarding: every submission ends exactly once, as landed, expired or failed.
 import { describe, expect, it } from 'vitest'
 import type { Outcome } from '../../../../src/base/errors.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { keyOf } from '../../../../src/chain/solana/keys.ts'
-import { slotUpdate, transactionUpdate } from '../../../../src/chain/solana/update-build.ts'
-import { type SlotStatus, slotStatus } from '../../../../src/chain/solana/updates.ts'
+import {
+  blockMetaUpdate,
+  slotUpdate,
+  transactionUpdate,
+} from '../../../../src/chain/solana/update-build.ts'
+import {
+  type SlotStatus,
+  type SolanaUpdate,
+  slotStatus,
+} from '../../../../src/chain/solana/updates.ts'
 import { Forwarder } from '../../../../src/products/tpu/forward.ts'
 import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
 import { submissionOf, TipLog } from '../../../../src/products/tpu/submission.ts'
-import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
+import { openSolanaHub, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import { FakeClock, FakeSender, notTaken, unreachable } from '../../../testkit/fake-senders.ts'
+import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 interface StageOptions {
@@ -61,6 +72,21 @@ function stage(options: StageOptions = {}) {
   }
   return { clock, forwarder, senders, tips, blockhashes, submission, passes, endings, meters }
 }
+
+const emptyMeta = (at: { slot: number; parent: number; transactions: number }) =>
+  blockMetaUpdate(
+    { slot: at.slot, createdAtMs: 0 },
+    {
+      blockhash: `hash${at.slot} ${at.parent}`,
+      parentSlot: at.parent,
+      parentBlockhash: `hash${at.parent}`,
+      blockTime: 1,
+      blockHeight: at.slot,
+      executedTransactionCount: at.transactions,
+      entriesCount: 0,
+      rewards: [],
+    },
+  )
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 const codeOf = (outcome: Outcome<null>) => (outcome.ok ? 'ok' : outcome.refusal.code)
@@ -116,34 +142,61 @@ describe('forwarding', () => {
     expect(senders[0]!.sent).toHaveLength(101)
   })
 
-  it.each(['is dead', 'loses its fork'])(
-    'goes on when the slot in which it was processed %s, and lands in a confirmed one',
-    async (fate) => {
+  const fates = ['is dead', 'loses its fork', 'has another bank that wins'] as const
+  const everyEnd = fates.flatMap((fate) => [[fate, 'lands later'] as const, [fate, 'never lands']])
+  it.each(everyEnd)(
+    'goes on when the slot in which it was processed %s, and %s',
+    async (fate, end) => {
       const hub = openSolanaHub()
-      const { forwarder, senders, submission, passes, endings, tips, meters } = stage({ hub })
+      const { forwarder, senders, submission, passes, endings, tips, meters, blockhashes } = stage({
+        hub,
+      })
       forwarder.start()
       const one = submission()
       await forwarder.take(one)
+      const sink = new SolanaUpstream(hub, { log: silentLog })
+      const send = (update: SolanaUpdate) => void sink.batch(batchFrom([messageOf(update)]))
+      const reports = (slot: number, status: SlotStatus, parent = slot - 1) =>
+        send(slotUpdate({ slot, createdAtMs: 0 }, { parent, status }))
       const content = { ...new SyntheticSolana().transaction(0), signatures: [one.signature] }
-      const reports = (slot: number, status: SlotStatus) =>
-        publishUpdate(hub, slotUpdate({ slot, createdAtMs: 0 }, { parent: slot - 1, status }))
-      const processed = (slot: number) => {
-        publishUpdate(hub, transactionUpdate({ slot, createdAtMs: 0 }, content))
-        reports(slot, slotStatus.processed)
+      const block = (
+        slot: number,
+        { has, parent = slot - 1 }: { has: boolean; parent?: number },
+      ) => {
+        reports(slot, slotStatus.createdBank, parent)
+        if (has) send(transactionUpdate({ slot, createdAtMs: 0 }, { ...content, index: 0 }))
+        send(emptyMeta({ slot, parent, transactions: has ? 1 : 0 }))
+        reports(slot, slotStatus.processed, parent)
       }
-      processed(11)
+      sink.opened(1)
+      block(10, { has: false })
+      block(11, { has: true })
       if (fate === 'is dead') reports(11, slotStatus.dead)
-      else for (const status of [slotStatus.processed, slotStatus.confirmed]) reports(12, status)
+      else if (fate === 'loses its fork') block(12, { has: false, parent: 10 })
+      else block(11, { has: false, parent: 9 })
+      const winner = fate === 'loses its fork' ? 12 : 11
+      if (fate !== 'is dead')
+        for (const status of [slotStatus.confirmed, slotStatus.finalized])
+          reports(winner, status, winner === 12 ? 10 : 9)
       await passes(2_000)
       expect(senders[0]!.sent).toHaveLength(2)
       expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
-      expect(meters.tipsLanded.value).toBe(0)
-      processed(13)
-      expect(endings().landed).toBe(0)
-      reports(13, slotStatus.confirmed)
-      expect(endings()).toEqual({ landed: 1, expired: 0, failed: 0 })
-      expect(tips.last(5)).toMatchObject([{ outcome: 'landed', landedSlot: 13 }])
-      expect(meters.tipsLanded.value).toBe(one.tipLamports)
+      expect([meters.tipsLanded.value, tips.last(5)]).toEqual([0, []])
+      if (end === 'never lands') {
+        blockhashes.isValid = false
+        await passes(2_000)
+        expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
+        expect(tips.last(5)).toMatchObject([{ outcome: 'expired', landedSlot: 0 }])
+        expect(meters.tipsLanded.value).toBe(0)
+      } else {
+        block(13, { has: true, parent: winner })
+        expect(endings().landed).toBe(0)
+        expect(tips.last(5)).toEqual([])
+        reports(13, slotStatus.confirmed, winner)
+        expect(endings()).toEqual({ landed: 1, expired: 0, failed: 0 })
+        expect(tips.last(5)).toMatchObject([{ outcome: 'landed', landedSlot: 13 }])
+        expect(meters.tipsLanded.value).toBe(one.tipLamports)
+      }
       await forwarder.stop()
     },
   )
