@@ -59,12 +59,19 @@ const setFields = {
     check: (value) =>
       /^([1-9A-HJ-NP-Za-km-z]{32,44})?$/.test(value) ? undefined : 'must be base58',
   }),
+  lagMs: integer({
+    initial: 20_000,
+    min: 400,
+    max: 3_600_000,
+    unit: 'ms',
+    doc: 'A node further behind the best one leaves the rotation; it returns at half of that.',
+  }),
   lagSlots: integer({
-    initial: 50,
-    min: 1,
+    initial: 0,
+    min: 0,
     max: 100_000,
     unit: 'slots',
-    doc: 'A node further behind the best one leaves the rotation; it returns at half of that.',
+    doc: 'The same in slots, instead of `lagMs`; 0: `lagMs` by the measured slot time.',
   }),
   timeoutMs: integer({
     initial: 10_000,

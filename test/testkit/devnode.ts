@@ -9,6 +9,9 @@ import type { Server } from './server.ts'
 import { root } from './tree.ts'
 import { until } from './until.ts'
 
+/** Slots of 200 ms and longer need more patience of a test, and nothing else. */
+export const slotMsOfTests = Number(process.env.SLUICE_TEST_SLOT_MS ?? 60)
+
 const main = join(root, 'dist', 'src', 'main.js')
 
 export interface Devnode extends Pick<Server, 'url' | 'stop' | 'dispose' | 'stdout' | 'stderr'> {
@@ -33,7 +36,11 @@ export async function startDevnode(
 ): Promise<Devnode> {
   const ledger = options.ledger ?? mkdtempSync(join(tmpdir(), 'sluice-devnode-'))
   const { ports = ['--rpc-port=0', '--ws-port=0', '--grpc-port=0'] } = options
-  const words = devnodeWords(`--ledger=${ledger}`, `--slot-ms=${options.slotMs ?? 60}`, ...ports)
+  const words = devnodeWords(
+    `--ledger=${ledger}`,
+    `--slot-ms=${options.slotMs ?? slotMsOfTests}`,
+    ...ports,
+  )
   const child = spawn(process.execPath, [...words, ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })

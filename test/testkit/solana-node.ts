@@ -11,7 +11,7 @@ import {
   Transaction,
   type TransactionInstruction,
 } from '@solana/web3.js'
-import { startDevnode } from './devnode.ts'
+import { slotMsOfTests, startDevnode } from './devnode.ts'
 import { provision, type Server, startServer } from './server.ts'
 import { until } from './until.ts'
 
@@ -45,7 +45,7 @@ export class SolanaNode {
   }
 
   static start(...flags: string[]): Promise<SolanaNode> {
-    return SolanaNode.startWith('--chain.slotMs=60', ...flags)
+    return SolanaNode.startWith(`--chain.slotMs=${slotMsOfTests}`, ...flags)
   }
 
   /** A node that is up already and takes no token. */
@@ -106,7 +106,10 @@ export class SolanaNode {
     const ports = ['rpc', 'websocket', 'grpc'].map(
       (endpoint) => `--${endpoint}.port=${doors[endpoint]!.port}`,
     )
-    const server = await startServer({ data, flags: ['--chain.slotMs=60', ...ports, ...flags] })
+    const server = await startServer({
+      data,
+      flags: [`--chain.slotMs=${slotMsOfTests}`, ...ports, ...flags],
+    })
     const node = new SolanaNode(server, this.token)
     await until(async () => (await node.call('getHealth')).result === 'ok', 'a healthy chain')
     return node

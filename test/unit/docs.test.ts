@@ -6,7 +6,7 @@ import { codesOf } from '../../src/base/codes.ts'
 import { initialOf } from '../../src/base/fields.ts'
 import { DATABASE, visibleTables } from '../../src/indexer/catalogue.ts'
 import { grpcSection } from '../../src/products/grpc/config.ts'
-import { yellowstoneBounds } from '../../src/streams/geyser/hub.ts'
+import { gatewayBounds } from '../../src/streams/geyser/hub.ts'
 import { root, sourceFiles } from '../testkit/tree.ts'
 
 const lineLengthMax = 160
@@ -122,7 +122,7 @@ describe('the documents', () => {
       `${thousands(filters.ownersMax)} in one of owners`,
       `cuckoo filters up to ${mebibytes(filters.cuckooBytesMax)}`,
       `up to ${filters.dataSlicesMax} slices`,
-      `the last ${yellowstoneBounds.replaySlots} slots are kept, up to ${mebibytes(yellowstoneBounds.replayBytesMax)}`,
+      `the last ${gatewayBounds.replaySlots} slots are kept, or the last ${gatewayBounds.replayMs / 1000} s where those are more, up to ${mebibytes(gatewayBounds.replayBytesMax)}`,
     ])
       expect(page.replace(/\s+/g, ' ')).toContain(sentence)
     expect(initial.reflection).toBe(false)

@@ -1,11 +1,11 @@
 // Threads, queues, hubs and caches of the component `chains`, with their bounds.
-import { yellowstoneBounds } from '../../streams/geyser/hub.ts'
+import { gatewayBounds } from '../../streams/geyser/hub.ts'
 import { unfinalizedBytesInitial } from '../../streams/hub/hub.ts'
 import { inFlightBytesMax } from '../../upstream/geyser/ingest.ts'
 import { bytes, type Owned, vital } from './lifecycle.ts'
 
-const { replaySlots, replayBytesMax } = yellowstoneBounds
-const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
+const { replaySlots, replayMs, replayBytesMax } = gatewayBounds
+const replay = `replay: ${replayMs / 1000} s or ${replaySlots} slots, ${bytes(replayBytesMax)}`
 const cache = (name: string, bound: string) => ({ kind: 'cache', name, bound }) as const
 
 export const chainsOwned: readonly Owned[] = [

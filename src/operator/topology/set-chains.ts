@@ -9,7 +9,7 @@ import type { Log } from '../../base/telemetry/log.ts'
 import { StreamAnswers } from '../../streams/answers/stream-answers.ts'
 import { SolanaUpstream } from '../../streams/flows/solana-upstream.ts'
 import { Heads } from '../../streams/geyser/heads.ts'
-import { openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
+import { gatewayBounds, openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
 import type { HubBounds } from '../../streams/hub/hub.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import { MINT_BYTES_READ } from '../../streams/pubsub/mint-cache.ts'
@@ -21,8 +21,8 @@ import type { UpstreamSet } from '../../upstream/node-pool/upstream-set.ts'
 import type { Upstreams } from '../../upstream/node-pool/upstreams.ts'
 import { readAccount, readAccounts, readSignatureStatus } from '../../upstream/set-reads.ts'
 
-/** Slots by which a stream may lag the best node of its set and still answer calls. */
-const behindSlotsMax = 8
+/** How far a stream may lag the best node of its set and still answer calls. */
+const behindMsMax = 3_200
 
 /** The chain of a set, computed from its nodes' stream. */
 export interface SetChain {
@@ -45,13 +45,15 @@ export interface GeyserReport {
   /** The node that sends it now. */
   readonly node: string | null
   readonly slot: number | null
+  /** The measured slot time. */
+  readonly slotMs: number
   readonly gapSlots: number
   /** How often the chain began anew. */
   readonly restarts: number
 }
 
 export interface SetChainsDeps {
-  /** Default: as yellowstone keeps. */
+  /** Default: as yellowstone keeps, and a minute of shorter slots. */
   readonly bounds?: HubBounds
   /** Slots that a set replays at the start, where it is not the default. */
   readonly warmSlots?: Readonly<Record<string, number>>
@@ -80,8 +82,8 @@ export class SetChains {
     if (known !== undefined) return known
     const set = this.#nodes.set(name)
     if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
-    const { bounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
-    const hub = openSolanaHub(bounds)
+    const { bounds = gatewayBounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
+    const hub = openSolanaHub(bounds, set.slotTime)
     const sink = new SolanaUpstream(hub, { log, slotLimit: () => set.slotLimit() })
     const ingest = new IngestWorker({ clock, log, onDown })
     const feed = new GeyserFeed(set, { ingest, sink, warmSlots: warmSlots?.[name], clock, log })
@@ -119,6 +121,7 @@ export class SetChains {
       set,
       isUp: feed.isUp(),
       slot: sink.newestSlot(),
+      slotMs: hub.slotTime.ms,
       accountBytes: answers?.accounts.bytes ?? 0,
       historyBytes: answers?.blocks.bytes ?? 0,
       counts: { ...feed.counts, ...sink.counts(), droppedSlots: hub.droppedSlots },
@@ -126,10 +129,11 @@ export class SetChains {
   }
 
   report(): GeyserReport[] {
-    return [...this.#chains].map(([set, { feed, sink }]) => {
+    return [...this.#chains].map(([set, { hub, feed, sink }]) => {
       const { gapSlots, restarts } = sink.counts()
       const slot = sink.newestSlot()
-      return { set, isUp: feed.isUp(), node: feed.node, slot, gapSlots, restarts }
+      const { ms: slotMs } = hub.slotTime
+      return { set, isUp: feed.isUp(), node: feed.node, slot, slotMs, gapSlots, restarts }
     })
   }
 
@@ -160,7 +164,7 @@ function openAnswers(
 
 /** Whether a stream is open and about as far as the best node of its set. */
 function isNearNodes(feed: GeyserFeed, set: UpstreamSet, slot: number): boolean {
-  return feed.node !== null && (set.slot() ?? 0) - slot <= behindSlotsMax
+  return feed.node !== null && (set.slot() ?? 0) - slot <= set.slotTime.slotsIn(behindMsMax)
 }
 
 /** For `sluice status`: the streams by their sets, where there are some. */

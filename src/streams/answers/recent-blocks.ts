@@ -7,14 +7,17 @@
 import { randomBytes } from 'node:crypto'
 import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
+import type { SlotTime } from '../../base/slot-time.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 
-/** A validator's own cache of statuses reaches as far back. */
+/** A validator's own cache of statuses reaches as far back, at 400 ms. */
 const windowSlots = 300
+const windowMs = 120_000
 
 export class RecentBlocks {
   readonly #bytesMax: number
+  readonly #slotTime: SlotTime
   /** Ascending by slot. */
   readonly #blocks: RecentBlock[] = []
   /** What was confirmed of a slot before its block. */
@@ -24,6 +27,7 @@ export class RecentBlocks {
 
   constructor(hub: SolanaHub, { bytesMax }: { readonly bytesMax: number }) {
     this.#bytesMax = bytesMax
+    this.#slotTime = hub.slotTime
     if (bytesMax === 0) return
     hub.onRestart(() => {
       this.#blocks.length = 0
@@ -87,7 +91,7 @@ export class RecentBlocks {
     const block = new RecentBlock(meta, landings)
     this.#blocks.push(block)
     this.#bytes += block.indexBytes + block.contentBytes
-    this.#trim(meta.slot - windowSlots)
+    this.#trim(meta.slot - this.#slotTime.slotsIn(windowMs, windowSlots))
   }
 
   #trim(oldestSlot: number): void {

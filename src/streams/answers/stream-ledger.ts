@@ -35,7 +35,10 @@ import type { SolanaHub } from '../geyser/hub.ts'
 import type { AccountCache } from './account-cache.ts'
 import type { RecentBlock, RecentBlocks } from './recent-blocks.ts'
 
-/** Below the 300 slots of a node's status cache, and the slots by which it may be ahead of us. */
+/**
+ * Below the 300 slots of a node's status cache, and the slots by which it may be ahead of us: slots
+ * at any slot time, as the node counts them.
+ */
 const statusSlots = 256
 
 const unknown: Head = { slot: 0, blockhash: '', blockHeight: 0 }

@@ -41,8 +41,10 @@ import {
 
 /** Slots remembered below the newest finalized one: a replay may contain them. */
 const keptSlots = 64
+const keptMs = 25_600
 /** Slots remembered when nothing is ever finalized; the oldest entry is evicted. */
 const slotsMax = 2_048
+const slotsMsMax = 800_000
 
 export interface SlotCounts {
   /** Updates dropped because they were published before. */
@@ -127,6 +129,7 @@ export class SlotTracker {
     this.#newest = null
     this.#newestComplete = null
     this.#gapFrom = null
+    this.#hub.slotTime.restart()
     this.#hub.restart()
   }
 
@@ -220,7 +223,8 @@ export class SlotTracker {
       this.counts.gapSlots += Math.max(0, slot - this.#gapFrom)
       this.#gapFrom = null
     }
-    if (this.#slots.size > slotsMax) this.#slots.delete(this.#slots.keys().next().value!)
+    if (this.#slots.size > this.#hub.slotTime.slotsIn(slotsMsMax, slotsMax))
+      this.#slots.delete(this.#slots.keys().next().value!)
     return tracked
   }
 
@@ -266,6 +270,7 @@ export class SlotTracker {
   }
 
   #close(tracked: TrackedSlot, meta: BlockMetaUpdate): void {
+    this.#hub.slotTime.observe(meta.slot, meta.createdAtMs)
     this.#hub.content(meta)
     tracked.close(meta)
     this.#release(tracked)
@@ -370,7 +375,7 @@ export class SlotTracker {
 
   /** Abandons forks below a finalized slot and evicts slots below the floor. */
   #forget(finalized: number): void {
-    this.#floor = Math.max(this.#floor, finalized - keptSlots)
+    this.#floor = Math.max(this.#floor, finalized - this.#hub.slotTime.slotsIn(keptMs, keptSlots))
     for (const tracked of [...this.#slots.values()]) {
       if (tracked.slot >= finalized) continue
       const isFork = !tracked.hasStatus(slotStatus.finalized)

@@ -1,5 +1,6 @@
 // Publishes Solana updates to a hub.
 import { isCommitment } from '../../base/commitment.ts'
+import { SlotTime } from '../../base/slot-time.ts'
 import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import { Hub, type HubBounds } from '../hub/hub.ts'
 
@@ -11,8 +12,11 @@ export const yellowstoneBounds: HubBounds = {
   replayBytesMax: 256 * 1024 * 1024,
 }
 
-export function openSolanaHub(bounds = yellowstoneBounds): SolanaHub {
-  return new Hub<SolanaUpdate>(bounds, bytesOf)
+/** The same time where slots are shorter than 400 ms. */
+export const gatewayBounds = { ...yellowstoneBounds, replayMs: 60_000 } satisfies HubBounds
+
+export function openSolanaHub(bounds = yellowstoneBounds, slotTime = new SlotTime()): SolanaHub {
+  return new Hub<SolanaUpdate>(bounds, bytesOf, slotTime)
 }
 
 export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {

@@ -11,6 +11,7 @@
 //                                is emptied and cut off, so that a replay left in it holds nothing
 import { assert } from '../../base/assert.ts'
 import { allCommitments, Commitment } from '../../base/commitment.ts'
+import { SlotTime } from '../../base/slot-time.ts'
 import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'
 
 export type HubListener<U> = (commitment: Commitment, update: U) => void
@@ -21,13 +22,16 @@ export type HubInterest = (commitment: Commitment) => boolean
 export interface HubBounds {
   /** Slots kept for replay; 0 keeps none. */
   readonly replaySlots: number
+  /** Where that is longer than `replaySlots`. */
+  readonly replayMs?: number
   readonly replayBytesMax: number
   /** Content that waits to be finalized; of more, the oldest slots are dropped. */
   readonly unfinalizedBytesMax?: number
 }
 
 /** Slots whose content waits to be confirmed or finalized; a healthy chain has about 33. */
-const unfinalizedSlotsMax = 1_024
+const unfinalizedSlots = 1_024
+const unfinalizedMs = 400_000
 /** A busy mainnet has up to 3 GiB in 33 slots. */
 export const unfinalizedBytesInitial = 4 * 1024 * 1024 * 1024
 
@@ -56,6 +60,8 @@ interface SlotContent<U extends HubUpdate> {
 
 export class Hub<U extends HubUpdate> {
   readonly #bounds: HubBounds
+  /** Of the chain that is published. */
+  readonly slotTime: SlotTime
   readonly #bytesOf: (update: U) => number
   #listeners: readonly HubListener<U>[] = []
   #interests: readonly HubInterest[] = []
@@ -69,8 +75,9 @@ export class Hub<U extends HubUpdate> {
   /** Slots that were dropped before they were finalized. */
   droppedSlots = 0
 
-  constructor(bounds: HubBounds, bytesOf: (update: U) => number) {
+  constructor(bounds: HubBounds, bytesOf: (update: U) => number, slotTime = new SlotTime()) {
     this.#bounds = bounds
+    this.slotTime = slotTime
     this.#bytesOf = bytesOf
   }
 
@@ -191,12 +198,12 @@ export class Hub<U extends HubUpdate> {
     const { processed: reached } = Commitment
     const content: SlotContent<U> = { updates: new UpdateList(), bytes: 0, reached }
     this.#contents.set(slot, content)
-    if (this.#contents.size > unfinalizedSlotsMax) {
+    const slotsMax = this.slotTime.slotsIn(unfinalizedMs, unfinalizedSlots)
+    while (this.#contents.size > slotsMax) {
       const [oldest, { updates }] = this.#contents.entries().next().value!
       if (updates !== null) this.droppedSlots++
       this.abandon(oldest)
     }
-    assert(this.#contents.size <= unfinalizedSlotsMax, 'slots that wait are bounded')
     return content
   }
 
@@ -255,8 +262,9 @@ export class Hub<U extends HubUpdate> {
   }
 
   #trim(): void {
-    const { replaySlots, replayBytesMax } = this.#bounds
-    while (this.#eras > Math.max(1, replaySlots) || this.#bytes > replayBytesMax) {
+    const { replaySlots, replayMs = 0, replayBytesMax } = this.#bounds
+    const erasMax = this.slotTime.slotsIn(replayMs, Math.max(1, replaySlots))
+    while (this.#eras > erasMax || this.#bytes > replayBytesMax) {
       const first = this.#first
       assert(first !== null, 'an era is counted')
       // The newest era stays, whatever its size: new streams start from it.

@@ -11,6 +11,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
+import type { SlotTime } from '../../base/slot-time.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { batchColumn, batchColumns, type GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 import { updateField } from '../../chain/solana/geyser-parts.ts'
@@ -47,16 +48,18 @@ const unimplemented = 12
 /** gRPC codes with which nodes refuse from_slot: not allowed, too old, no replay, too old. */
 const replayRefusals: ReadonlySet<number> = new Set([3, 11, unimplemented, 13])
 /**
- * A node evicts its oldest slot every 400 ms, also between its answer and our request: after a
- * refusal the next try starts so many slots later. After the last one it counts as without replay.
+ * A node evicts its oldest slot with every new one, also between its answer and our request: after
+ * a refusal the next try starts so much later. After the last one it counts as without replay.
  */
-const laterSlots = 8
+const laterMs = 3_200
 const replayTriesMax = 4
 
 export interface FeedSet {
   readonly name: string
   readonly nodes: readonly UpstreamNode[]
-  readonly section: { readonly lagSlots: number }
+  /** Slots by which its nodes may differ. */
+  readonly lagSlots: number
+  readonly slotTime: SlotTime
   /** How often its chain began anew. */
   readonly restarts: number
   slot(): number | null
@@ -176,7 +179,7 @@ export class GeyserFeed {
     if (this.#isAbandoned(node, newest)) this.#beginAnew()
     const wanted = sink.resumeFrom()
     const published = sink.newestSlot()
-    if (newest !== null && published !== null && published - newest > this.#set.section.lagSlots)
+    if (newest !== null && published !== null && published - newest > this.#set.lagSlots)
       return { ...lagging, details: `${published - newest} slots behind` }
     const first = firstIn(replay!)
     // A node without a block is inside of its first slot.
@@ -197,7 +200,7 @@ export class GeyserFeed {
     for (let tries = 1; ; tries++) {
       const isTooOld = first !== null && start < first
       if (isTooOld && isResumed && this.#rotation.hasOther(node)) return cannotReplay
-      const from = isTooOld ? first! + (tries - 1) * laterSlots : start
+      const from = isTooOld ? first! + (tries - 1) * this.#set.slotTime.slotsIn(laterMs) : start
       const { end, isReplayRefused } = await this.#read(client, node, from)
       if (!isReplayRefused || this.#isStopped) return end
       if (end.code === unimplemented || tries === replayTriesMax) {
@@ -215,7 +218,7 @@ export class GeyserFeed {
     if (this.#set.restarts !== this.#restarts) return true
     const unknown = this.#rotation.hasOther(node) ? published : 0
     const behind = published - Math.max(newest ?? published, this.#set.slot() ?? unknown)
-    if (behind <= this.#set.section.lagSlots) return false
+    if (behind <= this.#set.lagSlots) return false
     const waitedMs = this.#deps.clock.monotonicMs() - this.#newest.sinceMs
     return waitedMs >= catchUpMs || behind > catchUpMs / slotMsMin
   }
@@ -282,7 +285,7 @@ export class GeyserFeed {
     node.observeSlot(newest, Commitment.processed)
     if (newest !== this.#newest.slot) this.#newest = { slot: newest, sinceMs: nowMs }
     const best = this.#set.slot() ?? newest
-    const { lagSlots } = this.#set.section
+    const { lagSlots } = this.#set
     if (best - newest <= lagSlots) this.#inSyncMs = nowMs
     const isAlone = !this.#rotation.hasOther(node)
     const quietMs = nowMs - this.#updateMs

@@ -1,4 +1,4 @@
-// Probes a node for its health and its slots, once per slot. Clock passed in.
+// Probes a node for its health and its slots, every 400 ms. Clock passed in.
 // At most one probe is in flight. A late one makes the node doubtful, and down where another node
 // can take its calls: without one, calls wait for their own timeouts rather than being refused. It
 // counts when it is answered after all, so that a node that is only slow returns. Any other
@@ -9,7 +9,7 @@ import { readText } from '../http-client/http-request.ts'
 import { isNodeFault, type NodeFault } from './node-health.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
-/** One slot. */
+/** A time whatever the slots take: how old the known slot of a node may be. */
 export const probeEveryMs = 400
 /** Silence after a probe that makes a node doubtful: others are preferred. */
 export const overdueMs = 600

@@ -3,6 +3,7 @@
 // weights are the shares while the nodes are alike, and a slow node loses every comparison.
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
+import { SlotTime } from '../../base/slot-time.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { SetSection } from '../config.ts'
 import { NodeProbe } from './node-probe.ts'
@@ -36,6 +37,8 @@ export class UpstreamSet {
   readonly section: SetSection
   readonly nodes: readonly UpstreamNode[]
   readonly probes: readonly NodeProbe[]
+  /** By its geyser stream. */
+  readonly slotTime = new SlotTime()
   readonly #log: Log
   readonly #random: () => number
   readonly #genesis: SetGenesis<UpstreamNode>
@@ -102,9 +105,15 @@ export class UpstreamSet {
     )
   }
 
+  /** Slots by which its nodes may differ. */
+  get lagSlots(): number {
+    const { lagSlots, lagMs } = this.section
+    return lagSlots > 0 ? lagSlots : this.slotTime.slotsIn(lagMs)
+  }
+
   /** The highest slot that the set can have reached; infinite where nothing is known about it. */
   slotLimit(): number {
-    return this.#head.limit() + this.section.lagSlots
+    return this.#head.limit() + this.lagSlots
   }
 
   /** How often the chain of the set began anew: its nodes have another genesis hash. */
@@ -125,7 +134,7 @@ export class UpstreamSet {
     for (const node of this.nodes) {
       const slot = node.slot()
       const ahead = Math.max(head ?? 0, node.shredSlot ?? 0)
-      node.setLag(slot === null ? null : ahead - slot, this.section.lagSlots)
+      node.setLag(slot === null ? null : ahead - slot, this.lagSlots)
     }
   }
 

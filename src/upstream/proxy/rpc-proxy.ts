@@ -148,7 +148,7 @@ export class SetProxy implements ReadDeps {
   /** 0 for a slot that no node of the set is near: a node lied, or the chain began anew. */
   #believed(slot: number, commitment: Commitment): number {
     const best = this.set.slot(commitment) ?? slot
-    return slot - best > this.set.section.lagSlots ? 0 : slot
+    return slot - best > this.set.lagSlots ? 0 : slot
   }
 
   #cached(key: string): Answer | null {

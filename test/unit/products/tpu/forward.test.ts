@@ -143,7 +143,8 @@ describe('forwarding', () => {
   })
 
   const fates = ['is dead', 'loses its fork', 'has another bank that wins'] as const
-  const everyEnd = fates.flatMap((fate) => [[fate, 'lands later'] as const, [fate, 'never lands']])
+  const ends = ['lands later', 'never lands'] as const
+  const everyEnd = fates.flatMap((fate) => ends.map((end) => [fate, end] as const))
   it.each(everyEnd)(
     'goes on when the slot in which it was processed %s, and %s',
     async (fate, end) => {

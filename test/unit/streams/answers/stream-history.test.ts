@@ -31,12 +31,25 @@ function stage(options: SyntheticOptions = {}, deps: Partial<typeof streamDeps> 
     const found = answers.answer(call)
     return found?.answer.kind === 'text' ? found.answer.text : null
   }
-  return { answers, blocks, grow, ask }
+  return { answers, hub, blocks, grow, ask }
 }
 
 const nameOf = (block: BlockUpdate, index = 0) => encodeBase58(block.transactions[index]!.signature)
 
 describe('transactions from the stream', () => {
+  it.each([
+    [400, 300],
+    [200, 600],
+  ])('are known for two minutes of slots of %i ms', (slotMs, slots) => {
+    const deps = { blocks: { bytesMax: 100_000_000 } }
+    const { hub, blocks, grow, ask } = stage({ transactionsPerSlot: 1 }, deps)
+    for (let slot = 0; slot < 20; slot++) hub.slotTime.observe(slot, slot * slotMs)
+    grow(slots + 3)
+    // The last one is not confirmed.
+    expect(ask('getTransaction', nameOf(blocks[0]!), confirmed)).toBeNull()
+    expect(ask('getTransaction', nameOf(blocks[1]!), confirmed)).not.toBeNull()
+  })
+
   it('are shown at the commitment that their block has reached', () => {
     const { ask, blocks, grow } = stage()
     grow(6)

@@ -321,6 +321,23 @@ describe('slot tracker', () => {
     )
   })
 
+  it.each([
+    [400, 0],
+    [200, 1],
+  ])('knows the slots below the finalized one for 25 s, of %i ms each', (slotMs, rewritten) => {
+    const { hub, sink } = open()
+    sink.opened(null)
+    const updates = chainOf(140)
+    for (const update of updates)
+      Object.assign(update, { createdAtMs: (update.slot - 1_000) * slotMs })
+    send(sink, updates)
+    expect(hub.slotTime.ms).toBe(slotMs)
+    // 1133 is finalized. A node replays another block 100 slots below it.
+    sink.opened(1_033)
+    send(sink, new SyntheticSolana({ seed: 50, firstSlot: 1_033 }).next())
+    expect(sink.counts().rewrittenBlocks).toBe(rewritten)
+  })
+
   it('drops forks and dead slots when another slot is finalized', () => {
     const { hub, sink, published } = open()
     sink.opened(null)

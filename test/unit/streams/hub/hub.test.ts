@@ -117,6 +117,23 @@ describe('the hub', () => {
     expect(hub.droppedSlots).toBe(1)
   })
 
+  it('keeps a time where slots are shorter, and no fewer slots where they are longer', () => {
+    for (const [slotMs, replaySlots, waitSlots] of [
+      [400, 150, 1_024],
+      [200, 300, 2_000],
+      [800, 150, 1_024],
+    ] as const) {
+      const bounds = { replaySlots: 150, replayMs: 60_000, replayBytesMax: 1e6 }
+      const hub = new Hub<Said>(bounds, () => 10)
+      for (let slot = 0; slot < 3_000; slot++) {
+        hub.slotTime.observe(slot, slot * slotMs)
+        hub.content({ slot, text: 'a' })
+      }
+      expect(hub.oldestSlot).toBe(3_000 - replaySlots)
+      expect(hub.droppedSlots).toBe(3_000 - waitSlots)
+    }
+  })
+
   it('treats a slot as confirmed when only its finalization was reported', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })

@@ -159,6 +159,17 @@ describe('lag', () => {
     expect(nodes[0]!.state).toBe('up')
   })
 
+  test('is a time, in slots by their measured time, unless it is configured in slots', () => {
+    const [{ set }, { set: written }] = [setOf([{}, {}]), setOf([{}, {}], { lagSlots: 10 })]
+    expect([set.lagSlots, written.lagSlots]).toEqual([50, 10])
+    for (const one of [set, written])
+      for (let slot = 0; slot < 20; slot++) one.slotTime.observe(slot, slot * 200)
+    expect([set.lagSlots, written.lagSlots]).toEqual([100, 10])
+    for (const [index, slot] of [100, 200].entries()) set.nodes[index]!.probedSlots(slot, 0, null)
+    set.compare()
+    expect(set.nodes.map(({ state }) => state)).toEqual(['up', 'up'])
+  })
+
   test('is zero as soon as the node that was ahead is doubtful or gone', () => {
     const { set, nodes } = setOf([{}, {}], { lagSlots: 10 })
     nodes[0]!.probedSlots(100, null, null)
