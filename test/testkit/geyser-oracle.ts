@@ -89,6 +89,8 @@ export function expectedOf(asked: Asked, update: SolanaUpdate): Expected[] {
     }
     case 'entry':
       return one('entry', Object.keys(asked.entry).sort(), `${update.slot}/${update.index}`)
+    case 'retraction':
+      return []
     case 'blockMeta':
       return one('blockMeta', Object.keys(asked.blocksMeta).sort(), update.blockhash)
     case 'block':

@@ -19,6 +19,8 @@ const refusedStreamsMax = 16
 export interface GrpcStream {
   /** Messages of the frames may be compressed with it; null for none. */
   readonly encoding: GrpcEncoding | null
+  /** A header of the call; undefined when absent. */
+  header(name: string): string | undefined
   /**
    * Writes frames; a long one may take several calls. False is backpressure: keep the rest until
    * `drained` is called. `sent` is called when the memory of the frames is free again; never, if
@@ -62,6 +64,7 @@ export function innermostCall(call: unknown): LibraryCall | null {
 /** Sends on the call's own http2 stream. */
 export class DirectStream implements GrpcStream {
   readonly encoding: GrpcEncoding | null
+  readonly header: GrpcStream['header']
   readonly #stream: ServerHttp2Stream
   readonly #finish: (status: GrpcStatus) => void
   #isEnded = false
@@ -69,11 +72,12 @@ export class DirectStream implements GrpcStream {
   /** `finish` sends the status of the call. */
   constructor(
     stream: ServerHttp2Stream,
-    encoding: GrpcEncoding | null,
+    call: Pick<GrpcStream, 'encoding' | 'header'>,
     finish: (status: GrpcStatus) => void,
   ) {
     this.#stream = stream
-    this.encoding = encoding
+    this.encoding = call.encoding
+    this.header = call.header
     this.#finish = finish
   }
 

@@ -302,7 +302,8 @@ function openStream<C>(
     finish(ourFault)
     return
   }
-  const stream = new DirectStream(inner.stream, encoding, finish)
+  const header = (name: string) => headerOf(call.metadata, name)
+  const stream = new DirectStream(inner.stream, { encoding, header }, finish)
   inner.stream.on('drain', () => {
     if (!isClosed) events?.drained()
   })

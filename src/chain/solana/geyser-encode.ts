@@ -7,6 +7,7 @@ import type {
   EntryContent,
   RewardContent,
 } from './geyser-content.ts'
+import { type RetractionReason, retractionReasons } from './updates.ts'
 
 // Every function here is synchronous, so one writer serves all.
 const writer = new BackWriter()
@@ -87,6 +88,18 @@ export function encodeSlot(slot: {
   writer.number(3, slot.status)
   if (slot.parent !== null) writer.numberAlways(2, slot.parent)
   writer.number(1, slot.slot)
+  return writer.take()
+}
+
+/** SubscribeUpdateRetraction. */
+export function encodeRetraction(retracted: {
+  slot: number
+  bank: number
+  reason: RetractionReason
+}): Buffer {
+  writer.number(3, retractionReasons.indexOf(retracted.reason) + 1)
+  writer.number(2, retracted.bank)
+  writer.number(1, retracted.slot)
   return writer.take()
 }
 

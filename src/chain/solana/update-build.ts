@@ -12,6 +12,7 @@ import {
   encodeAccountUpdate,
   encodeBlockMeta,
   encodeEntry,
+  encodeRetraction,
   encodeRewards,
   encodeSlot,
 } from './geyser-encode.ts'
@@ -20,6 +21,7 @@ import type {
   AccountUpdate,
   BlockMetaUpdate,
   EntryUpdate,
+  RetractionUpdate,
   SlotStatus,
   SlotUpdate,
   TransactionUpdate,
@@ -89,6 +91,14 @@ export function slotUpdate(
   const deadError = slot.deadError ?? null
   const body = encodeSlot({ slot: moment.slot, parent, status, deadError })
   return { kind: 'slot', ...moment, parent, status, body }
+}
+
+export function retractionUpdate(
+  moment: Moment,
+  retracted: Pick<RetractionUpdate, 'bank' | 'reason' | 'restated'>,
+): RetractionUpdate {
+  const body = encodeRetraction({ slot: moment.slot, ...retracted })
+  return { kind: 'retraction', ...moment, ...retracted, body }
 }
 
 /** Owners of the token balances before or after a transaction. */

@@ -35,6 +35,7 @@ export type SolanaUpdate =
   | BlockUpdate
   | BlockMetaUpdate
   | SlotUpdate
+  | RetractionUpdate
 
 interface UpdateBase {
   readonly slot: number
@@ -104,6 +105,26 @@ export interface SlotUpdate extends UpdateBase {
   readonly kind: 'slot'
   readonly parent: number | null
   readonly status: SlotStatus
+  readonly body: Uint8Array
+}
+
+/**
+ * Why a bank is void: another one of its slot follows (`handover`), the slot is dead, another fork
+ * or version of the block won, the chain was set back. Numbered as on the wire.
+ */
+export const retractionReasons = ['handover', 'dead', 'fork', 'migration'] as const
+
+export type RetractionReason = (typeof retractionReasons)[number]
+
+/** Everything of the slot that was published before it, at processed, is void. */
+export interface RetractionUpdate extends UpdateBase {
+  readonly kind: 'retraction'
+  /** Counts the banks of the slot, from 1: each is retracted at most once. */
+  readonly bank: number
+  readonly reason: RetractionReason
+  /** What of it was published before and is valid, in order: of the next bank. */
+  readonly restated: Iterable<SolanaUpdate>
+  /** SubscribeUpdateRetraction. */
   readonly body: Uint8Array
 }
 

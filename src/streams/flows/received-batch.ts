@@ -23,14 +23,15 @@ import type {
   BlockMetaUpdate,
   BlockUpdate,
   EntryUpdate,
+  RetractionUpdate,
   SlotStatus,
   SlotUpdate,
   SolanaUpdate,
   TransactionUpdate,
 } from '../../chain/solana/updates.ts'
 
-/** All updates of a node's stream except blocks, which are assembled here. */
-export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate>
+/** All updates of a node's stream; blocks and retractions are made here. */
+export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate | RetractionUpdate>
 
 const NONE: Uint8Array = new Uint8Array(0)
 const slotStatusMax = 6

@@ -18,11 +18,17 @@
 //
 //   CREATED_BANK (parent 7) ─ items ─ CREATED_BANK (parent 5) ─ items, meta ─► block of parent 5
 //                             void    └ late items of the first bank precede those of the second
-import { slotUpdate } from '../../chain/solana/update-build.ts'
+//
+// What was published of a void bank is retracted, once: all of the slot up to there. Where late
+// items of it were published as the next one's, that one is retracted too, and what is valid of it
+// is restated with the retraction. So what is published and not retracted is what is confirmed.
+import { retractionUpdate, slotUpdate } from '../../chain/solana/update-build.ts'
 import {
   type BlockMetaUpdate,
+  type RetractionReason,
   type SlotStatus,
   type SlotUpdate,
+  type SolanaUpdate,
   slotStatus,
 } from '../../chain/solana/updates.ts'
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
@@ -80,6 +86,8 @@ export class SlotTracker {
   #floor = 0
   #newest: number | null = null
   #newestComplete: number | null = null
+  /** Time of the newest status or meta. */
+  #nowMs = 0
   /** The requested resume slot that was not replayed, until the new connection's first slot. */
   #gapFrom: number | null = null
   /** A connection without a replay began inside of slots up to this; null before its content. */
@@ -124,6 +132,8 @@ export class SlotTracker {
   /** Nothing that was published says anything about what follows. */
   beginAnew(): void {
     this.counts.restarts++
+    for (const tracked of this.#slots.values())
+      if (!tracked.hasStatus(slotStatus.finalized)) this.#retract(tracked, 'migration')
     this.#slots.clear()
     this.#floor = 0
     this.#newest = null
@@ -147,7 +157,7 @@ export class SlotTracker {
     if (tracked.connection !== this.#connection) tracked.restart(this.#connection)
     tracked.add(update)
     if (tracked.dedup?.consume(update) === true) this.counts.duplicates++
-    else this.#hub.content(update)
+    else this.#content(tracked, update)
     if (tracked.meta !== null) this.#tryComplete(tracked)
   }
 
@@ -159,6 +169,7 @@ export class SlotTracker {
       return
     }
     tracked.parent = update.parentSlot
+    this.#nowMs = update.createdAtMs
     if (tracked.blockhash !== null) {
       this.#metaAfter(tracked, update)
       return
@@ -175,13 +186,16 @@ export class SlotTracker {
     const tracked = this.#track(update.slot)
     if (tracked === null) return
     const { status, parent } = update
+    this.#nowMs = update.createdAtMs
     if (status === slotStatus.createdBank) {
       this.#createBank(tracked, update)
       return
     }
     if (parent !== null && !tracked.isVoid(this.#connection)) tracked.parent = parent
     const isOfVoid = tracked.isVoid(this.#connection) && (statusBit(status) & bankStatuses) !== 0
-    if (tracked.hasStatus(status) || isOfVoid) this.counts.duplicates++
+    // What died of a confirmed slot was another bank, which a node replays.
+    const isLate = status === slotStatus.dead && tracked.hasStatus(slotStatus.confirmed)
+    if (tracked.hasStatus(status) || isOfVoid || isLate) this.counts.duplicates++
     else if (status === slotStatus.confirmed) this.#confirm(tracked, update)
     else if (status === slotStatus.finalized) this.#finalize(tracked, update)
     else if (status === slotStatus.processed && tracked.isOpen) tracked.defer(update)
@@ -196,12 +210,58 @@ export class SlotTracker {
     else {
       if (bank === 'next') {
         this.counts.replacedBanks++
+        this.#retract(tracked, this.#reasonToReplace(tracked))
         this.#hub.abandon(tracked.slot)
         tracked.replaceBank(this.#connection)
       }
       if (update.parent !== null) tracked.parent = update.parent
       this.#publish(tracked, update)
     }
+  }
+
+  #reasonToReplace(tracked: TrackedSlot): RetractionReason {
+    if (tracked.hasStatus(slotStatus.dead)) return 'dead'
+    if (tracked.isSetBack) return 'migration'
+    // A leader can hand over only what was not complete.
+    if (tracked.blockhash === null) return 'handover'
+    const slots = [...this.#slots.values()]
+    if (!slots.some((one) => one.parent === tracked.slot && one.blockhash !== null)) return 'fork'
+    const confirmed = slots.filter((one) => one.hasStatus(slotStatus.confirmed))
+    const newest = Math.max(-1, ...confirmed.map(({ slot }) => slot))
+    for (const one of slots) if (one.slot > newest) one.isSetBack = true
+    return 'migration'
+  }
+
+  #content(tracked: TrackedSlot, update: SolanaUpdate): void {
+    tracked.hasPublished = true
+    this.#hub.content(update)
+  }
+
+  /** Everything published of the slot is void. */
+  #retract(tracked: TrackedSlot, reason: RetractionReason): void {
+    if (!tracked.hasPublished) return
+    this.#publishRetraction(tracked, reason, [])
+    tracked.hasPublished = false
+  }
+
+  /** The same, but for this content: it is of the bank that the slot has now. */
+  #retractAllBut(tracked: TrackedSlot, content: Iterable<SolanaUpdate>): void {
+    const { createdBank } = slotStatus
+    const isCreated = tracked.hasStatus(createdBank)
+    const status = isCreated ? [derived(tracked, createdBank, { createdAtMs: this.#nowMs })] : []
+    this.#publishRetraction(tracked, tracked.retractedFor ?? 'fork', [...status, ...content])
+    tracked.hasPublished = true
+  }
+
+  #publishRetraction(
+    tracked: TrackedSlot,
+    reason: RetractionReason,
+    restated: readonly SolanaUpdate[],
+  ): void {
+    const { slot, bank } = tracked
+    const moment = { slot, createdAtMs: this.#nowMs }
+    publishUpdate(this.#hub, retractionUpdate(moment, { bank, reason, restated }))
+    tracked.retract(reason)
   }
 
   /** Null for a slot below the floor, of which everything was published, or above the limit. */
@@ -247,9 +307,15 @@ export class SlotTracker {
     const items = meta === null ? null : itemsOf(tracked, meta)
     if (meta === null || items === null) return
     // Several connections or banks sent it: confirmed and finalized get the last one's version.
-    const isMixed = tracked.dedup !== null || tracked.hasReplacedBank
-    if (isMixed) this.#hub.restate(tracked.slot, items)
-    this.#hub.content(new AssembledBlock(meta, items, isMixed))
+    const { dedup } = tracked
+    const isMixed = dedup !== null || tracked.hasReplacedBank
+    if (isMixed && !tracked.hasStatus(slotStatus.confirmed)) {
+      this.#hub.restate(tracked.slot, items)
+      const isOther = dedup?.isDone === false || items.length !== tracked.items.length
+      // Of a slot that was dead on another connection everything is retracted.
+      if (isOther || tracked.hasStatus(slotStatus.dead)) this.#retractAllBut(tracked, items)
+    }
+    this.#content(tracked, new AssembledBlock(meta, items, isMixed))
     const received = tracked.items
     this.#close(tracked, meta)
     tracked.isComplete = true
@@ -262,7 +328,10 @@ export class SlotTracker {
   /** Missing items will not come any more: publishes the meta without the block. */
   #giveUp(tracked: TrackedSlot): void {
     // Late items of the bank before cannot be told from its own: neither may be confirmed.
-    if (tracked.hasReplacedBank) this.#hub.restate(tracked.slot, [])
+    if (tracked.hasReplacedBank && !tracked.hasStatus(slotStatus.confirmed)) {
+      this.#hub.restate(tracked.slot, [])
+      this.#retractAllBut(tracked, [])
+    }
     if (tracked.meta !== null) {
       this.counts.incompleteBlocks++
       this.#close(tracked, tracked.meta)
@@ -271,32 +340,35 @@ export class SlotTracker {
 
   #close(tracked: TrackedSlot, meta: BlockMetaUpdate): void {
     this.#hub.slotTime.observe(meta.slot, meta.createdAtMs)
-    this.#hub.content(meta)
+    this.#content(tracked, meta)
     tracked.close(meta)
     this.#release(tracked)
   }
 
   #release(tracked: TrackedSlot): void {
-    for (const update of tracked.takeDeferred()) publishUpdate(this.#hub, update)
+    for (const update of tracked.takeDeferred()) {
+      tracked.hasPublished = true
+      publishUpdate(this.#hub, update)
+    }
   }
 
   /** An item of a block that was published: late, or replayed by another connection. */
   #itemAfter(tracked: TrackedSlot, update: SlotItem): void {
     if (tracked.provisional !== null && update.kind !== 'account')
-      this.#recomplete(tracked.slot, tracked.provisional, update)
+      this.#recomplete(tracked, tracked.provisional, update)
     else if (tracked.connection !== this.#connection) {
       this.counts.duplicates++
       if (tracked.checkedConnection !== this.#connection) tracked.replayedItems.push(update)
     } else if (tracked.isComplete && tracked.hasStatus(slotStatus.confirmed))
       this.counts.duplicates++
-    else this.#hub.content(update)
+    else this.#content(tracked, update)
   }
 
   /**
    * A transaction or entry after the last one of its block: one before it was of the bank that was
    * replaced. The block at processed was a mixture; what is confirmed is the last bank's.
    */
-  #recomplete(slot: number, block: ProvisionalBlock, update: SlotItem): void {
+  #recomplete(tracked: TrackedSlot, block: ProvisionalBlock, update: SlotItem): void {
     if (block.connection !== this.#connection) {
       block.connection = this.#connection
       block.dedup = new ReplayDedup(block.received, block.dedup)
@@ -306,11 +378,16 @@ export class SlotTracker {
     }
     block.received.push(update)
     if (block.dedup?.consume(update) === true) this.counts.duplicates++
-    else this.#hub.content(update)
+    else this.#content(tracked, update)
     const items = lastItems(block.received, block.meta)
     if (items === null) return
-    const { meta } = block
-    this.#hub.restate(slot, [...items, new AssembledBlock(meta, items, true), meta])
+    const { meta, dedup, received } = block
+    const restated = [...items, new AssembledBlock(meta, items, true), meta]
+    this.#hub.restate(tracked.slot, restated)
+    if (dedup?.isDone === true && items.length === received.length) return
+    const { processed } = slotStatus
+    const status = tracked.hasStatus(processed) ? [derived(tracked, processed, meta)] : []
+    this.#retractAllBut(tracked, [...restated, ...status])
   }
 
   #metaAfter(tracked: TrackedSlot, update: BlockMetaUpdate): void {
@@ -325,6 +402,7 @@ export class SlotTracker {
     tracked.checkedConnection = this.#connection
     // A confirmed block is never replaced.
     if (tracked.hasStatus(slotStatus.confirmed)) return
+    this.#retract(tracked, 'fork')
     this.#hub.abandon(tracked.slot)
     tracked.reopen(this.#connection)
     for (const item of replayed) this.item(item)
@@ -368,7 +446,10 @@ export class SlotTracker {
 
   #publish(tracked: TrackedSlot, update: SlotUpdate): void {
     tracked.statuses |= statusBit(update.status)
-    if (update.status === slotStatus.dead) tracked.isLost = true
+    if (update.status === slotStatus.dead) {
+      tracked.isLost = true
+      this.#retract(tracked, 'dead')
+    } else if ((statusBit(update.status) & bankStatuses) !== 0) tracked.hasPublished = true
     if (update.status === slotStatus.confirmed) tracked.provisional = null
     publishUpdate(this.#hub, update)
   }
@@ -380,6 +461,8 @@ export class SlotTracker {
       if (tracked.slot >= finalized) continue
       const isFork = !tracked.hasStatus(slotStatus.finalized)
       if (isFork) {
+        const isDead = tracked.hasStatus(slotStatus.dead)
+        this.#retract(tracked, isDead ? 'dead' : tracked.isSetBack ? 'migration' : 'fork')
         this.#hub.abandon(tracked.slot)
         tracked.isLost = true
       }
@@ -393,7 +476,11 @@ function isConfirmedOnly(tracked: TrackedSlot): boolean {
 }
 
 /** A status that no node sent, derived from a descendant's. */
-function derived(tracked: TrackedSlot, status: SlotStatus, from: SlotUpdate): SlotUpdate {
+function derived(
+  tracked: TrackedSlot,
+  status: SlotStatus,
+  from: { readonly createdAtMs: number },
+): SlotUpdate {
   const { slot, parent } = tracked
   return slotUpdate({ slot, createdAtMs: from.createdAtMs }, { parent, status })
 }

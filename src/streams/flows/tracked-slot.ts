@@ -9,6 +9,7 @@ import {
   type BlockMetaUpdate,
   type BlockUpdate,
   type EntryUpdate,
+  type RetractionReason,
   type SlotStatus,
   type SlotUpdate,
   slotStatus,
@@ -35,6 +36,14 @@ export interface ProvisionalBlock {
 export class TrackedSlot {
   readonly slot: number
   parent: number | null = null
+  /** Number of its bank among those of the slot, from 1: each retraction ends one. */
+  bank = 1
+  /** Something of the bank was published. */
+  hasPublished = false
+  /** Why the bank before was retracted. */
+  retractedFor: RetractionReason | null = null
+  /** The chain was set back below it: its bank is gone, though no message says so. */
+  isSetBack = false
   /** Statuses that were published or are deferred, one bit each. */
   statuses = 0
   /** Number of the connection that first sent something of it. */
@@ -137,6 +146,13 @@ export class TrackedSlot {
     this.isLost = false
     this.#deferred = []
     this.statuses &= ~bankStatuses
+  }
+
+  /** The bank is void: what follows is of the next one. */
+  retract(reason: RetractionReason): void {
+    this.bank++
+    this.retractedFor = reason
+    this.isSetBack = false
   }
 
   get #isUntouched(): boolean {
@@ -248,6 +264,11 @@ export class ReplayDedup {
       const name = nameOf(item)
       this.#left.set(name, (this.#left.get(name) ?? 0) + 1)
     }
+  }
+
+  /** Every published item was replayed: what was published is what this connection sends. */
+  get isDone(): boolean {
+    return this.#left.size === 0
   }
 
   /** True for a duplicate of a published item; each published item matches once. */

@@ -1,5 +1,6 @@
 // Fans every update of a hub out to the live streams, grouped by equal filters.
 // Frames are batched until the end of the event-loop turn or 64 KiB per group.
+import { Commitment } from '../../base/commitment.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub } from '../hub/hub.ts'
 import type { FilterSet } from './filter-set.ts'
@@ -13,6 +14,8 @@ type Counts = Record<UpdateKind, number>
 export class FanOut {
   readonly pool = new SlabPool()
   readonly #matchers = [new Matcher(), new Matcher(), new Matcher()] as const
+  /** Of the streams with retractions, all at processed. */
+  readonly #retracting = new Matcher()
   readonly #groups = new Map<string, SubscriberGroup>()
   readonly #meters: GrpcMeters
   readonly #dirty: SubscriberGroup[] = []
@@ -25,7 +28,10 @@ export class FanOut {
     this.#meters = meters
     this.#stopListening = hub.listen(
       (commitment, update) => {
-        this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
+        if (update.kind !== 'retraction')
+          this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
+        if (commitment === Commitment.processed)
+          this.#reached[update.kind] += this.#retracting.deliver(update)
       },
       (commitment) => !this.#matchers[commitment].isEmpty,
     )
@@ -42,7 +48,7 @@ export class FanOut {
     if (group === undefined) {
       group = new SubscriberGroup(filters, this.pool, this.#wantsFlush)
       this.#groups.set(filters.key, group)
-      this.#matchers[filters.commitment].add(group)
+      this.#matcherOf(filters).add(group)
     }
     group.flush()
     group.sinks.add(sink)
@@ -55,7 +61,11 @@ export class FanOut {
     group.sinks.delete(sink)
     if (group.sinks.size > 0) return
     this.#groups.delete(group.filters.key)
-    this.#matchers[group.filters.commitment].remove(group)
+    this.#matcherOf(group.filters).remove(group)
+  }
+
+  #matcherOf({ retractions, commitment }: FilterSet): Matcher {
+    return retractions === null ? this.#matchers[commitment] : this.#retracting
   }
 
   stop(): void {

@@ -113,6 +113,7 @@ function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
     entries: each('entry', request.entry, (_at, _filter, base) => base),
     slices,
     sliceKey: slices.map(({ offset, length }) => `${offset}+${length}`).join(),
+    retractions: null,
   }
 }
 

@@ -1,5 +1,5 @@
 // Types of compiled filters. Immutable.
-import type { Commitment } from '../../base/commitment.ts'
+import { Commitment } from '../../base/commitment.ts'
 import type { Cuckoo } from './cuckoo.ts'
 
 /** A 32-byte key or a signature, as `keyOf` of solana/keys.ts returns it. */
@@ -73,4 +73,16 @@ export interface FilterSet {
   readonly slices: readonly DataSlice[]
   /** Equal texts, equal slices; empty for whole data. */
   readonly sliceKey: string
+  /** The names of all filters, for retractions; null on a stream that did not ask for them. */
+  readonly retractions: Buffer | null
+}
+
+/** The same filters on a stream with retractions, which are of what is sent at processed. */
+export function withRetractions(filters: FilterSet): FilterSet {
+  if (filters.commitment !== Commitment.processed) return filters
+  const { accounts, slots, transactions, statuses, blocks, blocksMeta, entries } = filters
+  const all = [accounts, slots, transactions, statuses, blocks, blocksMeta, entries].flat()
+  const names = new Map(all.map(({ prefix }) => [prefix.toString('latin1'), prefix]))
+  const retractions = Buffer.concat([...names.values()])
+  return { ...filters, key: `${filters.key} retractions`, retractions }
 }

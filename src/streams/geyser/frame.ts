@@ -11,7 +11,7 @@ import { BackWriter } from '../../base/back-writer.ts'
 import { framePrefixBytes } from '../../base/transport/grpc-stream.ts'
 import { varintBytes, writeVarint } from '../../base/varint.ts'
 
-/** Tags of SubscribeUpdate's update_oneof; all fit in one byte. */
+/** Tags of SubscribeUpdate's update_oneof. */
 export const updateTag = {
   account: 0x12,
   slot: 0x1a,
@@ -22,6 +22,7 @@ export const updateTag = {
   entry: 0x42,
   pong: 0x4a,
   transactionStatus: 0x52,
+  retraction: 1001 * 8 + 2,
 } as const
 
 const createdAtField = 11
@@ -48,7 +49,7 @@ export class FrameBatch {
   append(tag: number, prefix: Buffer, body: Uint8Array, suffix: Buffer): void {
     const isShared = body.length > copyBytesMax
     const lengthBytes = varintBytes(body.length)
-    const headBytes = framePrefixBytes + prefix.length + 1 + lengthBytes
+    const headBytes = framePrefixBytes + prefix.length + varintBytes(tag) + lengthBytes
     const payloadBytes = headBytes - framePrefixBytes + body.length + suffix.length
     const slab = this.#reserve(headBytes + suffix.length + (isShared ? 0 : body.length))
     let at = this.#at
@@ -58,8 +59,7 @@ export class FrameBatch {
     slab[at + 3] = payloadBytes >>> 8
     slab[at + 4] = payloadBytes
     at = copyInto(slab, prefix, at + framePrefixBytes)
-    slab[at++] = tag
-    at = writeVarint(slab, at, body.length)
+    at = writeVarint(slab, writeVarint(slab, at, tag), body.length)
     if (isShared) {
       this.#at = at
       this.#close()

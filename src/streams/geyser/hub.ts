@@ -20,6 +20,10 @@ export function openSolanaHub(bounds = yellowstoneBounds, slotTime = new SlotTim
 }
 
 export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {
+  if (update.kind === 'retraction') {
+    hub.retract(update)
+    return
+  }
   if (update.kind !== 'slot') {
     hub.content(update)
     return
@@ -39,6 +43,7 @@ function bytesOf(update: SolanaUpdate): number {
       // Nothing else is read: an update from a node makes views and decodes fields on access.
       return (update.bodyBytes ?? update.body.length) + besideBodyBytes
     case 'block':
+    case 'retraction':
       return 0
     default:
       return update.body.length

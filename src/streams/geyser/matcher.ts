@@ -7,11 +7,13 @@
 // costs by the streams it reaches, not by all streams. Filters without a key (all accounts, cuckoo
 // sets) are in lists that every update scans.
 
+import { assert } from '../../base/assert.ts'
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountUpdate,
   type BlockUpdate,
+  type RetractionUpdate,
   type SlotUpdate,
   type SolanaUpdate,
   slotStatus,
@@ -116,6 +118,8 @@ export class Matcher {
         return this.#deliverAll(this.#withMeta, 'blocksMeta', updateTag.blockMeta, update)
       case 'block':
         return this.#deliverBlock(update)
+      case 'retraction':
+        return this.#deliverRetraction(update)
     }
   }
 
@@ -200,6 +204,20 @@ export class Matcher {
         group.append(updateTag.block, filter.prefix, body, suffix)
         reached += group.sinks.size
       }
+    return reached
+  }
+
+  /** To every group: whether its streams were sent something of the slot is not known here. */
+  #deliverRetraction(update: RetractionUpdate): number {
+    const suffix = createdAtSuffix(update.createdAtMs)
+    let reached = 0
+    for (const group of this.#groups.keys()) {
+      const names = group.filters.retractions
+      assert(names !== null, 'streams with retractions have a matcher of their own')
+      group.append(updateTag.retraction, names, update.body, suffix)
+      reached += group.sinks.size
+    }
+    for (const restated of update.restated) this.deliver(restated)
     return reached
   }
 

@@ -22,6 +22,7 @@ export const updateKinds = [
   'entry',
   'block',
   'blockMeta',
+  'retraction',
 ] as const
 export type UpdateKind = (typeof updateKinds)[number]
 

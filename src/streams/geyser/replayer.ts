@@ -103,6 +103,7 @@ export class Replayer {
   }
 
   #deliver(update: SolanaUpdate): void {
+    if (update.kind === 'retraction' && this.#group.filters.retractions === null) return
     if (update.kind !== 'slot') {
       this.#matcher.deliver(update)
       return

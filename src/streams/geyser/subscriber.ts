@@ -16,7 +16,7 @@ import type { Hub } from '../hub/hub.ts'
 import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from './codec.ts'
 import type { FanOut } from './fan-out.ts'
 import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
-import type { FilterSet } from './filter-set.ts'
+import { type FilterSet, withRetractions } from './filter-set.ts'
 import { frameOf, type Run, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
 import { Replayer, type ReplayingStream } from './replayer.ts'
@@ -32,6 +32,8 @@ const pingBytesMax = 4 * 1024
 /** Free pings of one stream; beyond them one credit pays for `pingsPerCredit`. */
 const freePings = { perSecond: 1, burst: 10 }
 const pingsPerCredit = 10
+/** Metadata of a call that asks for retractions. */
+const retractionsHeader = 'x-retractions'
 /** Sent runs are removed from the front of the queue this many at a time. */
 const queueCut = 256
 
@@ -160,8 +162,13 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#hasRequested = true
     if (!this.#pay(credits)) return
     const compiled = compileFilters(request, this.#deps.limits)
-    if (compiled.ok) this.#follow(compiled.value, given(request, 'fromSlot'))
-    else this.#refuse(compiled.refusal.message)
+    if (!compiled.ok) {
+      this.#refuse(compiled.refusal.message)
+      return
+    }
+    const isRetracting = this.#stream.header(retractionsHeader) === 'true'
+    const filters = isRetracting ? withRetractions(compiled.value) : compiled.value
+    this.#follow(filters, given(request, 'fromSlot'))
   }
 
   #follow(filters: FilterSet, from: Long64 | undefined): void {

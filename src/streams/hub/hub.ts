@@ -116,11 +116,17 @@ export class Hub<U extends HubUpdate> {
 
   /** Replaces the content of a slot that is only processed; confirmed and finalized get this. */
   restate(slot: number, updates: Iterable<U>): void {
-    const content = this.#contents.get(slot)
-    if (content?.reached !== Commitment.processed || content.updates === null) return
+    const content = this.#contentOf(slot)
+    if (content.reached !== Commitment.processed || content.updates === null) return
     this.#release(content)
     content.updates = new UpdateList()
     for (const update of updates) this.#keep(content, update, this.#bytesOf(update))
+  }
+
+  /** Publishes an update at processed alone: what was published before is void. */
+  retract(update: U): void {
+    this.#emit(this.#eraOf(update), Commitment.processed, update)
+    this.#trim()
   }
 
   /** The slot will never be confirmed: its content is dropped. */

@@ -101,6 +101,16 @@ export class AccountNotifications {
     } else if (endsBank(status)) slots.delete(slot)
   }
 
+  /** What waits of the slot at processed is void. */
+  retract(slot: number): void {
+    this.#slots[Commitment.processed].delete(slot)
+    for (const [feed, queue] of [...this.#waiting]) {
+      const left = queue.filter(({ texts }) => texts.update.slot !== slot)
+      this.#waiting.set(feed, left)
+      this.#drain(feed, false)
+    }
+  }
+
   #notify(commitment: Commitment, update: AccountUpdate, createdAtMs: number | null): void {
     const { accounts, programs } = this.#index.at(commitment)
     const ofAccount = accounts.findBytes(update.pubkey)
@@ -123,7 +133,7 @@ export class AccountNotifications {
     const loading = isParsed ? this.#mints.load(texts.update) : null
     const queue = this.#waiting.get(feed)
     if (loading === null && queue === undefined) {
-      this.#notifier.send(feed, texts.result(feed.params), createdAtMs)
+      this.#notifier.send(feed, texts.result(feed.params), texts.update.slot, createdAtMs)
       return
     }
     const waiting: Waiting = { texts, createdAtMs, isReady: loading === null }
@@ -139,7 +149,8 @@ export class AccountNotifications {
     const queue = this.#waiting.get(feed) ?? []
     while (queue.length > 0 && (isAll || queue[0]!.isReady)) {
       const { texts, createdAtMs } = queue.shift()!
-      if (feed.shares.size > 0) this.#notifier.send(feed, texts.result(feed.params), createdAtMs)
+      if (feed.shares.size > 0)
+        this.#notifier.send(feed, texts.result(feed.params), texts.update.slot, createdAtMs)
     }
     if (queue.length === 0) this.#waiting.delete(feed)
   }

@@ -50,7 +50,7 @@ export class BlockNotifications {
 
   #send(feed: Feed<BlockParams>, shown: readonly TransactionUpdate[], texts: BlockTexts): void {
     this.#meters.examined++
-    this.#notifier.send(feed, texts.result(shown, feed.params.view))
+    this.#notifier.send(feed, texts.result(shown, feed.params.view), texts.slot)
   }
 }
 
@@ -63,8 +63,12 @@ class BlockTexts {
     this.#update = update
   }
 
+  get slot(): number {
+    return this.#update.slot
+  }
+
   result(transactions: readonly TransactionUpdate[], view: TransactionView): string {
-    const { slot } = this.#update
+    const { slot } = this
     const shown = this.#block(transactions, view)
     const [block, err] =
       typeof shown === 'string'

@@ -12,7 +12,8 @@ import type { PubsubChain, Session } from './chain.ts'
 import { type Feed, FeedIndex, FeedRegistry, type Ids, type Refused } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import type { SignatureParams, SubscriptionParams } from './read-params.ts'
+import { hasRetractions, type SignatureParams, type SubscriptionParams } from './read-params.ts'
+import { RetractingFeeds } from './retracting-feeds.ts'
 import { SignatureNotifications } from './signature-notifications.ts'
 import { SlotNotifications } from './slot-notifications.ts'
 import { TransactionNotifications } from './transaction-notifications.ts'
@@ -34,12 +35,17 @@ export class PubsubEngine {
   readonly #transactions: TransactionNotifications
   readonly #blocks: BlockNotifications
   readonly #slots: SlotNotifications
+  readonly #retracting: RetractingFeeds
   readonly #unlisten: () => void
 
   constructor(deps: PubsubEngineDeps) {
     const { chain, ids, notifier, meters, clock, log } = deps
     const index = new FeedIndex()
-    const registry = new FeedRegistry(index, ids)
+    const retracting = new FeedIndex()
+    // A signature is notified once: it has no use for what a retraction restates to the others.
+    const indexOf = (params: SubscriptionParams) =>
+      hasRetractions(params) && params.kind !== 'signature' ? retracting : index
+    const registry = new FeedRegistry(indexOf, ids)
     const shared = { index, notifier, meters }
     this.registry = registry
     this.#chain = chain
@@ -50,6 +56,8 @@ export class PubsubEngine {
     this.#blocks = new BlockNotifications(shared)
     const rootAtStart = () => chain.slot(Commitment.finalized)
     this.#slots = new SlotNotifications({ ...shared, rootAtStart })
+    const reads = { clock, readAccounts, rootAtStart }
+    this.#retracting = new RetractingFeeds({ ...shared, ...reads, index: retracting })
     const throttle = new LogThrottle()
     const unwatch = chain.hub.onRestart(() => this.#restart())
     const unlisten = chain.hub.listen(
@@ -94,9 +102,11 @@ export class PubsubEngine {
     this.#accounts.restart()
     this.#signatures.restart()
     this.#slots.restart()
+    this.#retracting.restart()
   }
 
   #take(commitment: Commitment, update: SolanaUpdate): void {
+    if (commitment === Commitment.processed) this.#retracting.take(update)
     switch (update.kind) {
       case 'account':
         if (!update.isStartup) this.#accounts.take(commitment, update)
@@ -114,6 +124,9 @@ export class PubsubEngine {
         if (commitment !== Commitment.processed) break
         this.#signatures.takeSlot(update)
         this.#slots.take(update)
+        break
+      case 'retraction':
+        this.#signatures.retract(update)
     }
   }
 }

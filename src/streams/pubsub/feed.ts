@@ -9,6 +9,7 @@ import type { Customer, Session } from './chain.ts'
 import {
   type AccountParams,
   type BlockParams,
+  hasRetractions,
   type LogsParams,
   type ProgramParams,
   paramsText,
@@ -17,6 +18,9 @@ import {
   type SubscriptionParams,
   type TransactionParams,
 } from './read-params.ts'
+
+/** As many as the hub keeps; a healthy chain has about 33 that are not finalized. */
+const SENT_SLOTS_MAX = 1_024
 
 /** Hands one message to every socket that joined the topic. */
 export type Publish = (topic: string, message: Uint8Array) => void
@@ -37,6 +41,8 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   readonly shares = new Map<Session, FeedShare>()
   messages = 0
   bytes = 0
+  /** Slots that notifications at processed were of, until they are finalized; else null. */
+  readonly sentSlots: Set<number> | null
   /** Updates it was compared with in vain. */
   passed = 0
   /** True once its last notification was sent and every subscriber removed. */
@@ -55,6 +61,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     this.text = text
     this.#evict = evict
     this.topic = String(id)
+    this.sentSlots = hasRetractions(params) ? new Set() : null
     this.#opening = `{"jsonrpc":"2.0","method":"${params.kind}Notification","params":{"result":`
     this.#closing = `,"subscription":${id}}}`
   }
@@ -68,6 +75,14 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   count(message: Uint8Array): void {
     this.messages++
     this.bytes += message.length
+  }
+
+  /** A notification is of that slot. */
+  remember(slot: number): void {
+    const { sentSlots } = this
+    if (sentSlots === null) return
+    sentSlots.add(slot)
+    if (sentSlots.size > SENT_SLOTS_MAX) sentSlots.delete(sentSlots.values().next().value!)
   }
 
   join(session: Session): void {
@@ -194,6 +209,7 @@ export class FeedIndex {
   readonly slot = new Set<Feed<SlotParams>>()
   readonly slotsUpdates = new Set<Feed<SlotParams>>()
   readonly root = new Set<Feed<SlotParams>>()
+  readonly all = new Set<Feed>()
   /** Feeds that show accounts as `jsonParsed`. */
   parsedFeeds = 0
 
@@ -212,6 +228,7 @@ export class FeedIndex {
   #change(feed: Feed, verb: 'add' | 'remove'): void {
     const { params } = feed
     const set = verb === 'add' ? 'add' : 'delete'
+    this.all[set](feed)
     if ('view' in params && params.kind !== 'block' && params.kind !== 'transaction')
       if (params.view.encoding === 'jsonParsed') this.parsedFeeds += verb === 'add' ? 1 : -1
     assert(this.parsedFeeds >= 0, 'a feed is removed as it was added')
@@ -287,14 +304,14 @@ export type Refused =
   | 'node-full'
 
 export class FeedRegistry {
-  readonly #index: FeedIndex
+  readonly #indexOf: (params: SubscriptionParams) => FeedIndex
   readonly #ids: Ids
   readonly #feeds = new Map<string, Feed>()
   readonly #sessions = new Map<Session, SessionFeeds>()
   #count = 0
 
-  constructor(index: FeedIndex, ids: Ids) {
-    this.#index = index
+  constructor(indexOf: (params: SubscriptionParams) => FeedIndex, ids: Ids) {
+    this.#indexOf = indexOf
     this.#ids = ids
   }
 
@@ -347,7 +364,7 @@ export class FeedRegistry {
       this.#evict(feed, budget),
     )
     this.#feeds.set(text, feed)
-    this.#index.add(feed)
+    this.#indexOf(params).add(feed)
     return feed
   }
 
@@ -375,7 +392,7 @@ export class FeedRegistry {
     this.#count--
     assert(isRemoved && this.#count >= 0, 'a subscription is counted and removed once')
     if (feed.shares.size > 0) return
-    this.#index.remove(feed)
+    this.#indexOf(feed.params).remove(feed)
     const isKnown = this.#feeds.delete(feed.text)
     assert(isKnown && this.#count >= this.#feeds.size, 'an empty feed is removed once')
   }

@@ -40,9 +40,10 @@ export class Notifier {
   }
 
   /** To all subscribers. `createdAtMs` is the time of the update. */
-  send(feed: Feed, result: string, createdAtMs: number | null = null): void {
+  send(feed: Feed, result: string, slot: number, createdAtMs: number | null = null): void {
     const message = feed.message(result)
     feed.count(message)
+    feed.remember(slot)
     this.#publish(feed.topic, message)
     this.#meters.notified(feed.params.kind, feed.shares.size)
     if (createdAtMs !== null) this.#meters.delivery.observeMs(this.#clock.nowMs() - createdAtMs)

@@ -39,17 +39,20 @@ const ACCOUNT_BYTES_MAX = 10_485_760
 export const readers: Readonly<Record<Topic, ReadParams>> = {
   account: (params) =>
     read(params, ([key, config]) => {
-      const { commitment, ...rest } = configOf(config, 'RpcAccountInfoConfig')
+      const { retractions, commitment, ...rest } = configOf(config, 'RpcAccountInfoConfig')
       return {
         kind: 'account',
-        commitment: commitmentOf(commitment),
+        ...atCommitment(commitment, retractions),
         key: keyFrom(key, 'pubkey'),
         view: accountView(rest),
       }
     }),
   program: (params) =>
     read(params, ([key, config]) => {
-      const { commitment, filters, ...rest } = configOf(config, 'RpcProgramAccountsConfig')
+      const { retractions, commitment, filters, ...rest } = configOf(
+        config,
+        'RpcProgramAccountsConfig',
+      )
       const program = keyFrom(key, 'pubkey')
       const taken = readAccountFilters(filters)
       if (!taken.ok) {
@@ -59,7 +62,7 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
       const view = accountView(rest)
       return {
         kind: 'program',
-        commitment: commitmentOf(commitment),
+        ...atCommitment(commitment, retractions),
         key: program,
         view,
         filters: distinct(taken.value),
@@ -67,24 +70,25 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
     }),
   logs: (params) =>
     read(params, ([filter, config]) => {
-      const commitment = commitmentOf(configOf(config, 'RpcTransactionLogsConfig').commitment)
+      const { commitment, retractions } = configOf(config, 'RpcTransactionLogsConfig')
+      const at = atCommitment(commitment, retractions)
       const { name, content } = variantOf(filter, logsFilters)
       if (name !== 'mentions')
-        return { kind: 'logs', commitment, mention: null, withVotes: name === 'allWithVotes' }
+        return { kind: 'logs', ...at, mention: null, withVotes: name === 'allWithVotes' }
       const mentions = listOf(content)
       if (mentions.length !== 1) throw new Invalid('Invalid Request: Only 1 address supported')
       const mention = keyFrom(mentions[0], 'mentions')
-      return { kind: 'logs', commitment, mention, withVotes: true }
+      return { kind: 'logs', ...at, mention, withVotes: true }
     }),
   signature: (params) =>
     read(params, ([signature, config]) => {
-      const { commitment, enableReceivedNotification } = configOf(
+      const { commitment, retractions, enableReceivedNotification } = configOf(
         config,
         'RpcSignatureSubscribeConfig',
       )
       return {
         kind: 'signature',
-        commitment: commitmentOf(commitment),
+        ...atCommitment(commitment, retractions),
         key: signatureFrom(signature),
         withReceived: flagOf(enableReceivedNotification) ?? false,
       }
@@ -103,12 +107,12 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
     }),
   transaction: (params) =>
     read(params, ([filter, config]) => {
-      const { commitment, ...rest } = configOf(config, 'RpcTransactionSubscribeConfig')
+      const { retractions, commitment, ...rest } = configOf(config, 'RpcTransactionSubscribeConfig')
       const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...rest })
       const showRewards = view.showRewards && showsContent(view)
       return {
         kind: 'transaction',
-        commitment: commitmentOf(commitment),
+        ...atCommitment(commitment, retractions),
         filter: transactionFilter(configOf(filter, 'RpcTransactionSubscribeFilter')),
         view: { ...view, showRewards },
       }
@@ -153,6 +157,11 @@ function readNone(
 ): SubscriptionParams | RpcError {
   const isNone = params === undefined || (Array.isArray(params) && params.length === 0)
   if (isNone) return { kind }
+  // Our own: a validator knows no params here. A root is final.
+  const config: unknown = Array.isArray(params) && params.length === 1 ? params[0] : null
+  const { retractions } = (config ?? {}) as Config
+  if (kind !== 'root' && typeof retractions === 'boolean')
+    return retractions ? { kind, retractions } : { kind }
   return refusal('Invalid parameters: No parameters were expected')
 }
 
@@ -194,6 +203,15 @@ function listOf(value: unknown): readonly unknown[] {
 /** Finalized when it is absent or unknown, as on a validator. */
 function commitmentOf(name: unknown): Commitment {
   return commitmentNamed(name) ?? Commitment.finalized
+}
+
+/** Retractions are of what is notified at processed. */
+function atCommitment(name: unknown, asked: unknown): Retractable & { commitment: Commitment } {
+  const commitment = commitmentOf(name)
+  const retractions = flagOf(asked) ?? false
+  return retractions && commitment === Commitment.processed
+    ? { commitment, retractions }
+    : { commitment }
 }
 
 function keyFrom(value: unknown, thing: string): string {
@@ -304,14 +322,19 @@ function oneOf<const T extends string>(value: unknown, known: readonly T[], init
 // Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal params are
 // equal texts.
 
-export interface AccountParams {
+/** Whether notifications that turn out to be void are taken back. */
+interface Retractable {
+  readonly retractions?: true
+}
+
+export interface AccountParams extends Retractable {
   readonly kind: 'account'
   readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
 }
 
-export interface ProgramParams {
+export interface ProgramParams extends Retractable {
   readonly kind: 'program'
   readonly commitment: Commitment
   readonly key: string
@@ -319,7 +342,7 @@ export interface ProgramParams {
   readonly filters: readonly AccountFilter[]
 }
 
-export interface LogsParams {
+export interface LogsParams extends Retractable {
   readonly kind: 'logs'
   readonly commitment: Commitment
   /** Null for every transaction. */
@@ -327,7 +350,7 @@ export interface LogsParams {
   readonly withVotes: boolean
 }
 
-export interface SignatureParams {
+export interface SignatureParams extends Retractable {
   readonly kind: 'signature'
   readonly commitment: Commitment
   readonly key: string
@@ -342,7 +365,7 @@ export interface BlockParams {
   readonly view: TransactionView
 }
 
-export interface TransactionParams {
+export interface TransactionParams extends Retractable {
   readonly kind: 'transaction'
   readonly commitment: Commitment
   readonly filter: TransactionFilter
@@ -359,7 +382,7 @@ export interface TransactionFilter {
   readonly required: readonly string[]
 }
 
-export interface SlotParams {
+export interface SlotParams extends Retractable {
   readonly kind: 'slot' | 'slotsUpdates' | 'root'
 }
 
@@ -384,6 +407,10 @@ export const topics = [
   'transaction',
 ] as const
 export type Topic = (typeof topics)[number]
+
+export function hasRetractions(params: SubscriptionParams): boolean {
+  return 'retractions' in params
+}
 
 /** Equal for equal params. */
 export function paramsText(params: SubscriptionParams): string {

@@ -3,17 +3,26 @@
 //   stream: transaction at a commitment ─┐
 //   stream: seen in the last slots ──────┤
 //   node: getSignatureStatuses, if not ──┴─► 20 ms after the answer ─► received, landed ─► end
+//
+// With retractions a signature at processed ends when it is confirmed: until then its landing may
+// be retracted, and another one follows.
 import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
-import { endsBank, type SlotUpdate, type TransactionUpdate } from '../../chain/solana/updates.ts'
+import {
+  endsBank,
+  type RetractionUpdate,
+  type SlotUpdate,
+  type TransactionUpdate,
+} from '../../chain/solana/updates.ts'
 import type { PubsubChain, Session } from './chain.ts'
 import type { Feed, FeedIndex, FeedRegistry } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import type { SignatureParams } from './read-params.ts'
+import { hasRetractions, type SignatureParams } from './read-params.ts'
+import { retractedText } from './retracting-feeds.ts'
 
 /**
  * Between the answer to a subscribe and the first notification. A client that gets both in one read
@@ -40,6 +49,12 @@ const SEEN_SLOTS_MAX = 32
 
 type SignatureFeed = Feed<SignatureParams>
 
+interface Landing {
+  readonly slot: number
+  readonly err: string
+  readonly isConfirmed: boolean
+}
+
 interface SignatureState {
   /** When it was last subscribed to. */
   joinedMs: number
@@ -47,6 +62,8 @@ interface SignatureState {
   received: string | null
   /** Sends that wait until AFTER_ANSWER_MS, in order; null when none waits. */
   waiting: (() => void)[] | null
+  /** With retractions: what was sent, or waits to be, and may be retracted. */
+  landing: Landing | null
 }
 
 interface SeenSlot {
@@ -68,6 +85,8 @@ export class SignatureNotifications {
   readonly #deps: SignatureNotificationsDeps
   readonly #states = new WeakMap<SignatureFeed, SignatureState>()
   readonly #seen = new Map<number, SeenSlot>()
+  /** Feeds with retractions that have a landing. */
+  readonly #unconfirmed = new Set<SignatureFeed>()
 
   constructor(deps: SignatureNotificationsDeps) {
     this.#deps = deps
@@ -83,7 +102,7 @@ export class SignatureNotifications {
   joined(feed: SignatureFeed, session: Session): void {
     const { notifier, clock } = this.#deps
     const known = this.#states.get(feed)
-    const state = known ?? { joinedMs: 0, received: null, waiting: null }
+    const state = known ?? { joinedMs: 0, received: null, waiting: null, landing: null }
     state.joinedMs = clock.monotonicMs()
     this.#states.set(feed, state)
     const { received } = state
@@ -111,7 +130,8 @@ export class SignatureNotifications {
       }
     for (const feed of signatures.find(key)) {
       meters.examined++
-      this.#landed(feed, { slot, err: errText(err) }, createdAtMs)
+      const isConfirmed = commitment >= Commitment.confirmed
+      this.#landed(feed, { slot, err: errText(err), isConfirmed }, createdAtMs)
     }
   }
 
@@ -119,12 +139,41 @@ export class SignatureNotifications {
     this.#seen.clear()
   }
 
+  /** What landed in the slot has not, but what is restated. */
+  retract(update: RetractionUpdate): void {
+    this.#seen.delete(update.slot)
+    const restated = new Map<string, TransactionUpdate>()
+    for (const one of update.restated)
+      if (one.kind === 'transaction') restated.set(keyOf(one.signature), one)
+    for (const [key, one] of restated) this.#remember(key, one)
+    for (const feed of this.#unconfirmed) {
+      const state = this.#states.get(feed)
+      if (state?.landing?.slot !== update.slot) continue
+      state.landing = null
+      this.#unconfirmed.delete(feed)
+      this.#send(feed, () => this.#deps.notifier.send(feed, retractedText(update), update.slot))
+      const again = restated.get(feed.params.key)
+      if (again === undefined) continue
+      const { slot, err } = again
+      this.#landed(feed, { slot, err: errText(err), isConfirmed: false }, null)
+    }
+  }
+
   /** The transactions of a slot that was abandoned, or whose bank was replaced, never landed. */
   takeSlot({ slot, status }: SlotUpdate): void {
+    if (status === Commitment.confirmed) this.#confirm(slot)
     const seen = this.#seen.get(slot)
     if (seen === undefined) return
     if (endsBank(status)) this.#seen.delete(slot)
     else if (isCommitment(status) && status > seen.reached) seen.reached = status
+  }
+
+  #confirm(slot: number): void {
+    for (const feed of this.#unconfirmed)
+      if (this.#states.get(feed)?.landing?.slot === slot) {
+        this.#unconfirmed.delete(feed)
+        this.#send(feed, () => this.#deps.registry.finish(feed))
+      }
   }
 
   #remember(key: string, update: TransactionUpdate): void {
@@ -157,7 +206,9 @@ export class SignatureNotifications {
         // the customer an older state than it was notified of.
         const isInStream = seen !== null || chain.slot(commitment) >= slot
         if (status.commitment >= commitment && isInStream) {
-          this.#landed(feed, { slot, err: seen?.text ?? JSON.stringify(status.err) }, null)
+          const isConfirmed = status.commitment >= Commitment.confirmed
+          const err = seen?.text ?? JSON.stringify(status.err)
+          this.#landed(feed, { slot, err, isConfirmed }, null)
           return
         }
       }
@@ -181,19 +232,24 @@ export class SignatureNotifications {
     this.#send(feed, (state) => {
       if (state.received !== null) return
       state.received = `{"context":{"slot":${slot}},"value":"receivedSignature"}`
-      this.#deps.notifier.send(feed, state.received, createdAtMs)
+      this.#deps.notifier.send(feed, state.received, slot, createdAtMs)
     })
   }
 
-  #landed(
-    feed: SignatureFeed,
-    at: { slot: number; err: string },
-    createdAtMs: number | null,
-  ): void {
+  #landed(feed: SignatureFeed, at: Landing, createdAtMs: number | null): void {
+    const state = this.#states.get(feed)
+    if (state === undefined) return
+    const isRetractable = hasRetractions(feed.params)
+    const isFinal = at.isConfirmed || !isRetractable
+    if (isRetractable) {
+      if (state.landing !== null || feed.shares.size === 0) return
+      state.landing = at
+      if (!isFinal) this.#unconfirmed.add(feed)
+    }
     this.#send(feed, () => {
       const result = `{"context":{"slot":${at.slot}},"value":{"err":${at.err}}}`
-      this.#deps.notifier.send(feed, result, createdAtMs)
-      this.#deps.registry.finish(feed)
+      this.#deps.notifier.send(feed, result, at.slot, createdAtMs)
+      if (isFinal) this.#deps.registry.finish(feed)
     })
   }
 

@@ -66,11 +66,11 @@ export class SlotNotifications {
   #send(
     topic: 'slot' | 'slotsUpdates' | 'root',
     result: string,
-    { createdAtMs }: { readonly createdAtMs: number },
+    { slot, createdAtMs }: { readonly slot: number; readonly createdAtMs: number },
   ): void {
     for (const feed of this.#index[topic]) {
       this.#meters.examined++
-      this.#notifier.send(feed, result, createdAtMs)
+      this.#notifier.send(feed, result, slot, createdAtMs)
     }
   }
 }

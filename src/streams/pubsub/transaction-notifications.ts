@@ -46,14 +46,14 @@ export class TransactionNotifications {
       meters.examined++
       const isHidden = texts.update.isVote && !feed.params.withVotes
       if (isHidden || texts.update.logs === null) notifier.pass(feed)
-      else notifier.send(feed, texts.logs, createdAtMs)
+      else notifier.send(feed, texts.logs, texts.update.slot, createdAtMs)
     }
     if (feeds.logsByMention.isEmpty) return
     for (const key of texts.keys)
       for (const feed of feeds.logsByMention.find(key)) {
         meters.examined++
         if (texts.update.logs === null) notifier.pass(feed)
-        else notifier.send(feed, texts.logs, createdAtMs)
+        else notifier.send(feed, texts.logs, texts.update.slot, createdAtMs)
       }
   }
 
@@ -66,7 +66,7 @@ export class TransactionNotifications {
     const consider = (feed: Feed<TransactionParams>) => {
       meters.examined++
       if (takes(feed.params.filter, texts))
-        notifier.send(feed, texts.shown(feed.params.view), createdAtMs)
+        notifier.send(feed, texts.shown(feed.params.view), texts.update.slot, createdAtMs)
       else notifier.pass(feed)
     }
     for (const feed of feeds.transactionsOfAll) consider(feed)

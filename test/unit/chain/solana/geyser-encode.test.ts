@@ -8,7 +8,11 @@ import {
   encodeRewards,
 } from '../../../../src/chain/solana/geyser-encode.ts'
 import { encodeTransaction } from '../../../../src/chain/solana/geyser-transaction.ts'
-import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import {
+  accountUpdate,
+  retractionUpdate,
+  slotUpdate,
+} from '../../../../src/chain/solana/update-build.ts'
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
@@ -32,9 +36,12 @@ describe('bodies of updates', () => {
       entry: 'geyser.SubscribeUpdateEntry',
       blockMeta: 'geyser.SubscribeUpdateBlockMeta',
       slot: 'geyser.SubscribeUpdateSlot',
+      retraction: 'geyser.SubscribeUpdateRetraction',
     }
     const seen = new Set<string>()
-    for (const update of updates) {
+    const moment = { slot: 1_000, createdAtMs: 0 }
+    const taken = retractionUpdate(moment, { bank: 2, reason: 'fork', restated: [] })
+    for (const update of [...updates, taken]) {
       if (update.kind === 'block') continue
       seen.add(update.kind)
       expect(Buffer.from(update.body).equals(canonical(types[update.kind], update.body))).toBe(true)
@@ -43,7 +50,7 @@ describe('bodies of updates', () => {
         expect(Buffer.from(update.statusBody)).toEqual(canonical(type, update.statusBody))
       }
     }
-    expect(seen.size).toBe(5)
+    expect(seen.size).toBe(6)
   })
 
   it('contain the bytes that blocks splice in', () => {

@@ -7,6 +7,7 @@ import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 /** A stream whose client reads nothing. */
 class StuckStream implements GrpcStream {
   readonly encoding = null
+  readonly header = () => undefined
   unsentBytes = 0
   status: GrpcStatus | null = null
 

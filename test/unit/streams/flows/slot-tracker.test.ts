@@ -9,6 +9,7 @@ import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+import { isCounted, type Way, withVoidBank } from '../../../testkit/void-banks.ts'
 
 type Published = [string[], string[], string[]]
 
@@ -16,6 +17,7 @@ type Published = [string[], string[], string[]]
 function describeUpdate(update: SolanaUpdate): string {
   const { kind, slot } = update
   if (kind === 'slot') return `${slot} status ${update.status}`
+  if (kind === 'retraction') return `${slot} retraction ${update.bank} ${update.reason}`
   if (kind === 'transaction') return `${slot} transaction ${hex(update.signature)}`
   if (kind === 'entry') return `${slot} entry ${update.index}`
   if (kind === 'blockMeta') return `${slot} meta ${update.blockhash}`
@@ -371,50 +373,6 @@ describe('slot tracker', () => {
 })
 
 describe('banks of a slot', () => {
-  const statusOf = (slot: number, status: 0 | 5 | 6, parent: number) =>
-    slotUpdate({ slot, createdAtMs: 1 }, { parent, status, deadError: 'x' })
-  const isCounted = ({ kind }: SolanaUpdate) => kind === 'transaction' || kind === 'entry'
-
-  /** How a node comes to replace its first bank of a slot. */
-  type Way = 'handover' | 'dead' | 'switch'
-
-  /**
-   * The slot with another bank before the one that wins. Transactions and entries of the first may
-   * arrive after CREATED_BANK of the second, before its own of the same kind.
-   */
-  function withVoidBank(
-    slot: readonly SolanaUpdate[],
-    way: Way,
-    random: () => number,
-  ): SolanaUpdate[] {
-    const number = slot[0]!.slot
-    const seed = Math.floor(random() * 1e9)
-    const other = new SyntheticSolana({ seed, firstSlot: number, confirmedAfter: 99 }).next()
-    const first = other.filter(({ kind }) => kind !== 'slot' && kind !== 'block')
-    const items = first.filter(({ kind }) => kind !== 'blockMeta')
-    const received = items.slice(0, Math.floor(random() * items.length) + 1)
-    const meta = first.find(({ kind }) => kind === 'blockMeta')!
-    const begun = statusOf(
-      number,
-      slotStatus.createdBank,
-      way === 'handover' ? number - 2 : number - 1,
-    )
-    const at = slot.findIndex((one) => one.kind === 'slot' && one.status === slotStatus.createdBank)
-    const [before, created, after] = [slot.slice(0, at), slot[at]!, slot.slice(at + 1)]
-    if (way === 'switch') {
-      const frozen = [...items, meta, statusOf(number, slotStatus.processed, number - 1)]
-      return [...before, begun, ...frozen, created, ...after]
-    }
-    const late = received.filter(isCounted).slice(Math.floor(random() * 4))
-    const early = received.filter((one) => !late.includes(one))
-    // The meta has a thread of its own: transactions may come after it.
-    const metaAt = after.findIndex(({ kind }) => kind === 'blockMeta')
-    const lastAt = after.findLastIndex(({ kind }) => kind === 'transaction')
-    if (random() > 0.5) after.splice(metaAt, 0, ...after.splice(lastAt, 1))
-    const died = way === 'dead' ? [statusOf(number, slotStatus.dead, number - 1)] : []
-    return [...before, begun, ...early, ...died, created, ...late, ...after]
-  }
-
   const bySlot = (slots: number, seed: number) => {
     const chain = new SyntheticSolana({ seed, finalizedAfter: 6 })
     return Array.from({ length: slots }, () => chain.next())

@@ -50,6 +50,15 @@ function compiled(asked: Asked) {
   return outcome.value
 }
 
+/** Between what is handed to the socket and what stops a replay: all frames wait in the queue. */
+const unread = {
+  encoding: null,
+  header: () => undefined,
+  unsentBytes: 400_000,
+  write: () => false,
+  end() {},
+}
+
 describe('a replay', () => {
   it.each([0, 1, 2] as const)('has the statuses of a slot after its block, at %i', async (at) => {
     const hub = openSolanaHub()
@@ -100,12 +109,10 @@ describe('a replay', () => {
     const meters = declareGrpcMeters(new Meters())
     const fanOut = new FanOut(hub, meters)
     const over = new Promise<string>((resolve) => {
-      // Between what is handed to the socket and what stops a replay: all frames wait in the queue.
-      const stream = { encoding: null, unsentBytes: 400_000, write: () => false, end() {} }
       const paid = { meter() {}, charge: () => null }
       const ended = () => resolve('ended')
       const deps = { hub, fanOut, codec, limits, backlogBytesMax: 1, clock: systemClock, meters }
-      const subscriber = new Subscriber(stream, { ...deps, ...paid, ended })
+      const subscriber = new Subscriber(unread, { ...deps, ...paid, ended })
       subscriber.message(
         Buffer.from(encoded({ ...requestOf({ ...everything, commitment: 0 }), fromSlot: 1000 })),
       )
@@ -120,10 +127,9 @@ describe('a replay', () => {
     const meters = declareGrpcMeters(new Meters())
     const fanOut = new FanOut(hub, meters)
     let ended = 0
-    const stream = { encoding: null, unsentBytes: 400_000, write: () => false, end() {} }
     const deps = { hub, fanOut, codec, limits, backlogBytesMax: 1, clock: systemClock, meters }
     const paid = { meter() {}, charge: () => null, ended: () => void ended++ }
-    const subscriber = new Subscriber(stream, { ...deps, ...paid })
+    const subscriber = new Subscriber(unread, { ...deps, ...paid })
     subscriber.message(Buffer.from(encoded(requestOf({ ...everything, commitment: 0 }))))
     // Batched until the end of the turn: leaving for other filters sends them, which is too much.
     for (const update of new SyntheticSolana().next()) publishUpdate(hub, update)

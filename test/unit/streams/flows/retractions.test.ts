@@ -1,0 +1,270 @@
+// A model client that applies what is sent at processed and what is retracted: in every slot it ends
+// with exactly the block that is confirmed, and with nothing of the others.
+import { hash } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { ProtoReader, WIRE_BYTES } from '../../../../src/base/proto-reader.ts'
+import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
+import { slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import {
+  type RetractionUpdate,
+  type SolanaUpdate,
+  slotStatus,
+} from '../../../../src/chain/solana/updates.ts'
+import { withRetractions } from '../../../../src/streams/geyser/filter-set.ts'
+import { randomOf } from '../../../testkit/synthetic-solana.ts'
+import { type VoidChain, voidChain } from '../../../testkit/void-banks.ts'
+import {
+  codec,
+  type FrameReader,
+  filtersOfAll,
+  ownersOf,
+  replayOf,
+  VoidStage,
+} from '../../../testkit/void-readers.ts'
+
+const seeds = Number(process.env.SLUICE_SEEDS ?? 100)
+const chains = new Map<number, VoidChain>()
+
+/** Making a chain costs more than reading it. */
+function chainOf(seed: number): VoidChain {
+  const chain = chains.get(seed) ?? voidChain(seed)
+  chains.set(seed, chain)
+  return chain
+}
+
+const field = { account: 2, slot: 3, transaction: 4, block: 5, meta: 7, entry: 8, status: 10 }
+const retractionField = 1001
+/** Where a message has its slot. */
+const slotFields = new Map([
+  [field.account, 2],
+  [field.transaction, 2],
+])
+
+interface Held {
+  /** By slot: what was sent and not retracted. */
+  readonly slots: Map<number, string[]>
+  readonly reasons: string[]
+}
+
+function numberIn(body: Uint8Array, wanted: number): number {
+  const reader = new ProtoReader(body)
+  while (reader.next()) if (reader.field === wanted) return reader.number
+  return 0
+}
+
+const markOf = (kind: number, body: Uint8Array) => `${kind} ${hash('sha1', body)}`
+
+/** Applies the messages of a stream. */
+function apply(reader: FrameReader): Held {
+  const held: Held = { slots: new Map(), reasons: [] }
+  for (const message of reader.messages()) {
+    const fields = new ProtoReader(message)
+    while (fields.next()) {
+      const kind = fields.field
+      if (fields.wire !== WIRE_BYTES || kind === 1 || kind === 11) continue
+      const body = fields.bytes
+      const slot = numberIn(body, slotFields.get(kind) ?? 1)
+      if (kind === retractionField) {
+        held.slots.delete(slot)
+        held.reasons.push(['', 'handover', 'dead', 'fork', 'migration'][numberIn(body, 3)]!)
+        continue
+      }
+      const status = kind === field.slot ? numberIn(body, 3) : null
+      const isOfBank = status === slotStatus.createdBank || status === slotStatus.processed
+      if (status !== null && !isOfBank) continue
+      const mark = status === null ? markOf(kind, body) : `${kind} ${status}`
+      const marks = held.slots.get(slot)
+      if (marks === undefined) held.slots.set(slot, [mark])
+      else marks.push(mark)
+    }
+  }
+  return held
+}
+
+const isStatus = (mark: string) => mark.startsWith(`${field.slot} `)
+const isItem = (mark: string) => /^[248] /.test(mark)
+
+/** The content by slot, without statuses, which a stream gets at every commitment. */
+const contentOf = ({ slots }: Held) =>
+  [...slots]
+    .map(([slot, marks]) => [slot, marks.filter((mark) => !isStatus(mark)).toSorted()] as const)
+    .filter(([, marks]) => marks.length > 0)
+    .toSorted(([a], [b]) => a - b)
+
+function itemsOf(updates: readonly SolanaUpdate[]): string[] {
+  const kinds = { account: field.account, transaction: field.transaction, entry: field.entry }
+  return updates.flatMap((one) =>
+    one.kind === 'account' || one.kind === 'transaction' || one.kind === 'entry'
+      ? [markOf(kinds[one.kind], one.body)]
+      : [],
+  )
+}
+
+describe('a model client of a stream', () => {
+  it(`holds exactly the confirmed blocks, over ${seeds} seeds`, async () => {
+    const reasons = new Set<string>()
+    for (let seed = 1; seed <= seeds; seed++) {
+      const { sent, line } = chainOf(seed)
+      const stage = new VoidStage()
+      const filters = withRetractions(filtersOfAll(0))
+      const [processed, confirmed] = [stage.stream(filters), stage.stream(filtersOfAll(1))]
+      stage.sink.opened(null)
+      stage.send(sent)
+      await stage.flush()
+      const held = apply(processed)
+      for (const reason of held.reasons) reasons.add(reason)
+      expect([...held.slots.keys()].toSorted(), `slots of seed ${seed}`).toEqual([...line.keys()])
+      expect(contentOf(held), `seed ${seed}`).toEqual(contentOf(apply(confirmed)))
+      for (const [slot, marks] of held.slots) {
+        expect(marks.filter(isItem).toSorted(), `${slot} of seed ${seed}`).toEqual(
+          itemsOf(line.get(slot)!).toSorted(),
+        )
+        const { createdBank, processed: done } = slotStatus
+        expect(marks.filter(isStatus)).toEqual([`3 ${createdBank}`, `3 ${done}`])
+      }
+      // Of the kept updates a replay has no CREATED_BANK, else the same.
+      const replayed = apply(await replayOf(stage.hub, filters, 1_000))
+      expect(contentOf(replayed), `replay of seed ${seed}`).toEqual(contentOf(held))
+      expect(replayed.reasons).toEqual(held.reasons)
+      stage.stop()
+    }
+    expect([...reasons].toSorted()).toEqual(['dead', 'fork', 'handover', 'migration'])
+  })
+
+  it(`holds what is confirmed wherever connections break, over ${seeds} seeds`, async () => {
+    for (let seed = 1; seed <= seeds; seed++) {
+      const { sent } = chainOf(seed)
+      const random = randomOf(seed)
+      const stage = new VoidStage()
+      const processed = stage.stream(withRetractions(filtersOfAll(0)))
+      const confirmed = stage.stream(filtersOfAll(1))
+      // The end is not interrupted: statuses lost in a break are derived from later ones.
+      const calm = Math.floor(sent.length * 0.7)
+      stage.sink.opened(null)
+      for (let at = 0; at < sent.length; ) {
+        const cut = at > calm ? sent.length : at + 1 + Math.floor(random() * 160)
+        stage.send(sent.slice(at, cut))
+        at = Math.min(cut, sent.length)
+        if (at === sent.length) break
+        const from = stage.sink.resumeFrom() ?? 0
+        stage.sink.opened(from)
+        stage.send(sent.slice(0, at).filter(({ slot }) => slot >= from))
+      }
+      await stage.flush()
+      expect(contentOf(apply(processed)), `seed ${seed}`).toEqual(contentOf(apply(confirmed)))
+      stage.stop()
+    }
+  })
+})
+
+describe('a retraction', () => {
+  const chain = chainOf(4)
+  const retractionsOf = (send: (stage: VoidStage) => void): RetractionUpdate[] => {
+    const stage = new VoidStage()
+    const found: RetractionUpdate[] = []
+    stage.hub.listen((_, update) => {
+      if (update.kind === 'retraction') found.push(update)
+    })
+    stage.sink.opened(null)
+    send(stage)
+    stage.stop()
+    return found
+  }
+
+  it('names each bank of a slot once', () => {
+    const names = retractionsOf((stage) => stage.send(chain.sent)).map(
+      ({ slot, bank }) => `${slot}/${bank}`,
+    )
+    expect(names.length).toBeGreaterThan(3)
+    expect(new Set(names).size).toBe(names.length)
+  })
+
+  it('takes back all that is not final when the chain begins anew', () => {
+    const found = retractionsOf((stage) => {
+      stage.send(
+        chain.sent.slice(
+          0,
+          chain.sent.findIndex(({ slot }) => slot === 1_003),
+        ),
+      )
+      stage.sink.beginAnew()
+    })
+    const last = found.filter(({ reason }) => reason === 'migration')
+    expect(last.map(({ slot }) => slot)).toContain(1_002)
+    expect(last.every(({ restated }) => [...restated].length === 0)).toBe(true)
+  })
+
+  it('is not published for a slot of which nothing was', () => {
+    const found = retractionsOf((stage) => {
+      stage.send(chain.sent)
+      const moment = { slot: 2_000, createdAtMs: 1 }
+      stage.send([slotUpdate(moment, { parent: 1_999, status: slotStatus.dead, deadError: 'x' })])
+    })
+    expect(found.some(({ slot }) => slot === 2_000)).toBe(false)
+  })
+
+  it('has the names of all filters, and every client skips it that does not know it', async () => {
+    const stage = new VoidStage()
+    const reader = stage.stream(withRetractions(filtersOfAll(0)))
+    stage.sink.opened(null)
+    stage.send(chain.sent)
+    await stage.flush()
+    const type = codec.root.lookupType('geyser.SubscribeUpdate')
+    const read = reader.messages().map((message) => type.toObject(type.decode(message)))
+    const found = read.filter((update) => update.retraction !== undefined)
+    expect(found.length).toBeGreaterThan(3)
+    for (const { filters } of found) expect(filters).toEqual(['a', 's', 't', 'u', 'b', 'm', 'e'])
+    stage.stop()
+  })
+})
+
+interface Notified {
+  readonly slots: ReadonlyMap<number, readonly string[]>
+}
+
+/** Applies the notifications of a subscription. */
+function applyTexts(texts: readonly string[]): Notified {
+  const slots = new Map<number, string[]>()
+  for (const text of texts) {
+    const { result } = JSON.parse(text).params
+    if (result.retracted !== undefined) slots.delete(result.retracted.slot)
+    else {
+      const slot: number = result.context?.slot ?? result.slot
+      slots.set(slot, [...(slots.get(slot) ?? []), JSON.stringify(result)])
+    }
+  }
+  return { slots: new Map([...slots].toSorted(([a], [b]) => a - b)) }
+}
+
+describe('a model client of subscriptions', () => {
+  it(`holds exactly what is notified at confirmed, over ${seeds} seeds`, () => {
+    for (let seed = 1; seed <= seeds; seed++) {
+      const { sent, line } = chainOf(seed)
+      const stage = new VoidStage()
+      const pairs: [processed: number, confirmed: number][] = []
+      const pair = (topic: string, filter: unknown) => {
+        const at = (config: object) => stage.subscribe(topic, filter, config)
+        const retracted = { commitment: 'processed', encoding: 'base64', retractions: true }
+        pairs.push([at(retracted), at({ commitment: 'confirmed', encoding: 'base64' })])
+      }
+      pair('logs', 'allWithVotes')
+      pair('transaction', {})
+      for (const owner of ownersOf(sent).slice(0, 20)) pair('program', owner)
+      const account = sent.find((one) => one.kind === 'account')!
+      if (account.kind === 'account') pair('account', encodeBase58(account.pubkey))
+      const slots = stage.subscribe('slot', { retractions: true })
+      stage.sink.opened(null)
+      stage.send(sent)
+      const held = (id: number) => applyTexts(stage.notified.get(id) ?? []).slots
+      for (const [processed, confirmed] of pairs)
+        expect(held(processed), `seed ${seed}`).toEqual(held(confirmed))
+      const parents = [999, ...line.keys()]
+      expect([...held(slots)].map(([slot, texts]) => [slot, texts.length])).toEqual(
+        [...line.keys()].map((slot) => [slot, 1]),
+      )
+      for (const [slot, [text]] of held(slots))
+        expect(JSON.parse(text!).parent).toBe(parents[parents.indexOf(slot) - 1])
+      stage.stop()
+    }
+  })
+})
