@@ -72,9 +72,10 @@ export function keysOf(seed: Uint8Array): ChainKeys {
   }
 }
 
-/** The node's own key pair: the leader of every slot. */
-export function identityOf(seed: Uint8Array): Keypair {
-  return Keypair.derive(seed, keyPairNames.identity)
+/** The key pair of a node: the leader of its slots, of all when there is one node. */
+export function identityOf(seed: Uint8Array, node = 0): Keypair {
+  const { identity } = keyPairNames
+  return Keypair.derive(seed, node === 0 ? identity : `${identity} ${node + 1}`)
 }
 
 /** Programs that a new VM has: the ledger takes them over. */

@@ -5,16 +5,15 @@
 //         └── JSON-RPC: reads, sends, airdrops
 //
 // It serves a validator's protocols on loopback: to everybody, or to the holder of a secret alone.
+// As a cluster it serves them for several nodes, each with its own view of the chain.
 
+import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
-import type { EndpointAddress } from '../base/running.ts'
 import type { Log } from '../base/telemetry/log.ts'
-import { Meters } from '../base/telemetry/meters.ts'
-import { UdpSocket } from '../base/transport/udp.ts'
 import { Keypair } from '../chain/solana/keypair.ts'
 import { keyOf } from '../chain/solana/keys.ts'
 import {
@@ -32,24 +31,29 @@ import type {
   TransactionUpdate,
 } from '../chain/solana/updates.ts'
 import { solanaVersion } from '../chain/solana/version.ts'
-import type { GrpcChain } from '../streams/geyser/chain.ts'
 import { Heads } from '../streams/geyser/heads.ts'
-import { openSolanaHub, publishUpdate, type SolanaHub } from '../streams/geyser/hub.ts'
+import { openSolanaHub, publishUpdate } from '../streams/geyser/hub.ts'
+import { Cluster } from './cluster/cluster.ts'
+import type { ClusterOptions } from './cluster/plan.ts'
 import type { ChainSection } from './config.ts'
 import { keyPairNames } from './genesis.ts'
 import type { GenesisInput } from './genesis-input.ts'
-import { startGeyserServer } from './geyser-server.ts'
 import type { LedgerState } from './ledger/state.ts'
-import { startPubsubServer } from './pubsub-server.ts'
+import { type NodeAddresses, type NodePorts, NodeSet, type NodeSource } from './node-set.ts'
 import { type DevnodeStats, StatsCounter } from './reports.ts'
-import { embeddedRpcMethods } from './rpc/methods.ts'
-import type { NodeContact } from './rpc/rpc-node.ts'
-import { startRpcServer } from './rpc-server.ts'
+import type { NodeContact, RpcCluster } from './rpc/rpc-node.ts'
 import { ShredFeed, type ShredTarget } from './shred-feed.ts'
 import { bothSinks, type SolanaSink } from './sink.ts'
-import { startEmbeddedChain } from './start.ts'
+import { type EmbeddedDeps, startEmbeddedChain } from './start.ts'
 
-export interface DevnodeOptions {
+export interface DevnodeCluster extends Omit<ClusterOptions, 'nodes'> {
+  /** Of the second node and those after it. */
+  readonly peers: readonly NodePorts[]
+  /** Whether the keys of a new chain come from the script's seed. */
+  readonly isSeeded: boolean
+}
+
+export interface DevnodeOptions extends NodePorts {
   /** Folder of the chain's state. */
   readonly ledger: string
   /** Folder for the key pairs and the log of a test validator; null writes none. */
@@ -61,10 +65,8 @@ export interface DevnodeOptions {
   /** Slot to continue at, or the URL of the node whose slot it is. */
   readonly warpSlot: number | string | null
   readonly host: string
-  /** 0 is any free port. */
-  readonly rpcPort: number
-  readonly wsPort: number
-  readonly grpcPort: number
+  /** The nodes that share the chain, and what happens to them; absent for one plain node. */
+  readonly cluster?: DevnodeCluster | null
   /**
    * What a caller must send as x-token; such a node has no cheat codes and no CORS. Null serves
    * everybody.
@@ -77,12 +79,9 @@ export interface DevnodeOptions {
   readonly version: string
 }
 
-export interface DevnodeAddresses {
-  readonly rpc: EndpointAddress
-  readonly ws: EndpointAddress
-  readonly grpc: EndpointAddress
-  /** The node's identity, base58. */
-  readonly identity: string
+export interface DevnodeAddresses extends NodeAddresses {
+  /** The other nodes of the cluster. */
+  readonly peers: readonly NodeAddresses[]
   readonly faucet: string
   readonly pid: number
 }
@@ -107,13 +106,11 @@ export async function startDevnode(
   { log, report, onDown }: NodeDeps,
 ): Promise<RunningDevnode> {
   const clock = systemClock
-  const { host, secret, files, version } = options
-  const meters = new Meters()
+  const { version } = options
   const counter = new StatsCounter()
-  const hub = openSolanaHub()
-  const heads = new Heads(hub)
   const feed = new ShredFeed({ clock, log, onDown })
-  const stops: (() => unknown)[] = [() => heads.stop(), () => feed.stop()]
+  const publisher = publisherOf(options, { clock, feed })
+  const stops: (() => unknown)[] = [() => publisher.stop(), () => feed.stop()]
   const stop = async () => {
     for (const end of stops.splice(0).reverse()) await end()
   }
@@ -124,80 +121,87 @@ export async function startDevnode(
       release: version,
       genesis: options.genesis,
       warpSlot: options.warpSlot,
-      sink: bothSinks(solanaFeed(hub, clock), feed),
+      sink: bothSinks(solanaFeed(publisher.publish, clock), feed),
+      ...publisher.script,
       counters: counter,
       clock,
       log,
     })
     stops.push(() => running.stop())
     const { ledger } = chain
-    const udp = await openUdpPort(host)
-    stops.push(() => udp.stop())
-    const ports = { rpc: 0, ws: 0, udp: udp.port }
-    const contact = () => ({ host: hostText(host), ...ports, shredVersion: feed.version })
-    const rpc = await startRpcServer(
-      { host, port: options.rpcPort, portKey: '--rpc-port' },
-      {
-        methods: embeddedRpcMethods(chain, contact, secret === null ? cheats : null),
-        foreignMethods: embeddedRpcMethods(chain, contact),
-        secret,
-        ledger,
-        clock,
-        log,
-      },
-    )
-    stops.push(() => rpc.stop())
-    ports.rpc = rpc.address.port
-    const ws = await startPubsubServer(
-      { host, port: options.wsPort, portKey: '--ws-port' },
-      { hub, ledger, version: solanaVersion, secret, meters, clock, log },
-    )
-    stops.push(() => ws.stop())
-    ports.ws = ws.address.port
-    const grpc = await startGeyserServer(
-      { host, port: options.grpcPort, portKey: '--grpc-port' },
-      {
-        chain: { ...alwaysUp, hub, heads },
-        meters,
-        version,
-        secret,
-        clock,
-        log,
-      },
-    )
-    stops.push(() => grpc.stop())
+    const nodes = new NodeSet({ options, chain, cheats, leaders: publisher.leaders, clock, log })
+    stops.push(() => nodes.stop())
+    const addresses = await nodes.start(publisher.nodes(ledger), feed)
     const sendStats = () => report(statsOf(ledger, counter))
     sendStats()
     const timer = setInterval(sendStats, reportMs)
     stops.push(() => clearInterval(timer))
-    const { identity, faucet } = ledger
-    const addresses = {
-      rpc: rpc.address,
-      ws: ws.address,
-      grpc: grpc.address!,
-      identity,
-      faucet,
-      pid: process.pid,
-    }
+    const [first, ...peers] = addresses
     const sendShreds = (target: ShredTarget) => feed.sendTo(target, seed)
     if (options.shreds !== null) await sendShreds(options.shreds)
-    if (files !== null) await writeLedgerFiles(files, { seed, ledger, contact: contact(), version })
-    return { addresses, sendShreds, stop }
+    if (options.files !== null) {
+      const contact = nodes.contact()
+      await writeLedgerFiles(options.files, { seed, ledger, contact, version })
+    }
+    return {
+      addresses: { ...first!, peers, faucet: ledger.faucet, pid: process.pid },
+      sendShreds,
+      stop,
+    }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
-const alwaysUp: Omit<GrpcChain, 'hub' | 'heads'> = {
-  isUp: () => true,
-  watch: () => () => {},
-  solanaVersion: () => solanaVersion['solana-core'],
+/** From the chain's updates to the nodes that serve them. */
+interface Publisher {
+  readonly script: Pick<EmbeddedDeps, 'begin' | 'seed'>
+  readonly leaders: Omit<RpcCluster, 'nodes'>
+  publish(update: SolanaUpdate): void
+  nodes(ledger: LedgerState): readonly NodeSource[]
+  stop(): void
 }
 
-/** As it is written before a port. */
-function hostText(host: string): string {
-  return host.includes(':') ? `[${host}]` : host
+function publisherOf(
+  { cluster: given, chain }: DevnodeOptions,
+  { clock, feed }: { readonly clock: Clock; readonly feed: ShredFeed },
+): Publisher {
+  if (given === undefined || given === null) {
+    const hub = openSolanaHub()
+    const heads = new Heads(hub)
+    return {
+      script: {},
+      leaders: { leaderOf: () => 0, isMigrated: () => false, genesisBlock: () => null },
+      publish: (update) => publishUpdate(hub, update),
+      nodes: (ledger) => [{ hub, heads, ledger }],
+      stop: () => heads.stop(),
+    }
+  }
+  let cluster: Cluster | null = null
+  const { seed: number, isSeeded, peers } = given
+  const seed = isSeeded ? hash('sha256', `sluice devnode ${number}`, 'buffer') : null
+  const begin = (keys: Uint8Array) => {
+    const nodes = peers.length + 1
+    cluster = new Cluster({ ...given, nodes }, { seed: keys, slotMs: chain.slotMs, clock })
+    feed.script = cluster
+    return cluster
+  }
+  return {
+    script: { seed, begin },
+    leaders: {
+      leaderOf: (slot) => cluster!.plan.leaderOf(slot),
+      isMigrated: (slot) => cluster!.plan.isMigrated(slot),
+      genesisBlock: (slot) => cluster!.genesisBlock(slot),
+    },
+    publish: (update) => cluster!.take(update),
+    nodes: (ledger) => {
+      const { nodes } = cluster!
+      const views = cluster!.start(ledger)
+      return nodes.map(({ view: { hub, heads } }, node) => ({ hub, heads, ledger: views[node]! }))
+    },
+    stop: () => cluster?.stop(),
+  }
 }
 
 function statsOf(ledger: LedgerState, counter: StatsCounter): DevnodeStats {
@@ -249,52 +253,7 @@ const keyPairFiles = {
   'stake-account-keypair.json': keyPairNames.stake,
 } as const
 
-// The UDP port that getClusterNodes names for gossip, TPU, TVU and repair. Thread: main of the
-// devnode. Nothing is served there: a QUIC client is refused at once (no version fits), so that
-// it sends over JSON-RPC instead of waiting for a timeout; all other datagrams are dropped.
-
-export interface UdpPort {
-  readonly port: number
-  stop(): void
-}
-
-export async function openUdpPort(host: string): Promise<UdpPort> {
-  const socket = await UdpSocket.open({ host, port: 0 })
-  socket.onError(() => {})
-  socket.onMessage((packet, from, port) => {
-    const refusal = versionNegotiation(packet)
-    if (refusal !== null) socket.sendTo(refusal, from, port)
-  })
-  return { port: socket.port, stop: () => socket.close() }
-}
-
-/** The first packet of a client is padded to this, and our answer is shorter. */
-const INITIAL_BYTES_MIN = 1200
-const LONG_HEADER = 0x80
-/** Reserved for this purpose: no client speaks it. */
-const NO_VERSION = Uint8Array.of(0x1a, 0x2a, 0x3a, 0x4a)
-const LENGTH_AT = 5
-
-/**
- * The answer to the first packet of a QUIC connection; null for any other datagram.
- *
- *   long header u8 | version u32, 0 in the answer | length u8, destination | length u8, source
- */
-export function versionNegotiation(packet: Uint8Array): Buffer | null {
-  if (packet.length < INITIAL_BYTES_MIN || (packet[0]! & LONG_HEADER) === 0) return null
-  const version = packet.subarray(1, LENGTH_AT)
-  if (version.every((byte) => byte === 0)) return null
-  const sourceAt = LENGTH_AT + 1 + packet[LENGTH_AT]!
-  const end = sourceAt + 1 + packet[sourceAt]!
-  return Buffer.concat([
-    Uint8Array.of(LONG_HEADER, 0, 0, 0, 0),
-    packet.subarray(sourceAt, end),
-    packet.subarray(LENGTH_AT, sourceAt),
-    NO_VERSION,
-  ])
-}
-
-// Encodes what the chain does as geyser updates, once, and publishes them to the hub.
+// Encodes what the chain does as geyser updates, once, and publishes them.
 //
 //   transaction, written accounts -> account updates, transaction update -> hub
 //   end of the slot               -> block of updates published before, block meta -> hub
@@ -307,10 +266,9 @@ interface OpenBlock {
   readonly entries: EntryUpdate[]
 }
 
-export function solanaFeed(hub: SolanaHub, clock: Clock): SolanaSink {
+export function solanaFeed(publish: (update: SolanaUpdate) => void, clock: Clock): SolanaSink {
   let open = emptyBlock()
   const at = (slot: number): Moment => ({ slot, createdAtMs: clock.nowMs() })
-  const publish = (update: SolanaUpdate) => publishUpdate(hub, update)
   const write = (update: AccountUpdate) => {
     open.accounts.set(keyOf(update.pubkey), update)
     publish(update)

@@ -7,6 +7,7 @@ import { SupervisedChild } from '../base/threads/child.ts'
 import type { RestartPolicy, SupervisorDeps } from '../base/threads/supervisor.ts'
 import { type ChainMeters, declareChainMeters } from './meters.ts'
 import type { DevnodeAddresses, DevnodeOptions } from './node.ts'
+import type { NodeAddresses, NodePorts } from './node-set.ts'
 import type { DevnodeStats, LogLine } from './reports.ts'
 import type { ShredTarget } from './shred-feed.ts'
 
@@ -107,10 +108,11 @@ export class DevnodeProcess {
   async #restart(): Promise<void> {
     // The first process is started by `#start`.
     if (this.#addresses === null || this.#child === null) return
-    const { rpc, ws, grpc } = this.#addresses
-    const ports = { rpcPort: rpc.port, wsPort: ws.port, grpcPort: grpc.port }
+    const { cluster: given = null } = this.#options
+    const cluster = given && { ...given, peers: this.#addresses.peers.map(portsOf) }
     const once = { isReset: false, genesis: null, warpSlot: null }
-    const options = { ...this.#options, ...ports, ...once, shreds: this.#shreds }
+    const same = { ...portsOf(this.#addresses), cluster, shreds: this.#shreds }
+    const options: DevnodeOptions = { ...this.#options, ...same, ...once }
     const { log } = this.#deps
     try {
       this.#addresses = await this.#child.call<DevnodeAddresses>('start', options, startMsMax)
@@ -139,4 +141,8 @@ export class DevnodeProcess {
     transactions.rejected.inc(stats.transactions.rejected)
     for (const seconds of stats.snapshotSeconds) snapshotSeconds.observe(seconds)
   }
+}
+
+function portsOf({ rpc, ws, grpc }: NodeAddresses): NodePorts {
+  return { rpcPort: rpc.port, wsPort: ws.port, grpcPort: grpc.port }
 }

@@ -36,6 +36,16 @@ import {
 /** A block is confirmed at once, by the only validator's own vote, and finalized 32 slots later. */
 const finalizedAfter = 32
 
+/** What a script changes about the chain's slots. */
+export interface SlotRules {
+  /** No block is made for this slot. */
+  isSkipped(slot: number): boolean
+  /** Under Alpenglow a block is confirmed and finalized together, when the next one is complete. */
+  isMigrated(slot: number): boolean
+}
+
+export const plainRules: SlotRules = { isSkipped: () => false, isMigrated: () => false }
+
 export interface ProducerDeps {
   readonly ledger: LedgerState
   readonly sink: SolanaSink
@@ -44,6 +54,7 @@ export interface ProducerDeps {
   readonly vote: Uint8Array
   /** No slot up to this one may come again, though its block may be lost. */
   readonly seen: number
+  readonly rules?: SlotRules
   /** Writes accounts to the VM that no transaction wrote. */
   writeVm(accounts: readonly VmAccount[]): void
 }
@@ -55,8 +66,9 @@ export class Producer {
   #nonce: Uint8Array
   #blockTime: number
   readonly #slotHistory: Buffer
-  /** Earlier slots were finalized before the start, or by a jump; later ones have no gaps. */
-  #firstSlot: number
+  readonly #rules: SlotRules
+  /** Blocks that are not finalized, oldest first. */
+  readonly #unfinalized: Block[] = []
   /** How far the chain's time is ahead of the wall clock. */
   #aheadMs: number
 
@@ -64,15 +76,16 @@ export class Producer {
   constructor(deps: ProducerDeps) {
     this.#deps = deps
     const { newest } = deps.ledger
-    this.#firstSlot = Math.max(newest.slot, deps.seen) + 1
+    this.#rules = deps.rules ?? plainRules
+    const firstSlot = Math.max(newest.slot, deps.seen) + 1
     // A chain that travelled in time goes on from there.
     this.#aheadMs = Math.max(0, newest.blockTime * 1000 - deps.clock.nowMs())
     this.#blockTime = newest.blockTime
     this.#nonce = durableNonce(newest.facts.hash)
     this.#slotHistory = slotHistoryOf(deps.ledger)
-    this.#open = this.#openSlot(this.#firstSlot)
+    this.#open = this.#openSlot(firstSlot)
     // It is not on disk: programs of the first slot see it too.
-    this.#writeSlotHistory(this.#firstSlot)
+    this.#writeSlotHistory(this.#open.slot)
   }
 
   /** The chain's time, milliseconds since 1970. */
@@ -138,17 +151,15 @@ export class Producer {
    * them. Both are finalized at once: what follows has no gaps.
    */
   jump(to: { readonly slot: number; readonly timeMs: number }): [before: Block, after: Block] {
-    const { ledger, clock } = this.#deps
+    const { clock } = this.#deps
     const before = this.#close()
     this.#raise(before)
-    const unfinalized = Math.max(this.#firstSlot, ledger.slot(Commitment.finalized) + 1)
-    for (let slot = unfinalized; slot <= before.slot; slot++) this.#finalize(slot)
+    this.#finalizeUpTo(before.slot)
     this.#aheadMs = Math.max(this.#aheadMs, to.timeMs - clock.nowMs())
     this.#open = this.#openSlot(Math.max(to.slot, before.slot + 1))
     const after = this.#close()
     this.#confirm(after)
-    this.#finalize(after.slot)
-    this.#firstSlot = after.slot + 1
+    this.#finalize(after)
     this.#open = this.#openSlot(after.slot + 1)
     return [before, after]
   }
@@ -179,9 +190,19 @@ export class Producer {
   }
 
   #raise(block: Block): void {
-    this.#confirm(block)
-    const finalized = block.slot - finalizedAfter
-    if (finalized >= this.#firstSlot) this.#finalize(finalized)
+    const isMigrated = this.#rules.isMigrated(block.slot)
+    this.#unfinalized.push(block)
+    if (!isMigrated) this.#confirm(block)
+    this.#finalizeUpTo(isMigrated ? block.parentSlot : block.slot - finalizedAfter)
+  }
+
+  #finalizeUpTo(slot: number): void {
+    const { ledger } = this.#deps
+    while (this.#unfinalized.length > 0 && this.#unfinalized[0]!.slot <= slot) {
+      const block = this.#unfinalized.shift()!
+      if (block.slot > ledger.slot(Commitment.confirmed)) this.#confirm(block)
+      this.#finalize(block)
+    }
   }
 
   #confirm({ slot, parentSlot: parent }: Block): void {
@@ -190,22 +211,26 @@ export class Producer {
     sink.status({ slot, parent, status: slotStatus.confirmed })
   }
 
-  #finalize(slot: number): void {
+  #finalize({ slot, parentSlot: parent }: Block): void {
     const { ledger, sink } = this.#deps
-    const parent = ledger.block(slot)?.parentSlot ?? slot - 1
     ledger.finalize(slot)
     sink.status({ slot, parent, status: slotStatus.finalized })
   }
 
-  #openSlot(slot: number): OpenSlot {
+  #openSlot(from: number): OpenSlot {
     const { ledger, sink } = this.#deps
+    let slot = from
+    while (this.#rules.isSkipped(slot)) slot++
     const { slot: parent, facts } = ledger.newest
     ledger.open(slot)
     // Wall clocks may step back; a chain's time does not.
     this.#blockTime = Math.max(this.#blockTime, Math.floor(this.nowMs / 1000))
     sink.status({ slot, parent, status: slotStatus.firstShredReceived })
     sink.status({ slot, parent, status: slotStatus.createdBank })
-    const open = new OpenSlot(slot, facts.hash, (entry) => sink.entry(slot, entry))
+    const ticks = this.#rules.isMigrated(slot) ? 1 : ticksPerSlot
+    const open = new OpenSlot(slot, { parentHash: facts.hash, ticks }, (entry) =>
+      sink.entry(slot, entry),
+    )
     const { vote } = this.#deps
     this.#write(slot, openingAccounts(ledger, { vote, slot, unixTime: this.#blockTime }))
     return open
@@ -235,7 +260,7 @@ export class Producer {
 // devnode. Transactions of one entry must not conflict, as validators run them in parallel; one
 // that does begins the next entry.
 
-/** Ticks that end every slot, as on the real chain. */
+/** Ticks that end every slot, as on the real chain; under Alpenglow there is one. */
 const ticksPerSlot = 64
 const entryTransactionsMax = 64
 
@@ -249,14 +274,20 @@ export class OpenSlot {
   readonly slot: number
   readonly entries: EntryContent[] = []
   readonly #chain: EntryChain
+  readonly #ticks: number
   readonly #onEntry: (entry: EntryContent) => void
   #signatures: (readonly Uint8Array[])[] = []
   readonly #written = new Set<string>()
   readonly #read = new Set<string>()
 
-  constructor(slot: number, parentHash: Uint8Array, onEntry: (entry: EntryContent) => void) {
+  constructor(
+    slot: number,
+    from: { readonly parentHash: Uint8Array; readonly ticks: number },
+    onEntry: (entry: EntryContent) => void,
+  ) {
     this.slot = slot
-    this.#chain = new EntryChain(parentHash)
+    this.#chain = new EntryChain(from.parentHash)
+    this.#ticks = from.ticks
     this.#onEntry = onEntry
   }
 
@@ -276,7 +307,7 @@ export class OpenSlot {
   /** Records the last entry and the ticks; returns the block's hash. */
   end(): Uint8Array {
     this.#record()
-    for (let tick = 0; tick < ticksPerSlot; tick++) this.#emit(this.#chain.tick())
+    for (let tick = 0; tick < this.#ticks; tick++) this.#emit(this.#chain.tick())
     return this.#chain.hash
   }
 

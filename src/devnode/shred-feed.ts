@@ -39,15 +39,38 @@ const parentOffsetMax = 0xffff
 const defaultVersion = 1
 
 /** A message to the worker: all entries of a slot. */
-export interface SlotBatch {
+export interface SlotBatches {
   readonly slot: number
   readonly parent: number
-  readonly batch: Uint8Array
+  /** The node that signs. */
+  readonly leader: number
+  readonly batches: readonly Uint8Array[]
+}
+
+/** What a cluster changes about the shreds of a block. */
+export interface ShredScript {
+  /** The node that leads a slot. */
+  leaderOf(slot: number): number
+  /** The batches of a block, and the parent that its shreds name. */
+  batchesOf(
+    block: BlockMetaContent & { readonly slot: number },
+    entries: readonly EntryContent[],
+    transactions: readonly TransactionContent[],
+  ): { readonly parent: number; readonly batches: readonly Uint8Array[] }
+}
+
+const plainScript: ShredScript = {
+  leaderOf: () => 0,
+  batchesOf: ({ parentSlot }, entries, transactions) => ({
+    parent: parentSlot,
+    batches: [encodeEntries(entries, transactions)],
+  }),
 }
 
 /** Ignores the chain until it has a target. */
 export class ShredFeed implements SolanaSink {
   readonly #deps: SupervisorDeps
+  script = plainScript
   #worker: DedicatedWorker | null = null
   #version = defaultVersion
   #slot = -1
@@ -86,11 +109,13 @@ export class ShredFeed implements SolanaSink {
   }
 
   /** The slot is complete. It is dropped while the worker restarts, as packets may be. */
-  block(slot: number, { parentSlot }: BlockMetaContent): void {
+  block(slot: number, meta: BlockMetaContent): void {
     if (!this.#takes(slot)) return
-    const batch = encodeEntries(this.#entries, this.#transactions)
-    const parent = Math.max(parentSlot, slot - parentOffsetMax)
-    const message: SlotBatch = { slot, parent, batch }
+    const block = { ...meta, slot }
+    const { script } = this
+    const { parent: named, batches } = script.batchesOf(block, this.#entries, this.#transactions)
+    const parent = Math.max(named, slot - parentOffsetMax)
+    const message: SlotBatches = { slot, parent, leader: script.leaderOf(slot), batches }
     this.#worker?.post(message)
   }
 

@@ -31,7 +31,7 @@ import { epochScheduleOf } from './ledger/epoch-schedule.ts'
 import type { LedgerAccount, LedgerTransaction } from './ledger/ledger.ts'
 import { LedgerState } from './ledger/state.ts'
 import type { ChainCounters } from './meters.ts'
-import { Producer, SlotClock } from './producer.ts'
+import { Producer, plainRules, SlotClock, type SlotRules } from './producer.ts'
 import { reportBlock, type SolanaSink } from './sink.ts'
 import { ChainStore, type RestoredBlock } from './store.ts'
 import { Svm, type VmAccount } from './svm.ts'
@@ -54,9 +54,20 @@ export interface EmbeddedDeps {
   /** Slot to continue at, or the URL of the node whose slot it is. */
   readonly warpSlot?: number | string | null
   readonly sink: SolanaSink
+  /** Of the keys of a new chain; random by default. */
+  readonly seed?: Uint8Array | null
+  /** Called with the seed of the chain's keys before anything is published: what changes slots. */
+  begin?(seed: Uint8Array): ChainScript
   readonly counters: ChainCounters
   readonly clock: Clock
   readonly log: Log
+}
+
+/** What a script changes about the chain's slots. */
+export interface ChainScript {
+  readonly plan: SlotRules
+  /** Called once per slot time: whether the open slot ends. */
+  isDue(): boolean
 }
 
 export interface RunningChain {
@@ -78,7 +89,9 @@ export async function startEmbeddedChain(
   )
   const genesis = await genesisOf(svm, deps)
   const warpSlot = await warpSlotOf(deps)
-  const store = await ChainStore.open(deps.path, { isFresh, release, log, clock })
+  const { seed = null } = deps
+  const store = await ChainStore.open(deps.path, { isFresh, release, log, clock, seed })
+  const script = deps.begin?.(store.seed) ?? null
   const archive = archiveIn(deps, section)
   const keys = keysOf(store.seed)
   const ledger = new LedgerState(
@@ -109,7 +122,8 @@ export async function startEmbeddedChain(
       kept,
       seen,
     })
-  const producer = new Producer({ ledger, sink, clock, vote: keys.vote, writeVm, seen })
+  const rules = script?.plan ?? plainRules
+  const producer = new Producer({ ledger, sink, clock, vote: keys.vote, writeVm, seen, rules })
   const { airdropLamports } = section
   const airdropLamportsMax = airdropLamports === airdropAny ? null : BigInt(airdropLamports)
   const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
@@ -119,7 +133,9 @@ export async function startEmbeddedChain(
     if (store.isSnapshotDue(section.snapshotSlots))
       void store.snapshot(ledger, counters.snapshotSeconds)
   }
-  const slots = new SlotClock(section.slotMs, clock, () => keep(producer.endSlot()))
+  const slots = new SlotClock(section.slotMs, clock, () => {
+    if (script?.isDue() ?? true) keep(producer.endSlot())
+  })
   const first = async () => [...builtins.values(), ...(await store.genesisAccounts())]
   const { slotMs } = section
   const cheats = new CheatCodes({ ledger, svm, producer, slots, slotMs, keep, genesis: first })

@@ -53,6 +53,8 @@ interface StoreDeps {
   readonly release: string
   readonly log: Log
   readonly clock: Clock
+  /** Of the keys of a new chain; random by default. */
+  readonly seed?: Uint8Array | null
 }
 
 /** A block that was read from disk. */
@@ -90,7 +92,7 @@ export class ChainStore {
     if (deps.isFresh) await rm(path, { recursive: true, force: true })
     await mkdir(path, { recursive: true, mode: 0o700 })
     await prepareFormat(path, deps.release, converters)
-    return new ChainStore(path, await seedIn(path), deps)
+    return new ChainStore(path, await seedIn(path, deps.seed), deps)
   }
 
   /** Whether the folder has a chain. */
@@ -322,8 +324,8 @@ export class ChainStore {
 
 type FileKind = 'snapshot' | 'journal' | 'unfinished'
 
-/** The seed of the chain's keys; made at the first start. */
-async function seedIn(path: string): Promise<Uint8Array> {
+/** The seed of the chain's keys; made at the first start, unless it is given. */
+async function seedIn(path: string, given?: Uint8Array | null): Promise<Uint8Array> {
   const file = join(path, 'seed')
   try {
     const seed = Buffer.from((await readFile(file, 'utf8')).trim(), 'hex')
@@ -332,10 +334,10 @@ async function seedIn(path: string): Promise<Uint8Array> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
-  const seed = randomBytes(seedBytes)
+  const seed = given ?? randomBytes(seedBytes)
   const handle = await open(file, 'w', 0o600)
   try {
-    await handle.writeFile(`${seed.toString('hex')}\n`)
+    await handle.writeFile(`${Buffer.from(seed).toString('hex')}\n`)
     await handle.datasync()
   } finally {
     await handle.close()

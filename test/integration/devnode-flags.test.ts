@@ -14,7 +14,6 @@ import { devnodeVerb } from '../../src/operator/commands/devnode.ts'
 import { genesisOf } from '../../src/operator/commands/devnode-flags.ts'
 import { EXIT, exitOf, type ParsedArgs } from '../../src/operator/commands/verb.ts'
 import { loadConfig } from '../../src/operator/config/load.ts'
-import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
 import { quickSection } from '../testkit/chain-stage.ts'
 
 const memo = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr'
@@ -44,7 +43,7 @@ async function startChain(flags: readonly string[]): Promise<void> {
     isFresh: false,
     release: '0.2.0',
     genesis: genesis.value,
-    sink: solanaFeed(openSolanaHub(), systemClock),
+    sink: solanaFeed(() => {}, systemClock),
     counters: new StatsCounter(),
     clock: systemClock,
     log: silentLog,

@@ -117,7 +117,14 @@ describe('the Solana chain in the index', () => {
     }
     await settled()
     const nowhere = { host: '127.0.0.1', rpc: 0, ws: 0, udp: 0, shredVersion: 1 }
-    const { getBlock } = embeddedRpcMethods(chain(), () => nowhere)
+    const { ledger } = chain()
+    const cluster = {
+      nodes: [{ identity: ledger.identity, contact: () => nowhere }],
+      leaderOf: () => 0,
+      isMigrated: () => false,
+      genesisBlock: () => null,
+    }
+    const { getBlock } = embeddedRpcMethods({ chain: chain(), ledger, cluster })
     const to = chain().ledger.slot(1)
     const inRange = ({ slot }: ReadRow) => Number(slot) >= from && Number(slot) <= to
     const transactions = (await stage.rows('transactions')).filter(inRange)

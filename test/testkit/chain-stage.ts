@@ -12,7 +12,7 @@ import type { ChainSection } from '../../src/devnode/config.ts'
 import { solanaFeed } from '../../src/devnode/node.ts'
 import { StatsCounter } from '../../src/devnode/reports.ts'
 import { type RunningChain, startEmbeddedChain } from '../../src/devnode/start.ts'
-import { openSolanaHub, type SolanaHub } from '../../src/streams/geyser/hub.ts'
+import { openSolanaHub, publishUpdate, type SolanaHub } from '../../src/streams/geyser/hub.ts'
 import { until } from './until.ts'
 
 export const quickSection: ChainSection = {
@@ -52,7 +52,7 @@ export class ChainStage {
       path: join(this.folder, 'chain'),
       isFresh,
       release: '0.2.0',
-      sink: solanaFeed(this.hub, systemClock),
+      sink: solanaFeed((update) => publishUpdate(this.hub, update), systemClock),
       counters: new StatsCounter(),
       clock: systemClock,
       log: silentLog,

@@ -22,7 +22,7 @@ export const groups = [
  * import nothing of the gateway above `streams`.
  */
 export const programs: Readonly<Record<string, readonly string[]>> = {
-  devnode: ['node', 'process', 'config', 'genesis-input'],
+  devnode: ['node', 'node-set', 'process', 'config', 'genesis-input', 'cluster/plan'],
   indexer: ['engines', 'ingest', 'leased-ingest', 'config', 'meters'],
   loadtest: ['*'],
   live: [],

@@ -28,6 +28,8 @@ export interface SyntheticOptions {
   readonly dataBytes?: number
   readonly confirmedAfter?: number
   readonly finalizedAfter?: number
+  /** Slots without a block. */
+  readonly isSkipped?: (slot: number) => boolean
 }
 
 export class SyntheticSolana {
@@ -36,6 +38,8 @@ export class SyntheticSolana {
   readonly #options: Required<SyntheticOptions>
   readonly #random: () => number
   #slot: number
+  /** Slots that were published, with their parents. */
+  readonly #published: { readonly slot: number; readonly parent: number }[] = []
   #height = 0
   #writeVersion = 0n
   #blockhash = encodeBase58(new Uint8Array(32).fill(1))
@@ -50,6 +54,7 @@ export class SyntheticSolana {
       dataBytes: 200,
       confirmedAfter: 1,
       finalizedAfter: 4,
+      isSkipped: () => false,
       ...options,
     }
     this.#random = randomOf(this.#options.seed)
@@ -65,11 +70,15 @@ export class SyntheticSolana {
 
   /** Everything of one more slot, and new commitments of earlier ones, in order. */
   next(): SolanaUpdate[] {
+    const { isSkipped } = this.#options
+    while (isSkipped(this.#slot)) this.#slot++
     const slot = this.#slot++
+    const parent = this.#published.at(-1)?.slot ?? slot - 1
+    this.#published.push({ slot, parent })
     const moment = { slot, createdAtMs: 1_700_000_000_000 + slot * 400 + 0.25 }
-    const { firstSlot, transactionsPerSlot } = this.#options
-    const status = (at: number, value: 0 | 1 | 2 | 3 | 4 | 5) =>
-      slotUpdate({ ...moment, slot: at }, { parent: at - 1, status: value })
+    const { transactionsPerSlot } = this.#options
+    const status = (at: number, value: 0 | 1 | 2 | 3 | 4 | 5, over = parent) =>
+      slotUpdate({ ...moment, slot: at }, { parent: over, status: value })
     const updates: SolanaUpdate[] = [
       status(slot, slotStatus.firstShredReceived),
       status(slot, slotStatus.createdBank),
@@ -94,7 +103,7 @@ export class SyntheticSolana {
     this.#blockhash = encodeBase58(this.#bytes(32))
     const meta = blockMetaUpdate(moment, {
       blockhash: this.#blockhash,
-      parentSlot: slot - 1,
+      parentSlot: parent,
       parentBlockhash,
       blockHeight: this.#height++,
       blockTime: Math.floor(moment.createdAtMs / 1000),
@@ -107,10 +116,12 @@ export class SyntheticSolana {
     updates.push(entry, status(slot, slotStatus.completed))
     updates.push({ kind: 'block', ...moment, meta, transactions, accounts, entries: [entry] }, meta)
     updates.push(status(slot, slotStatus.processed))
-    const confirmed = slot - this.#options.confirmedAfter
-    const finalized = slot - this.#options.finalizedAfter
-    if (confirmed >= firstSlot) updates.push(status(confirmed, slotStatus.confirmed))
-    if (finalized >= firstSlot) updates.push(status(finalized, slotStatus.finalized))
+    const confirmed = this.#published.at(-1 - this.#options.confirmedAfter)
+    const finalized = this.#published.at(-1 - this.#options.finalizedAfter)
+    if (confirmed !== undefined)
+      updates.push(status(confirmed.slot, slotStatus.confirmed, confirmed.parent))
+    if (finalized !== undefined)
+      updates.push(status(finalized.slot, slotStatus.finalized, finalized.parent))
     return updates
   }
 

@@ -52,6 +52,8 @@ export class LedgerState implements Ledger {
   #open: StoredTransaction[] = []
   #supply = 0n
   #writeVersion = 0n
+  /** The oldest slot that someone still reads accounts at, though a later one is finalized. */
+  oldestView: () => number = () => Number.POSITIVE_INFINITY
 
   /** `archive` has the whole history; without it there is what fits into the bounds of memory. */
   constructor(identity: LedgerIdentity, bounds: LedgerBounds, archive: Archive | null = null) {
@@ -139,7 +141,7 @@ export class LedgerState implements Ledger {
   }
 
   finalize(slot: number): void {
-    this.#accounts.finalize(slot)
+    this.#accounts.settle(Math.min(slot, this.oldestView()))
     this.#finalized = slot
   }
 
@@ -186,7 +188,12 @@ export class LedgerState implements Ledger {
   }
 
   isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
-    return this.#blocks.isBlockhashValid(blockhash, this.#viewBlock(commitment).blockHeight)
+    return this.isBlockhashValidAt(blockhash, this.#viewBlock(commitment).blockHeight)
+  }
+
+  /** The same, seen from the block of that height. */
+  isBlockhashValidAt(blockhash: Uint8Array, height: number): boolean {
+    return this.#blocks.isBlockhashValid(blockhash, height)
   }
 
   transactionCount(commitment: Commitment): number {
@@ -204,11 +211,15 @@ export class LedgerState implements Ledger {
   }
 
   account(pubkey: Uint8Array, commitment: Commitment): LedgerAccount | null {
-    return this.#accounts.read(pubkey, this.stateSlot(commitment))
+    return this.accountAt(pubkey, this.stateSlot(commitment))
+  }
+
+  accountAt(pubkey: Uint8Array, slot: number): LedgerAccount | null {
+    return this.#accounts.read(pubkey, slot)
   }
 
   accountsByOwner(owner: Uint8Array, commitment: Commitment): IterableIterator<LedgerAccount> {
-    return this.#accounts.indexed('program', owner, this.stateSlot(commitment))
+    return this.indexedAt('program', owner, this.stateSlot(commitment))
   }
 
   tokenAccounts(
@@ -216,7 +227,15 @@ export class LedgerState implements Ledger {
     key: Uint8Array,
     commitment: Commitment,
   ): IterableIterator<LedgerAccount> {
-    return this.#accounts.indexed(index, key, this.stateSlot(commitment))
+    return this.indexedAt(index, key, this.stateSlot(commitment))
+  }
+
+  indexedAt(
+    index: TokenIndex | 'program',
+    key: Uint8Array,
+    slot: number,
+  ): IterableIterator<LedgerAccount> {
+    return this.#accounts.indexed(index, key, slot)
   }
 
   accounts(commitment: Commitment): IterableIterator<LedgerAccount> {
@@ -267,7 +286,14 @@ export class LedgerState implements Ledger {
 
   signaturesForAddress(address: Uint8Array, options: SignatureRange): SignatureInfo[] {
     const newestSlot = this.stateSlot(options.commitment)
-    return this.#history.page(address, { ...options, newestSlot }).map((transaction) => {
+    return this.signaturesUpTo(address, { ...options, newestSlot })
+  }
+
+  signaturesUpTo(
+    address: Uint8Array,
+    options: Omit<SignatureRange, 'commitment'> & { readonly newestSlot: number },
+  ): SignatureInfo[] {
+    return this.#history.page(address, options).map((transaction) => {
       const { signature, slot, index, err, blockTime } = transaction
       const memo = memoOf(transaction.bytes)
       return { signature, slot, index, err, blockTime, commitment: this.#commitmentOf(slot), memo }

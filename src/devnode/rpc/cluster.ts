@@ -1,6 +1,6 @@
 // RPC methods on the node and the cluster.
-// There is one validator here, and no inflation: what depends on those has fixed answers; slots,
-// heights, counts, fees and samples are the ledger's.
+// There is one validator with stake here, and no inflation: what depends on those has fixed answers;
+// slots, heights, counts, fees and samples are the ledger's.
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome } from '../../base/errors.ts'
 import { jsonText } from '../../base/json-text.ts'
@@ -27,7 +27,7 @@ import { epochOf } from '../ledger/epoch-schedule.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { noStake, type StakeTotals, totalStake } from '../stakes.ts'
 import { readStakeHistory } from '../sysvars.ts'
-import type { RpcNode } from './rpc-node.ts'
+import type { RpcNode, RpcPeer } from './rpc-node.ts'
 
 const leadersMax = 5_000
 const inflationAddressesMax = 32
@@ -92,27 +92,81 @@ function epochMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       () => () => asJson(ledger.slot(Commitment.processed)),
     ),
     getHighestSnapshotSlot: answering(noParams, () => () => failure(rpcFaults.noSnapshot)),
-    // The consensus that would sign such a certificate does not run here.
-    getAgGenesisCert: answering(noParams, () => () => asJson(null)),
+    getAgGenesisCert: answering(
+      noParams,
+      () => () => asJson(genesisCertificate(node, ledger.slot(Commitment.finalized))),
+    ),
+  }
+}
+
+const blsSignatureBytes = 192
+
+/**
+ * The certificate of the block after which Alpenglow began, once a finalized block has it. In shape
+ * only: the consensus that would sign it does not run here.
+ */
+function genesisCertificate({ cluster }: RpcNode, finalized: number) {
+  const block = cluster.genesisBlock(finalized)
+  if (block === null) return null
+  const signers = cluster.nodes.map((_, node) => 1 << (node % 8))
+  const bitmap = [signers.reduce((bits, bit) => bits | bit, 0)]
+  const signature = [...new Uint8Array(blsSignatureBytes)]
+  return {
+    block: { blockId: [...block.blockId], slot: block.slot },
+    signature: { bitmap, signature },
+  }
+}
+
+/** Slots of an epoch by their leader, as getLeaderSchedule shows them. */
+class LeaderSchedules {
+  readonly #node: RpcNode
+  readonly #texts = new Map<number, ReadonlyMap<string, Buffer>>()
+
+  constructor(node: RpcNode) {
+    this.#node = node
+  }
+
+  /** `{"<identity>":[…]}` of one leader, or of all. */
+  text(epoch: number, identity: string | null): Buffer {
+    const { nodes } = this.#node.cluster
+    // A sole leader has every slot of every epoch.
+    const texts = this.#of(nodes.length === 1 ? 0 : epoch)
+    return texts.get(identity ?? '') ?? Buffer.from('{}')
+  }
+
+  #of(epoch: number): ReadonlyMap<string, Buffer> {
+    const known = this.#texts.get(epoch)
+    if (known !== undefined) return known
+    const { cluster, ledger } = this.#node
+    const { slotsPerEpoch } = ledger.epochSchedule
+    const slots = cluster.nodes.map((): number[] => [])
+    for (let index = 0; index < slotsPerEpoch; index++)
+      slots[cluster.leaderOf(epoch * slotsPerEpoch + index)]!.push(index)
+    const members = cluster.nodes.flatMap(({ identity }, node) => {
+      const own = slots[node]!
+      return own.length === 0 ? [] : [{ identity, text: `"${identity}":[${own.join(',')}]` }]
+    })
+    const all = Buffer.from(`{${members.map(({ text }) => text).join(',')}}`)
+    const each = members.map(({ identity, text }) => [identity, Buffer.from(`{${text}}`)] as const)
+    const texts = new Map([['', all], ...each])
+    if (this.#texts.size > 1) this.#texts.delete(this.#texts.keys().next().value!)
+    this.#texts.set(epoch, texts)
+    return texts
   }
 }
 
 function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
-  const { ledger } = node
+  const { ledger, cluster } = node
   const { slotsPerEpoch } = ledger.epochSchedule
-  let schedule: Buffer | null = null
-  const wholeSchedule = () => {
-    const slots = Array.from({ length: slotsPerEpoch }, (_, index) => index)
-    schedule ??= Buffer.from(`{"${ledger.identity}":[${slots.join(',')}]}`)
-    return schedule
-  }
+  const schedules = new LeaderSchedules(node)
+  const leaderOf = (slot: number) => cluster.nodes[cluster.leaderOf(slot)]!.identity
   /** Schedules are known up to the next epoch. */
   const newestScheduled = () => Math.floor(ledger.slot(Commitment.processed) / slotsPerEpoch) + 1
   const isScheduled = (slot: number) => Math.floor(slot / slotsPerEpoch) <= newestScheduled()
   return {
     getSlotLeader: answering(oneConfig, (params) => {
-      slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
-      return () => asJson(ledger.identity)
+      const view = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () => asJson(leaderOf(view.slot))
     }),
     getSlotLeaders: answering({ least: 2, most: 2 }, (params) => {
       const start = params.u64(0)
@@ -122,7 +176,7 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
         const epoch = Math.max(Math.floor(start / slotsPerEpoch), newestScheduled() + 1)
         params.fail(`Invalid slot range: leader schedule for epoch ${epoch} is unavailable`)
       }
-      return () => asJson(new Array(limit).fill(ledger.identity))
+      return () => asJson(Array.from({ length: limit }, (_, index) => leaderOf(start + index)))
     }),
     getLeaderSchedule: answering({ least: 0, most: 2 }, (params) => {
       // The slot may be left out, so that the config comes first.
@@ -135,25 +189,28 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       const identityText = config.text('identity')
       const identity = identityText === null ? null : encodeBase58(params.keyOf(identityText))
       return () => {
-        if (!isScheduled(slot ?? view.slot)) return asJson(null)
-        if (identity !== null && identity !== ledger.identity) return asJson({})
-        return encodedBytes(wholeSchedule())
+        const at = slot ?? view.slot
+        if (!isScheduled(at)) return asJson(null)
+        return encodedBytes(schedules.text(Math.floor(at / slotsPerEpoch), identity))
       }
     }),
     getBlockProduction: blockProduction(node),
-    getClusterNodes: answering(noParams, () => () => asJson([contactInfo(node)])),
+    getClusterNodes: answering(
+      noParams,
+      () => () => asJson(cluster.nodes.map((peer) => contactInfo(peer, node.apiVersion))),
+    ),
   }
 }
 
-/** One UDP port stands for all that a validator has: see node.ts. */
-function contactInfo({ contact, ledger, apiVersion }: RpcNode) {
-  const { host, rpc, ws, udp, shredVersion } = contact()
+/** One UDP port stands for all that a validator has: see node-set.ts. */
+function contactInfo(peer: RpcPeer, apiVersion: string) {
+  const { host, rpc, ws, udp, shredVersion } = peer.contact()
   const at = (port: number) => (port === 0 ? null : `${host}:${port}`)
   return {
     clientId: 'Agave',
     featureSet: solanaVersion['feature-set'],
     gossip: at(udp),
-    pubkey: ledger.identity,
+    pubkey: peer.identity,
     pubsub: at(ws),
     rpc: at(rpc),
     serveRepair: at(udp),
@@ -178,18 +235,38 @@ function blockProduction(node: RpcNode): Answering {
     const identity = identityText === null ? null : encodeBase58(params.keyOf(identityText))
     const range = productionRange(params, view.slot, slotsPerEpoch)
     return () => {
-      const count = range.last - range.first + 1
-      const isOurs = identity === null || identity === ledger.identity
+      const produced = productionOf(node, range)
+      const listed = produced.filter(([leader]) => identity === null || identity === leader)
       return inContext(
         node,
         view.slot,
         jsonText({
-          byIdentity: isOurs ? { [ledger.identity]: [count, count] } : {},
+          byIdentity: Object.fromEntries(listed),
           range: { firstSlot: range.first, lastSlot: range.last },
         }),
       )
     }
   })
+}
+
+/** Slots that each node led, and how many of them have a block. */
+function productionOf(
+  { cluster, ledger }: RpcNode,
+  { first, last }: { readonly first: number; readonly last: number },
+): (readonly [identity: string, counts: readonly [slots: number, blocks: number]])[] {
+  const count = last - first + 1
+  const { nodes } = cluster
+  if (nodes.length === 1) return [[nodes[0]!.identity, [count, count]]]
+  const range = { from: first, to: last, limit: count }
+  const blocks = new Set(ledger.blockSlots(range, Commitment.processed))
+  const counts = nodes.map((): [number, number] => [0, 0])
+  for (let slot = first; slot <= last; slot++) {
+    const of = counts[cluster.leaderOf(slot)]!
+    of[0]++
+    if (blocks.has(slot)) of[1]++
+  }
+  const all = nodes.map(({ identity }, node) => [identity, counts[node]!] as const)
+  return all.filter(([, [slots]]) => slots > 0)
 }
 
 function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
@@ -313,7 +390,7 @@ interface VoteInfo {
   }[]
 }
 
-export function stakeMethods({ ledger }: RpcNode): Readonly<Record<string, Answering>> {
+export function stakeMethods({ ledger, cluster }: RpcNode): Readonly<Record<string, Answering>> {
   return {
     getVoteAccounts: answering({ least: 0, most: 1 }, (params) => {
       const config = params.config(0, 'RpcGetVoteAccountsConfig')
@@ -346,6 +423,8 @@ export function stakeMethods({ ledger }: RpcNode): Readonly<Record<string, Answe
         const votes = new Array<bigint>(commitmentDepths).fill(0n)
         const depth = Math.max(0, ledger.slot(Commitment.processed) - slot)
         votes[Math.min(depth, commitmentDepths - 1)] = effective
+        // Votes are certificates under Alpenglow, and a node that started with it counts none.
+        if (cluster.isMigrated(slot)) return encodedText('{"commitment":null,"totalStake":0}')
         // Finalized blocks are no longer voted on.
         const isVoting = reached !== null && reached < Commitment.finalized
         return encodedText(jsonText({ commitment: isVoting ? votes : null, totalStake: effective }))

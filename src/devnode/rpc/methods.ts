@@ -4,23 +4,27 @@ import type { MethodTable } from '../../base/jsonrpc/serve.ts'
 import { solanaVersion } from '../../chain/solana/version.ts'
 import type { LocalChain } from '../chain.ts'
 import type { CheatCodes } from '../cheat-codes.ts'
+import type { Ledger } from '../ledger/ledger.ts'
 import { accountMethods } from './accounts.ts'
 import { blockMethods } from './blocks.ts'
 import { clusterMethods } from './cluster.ts'
-import type { NodeContact, RpcNode } from './rpc-node.ts'
+import type { NodeSwitch, RpcCluster, RpcNode } from './rpc-node.ts'
 import { submitMethods } from './submit.ts'
-import { surfnetMethods } from './surfnet.ts'
+import { surfnetMethods, switchMethods } from './surfnet.ts'
 import { tokenMethods } from './tokens.ts'
 import { transactionMethods } from './transactions.ts'
 
-/** Without `cheats` there are no cheat codes. */
+/** `ledger`: as this node sees the chain. Without `cheating` there are no cheat codes. */
 export function embeddedRpcMethods(
-  chain: LocalChain,
-  contact: () => NodeContact,
-  cheats: CheatCodes | null = null,
+  of: { readonly chain: LocalChain; readonly ledger: Ledger; readonly cluster: RpcCluster },
+  cheating: {
+    readonly cheats: CheatCodes
+    /** Of a cluster; `index` is this node's own. */
+    readonly switches: { readonly switches: NodeSwitch; readonly index: number } | null
+  } | null = null,
 ): MethodTable<unknown> {
   const apiVersion = solanaVersion['solana-core']
-  const node: RpcNode = { chain, ledger: chain.ledger, apiVersion, contact }
+  const node: RpcNode = { ...of, apiVersion }
   return {
     ...accountMethods(node),
     ...tokenMethods(node),
@@ -30,6 +34,7 @@ export function embeddedRpcMethods(
     ...submitMethods(node),
     getVersion: () => value(solanaVersion),
     getHealth: () => value('ok'),
-    ...(cheats === null ? {} : surfnetMethods(node, cheats)),
+    ...(cheating === null ? {} : surfnetMethods(node, cheating.cheats)),
+    ...(cheating === null || cheating.switches === null ? {} : switchMethods(cheating.switches)),
   }
 }

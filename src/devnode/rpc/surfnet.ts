@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome } from '../../base/errors.ts'
 import { jsonText, ReadyJson } from '../../base/json-text.ts'
-import { type Answer, failure, rpcErrors } from '../../base/jsonrpc/build.ts'
+import { type Answer, failure, rpcErrors, value } from '../../base/jsonrpc/build.ts'
 import { keyText } from '../../chain/solana/key-text.ts'
 import { isSameKey } from '../../chain/solana/keys.ts'
 import { programs } from '../../chain/solana/programs.ts'
@@ -20,7 +20,7 @@ import type { Simulated } from '../simulated.ts'
 import type { VmAccount } from '../svm.ts'
 import { transactionErrorText } from '../transaction-error-text.ts'
 import { epochInfoOf } from './cluster.ts'
-import type { RpcNode } from './rpc-node.ts'
+import type { NodeSwitch, RpcNode } from './rpc-node.ts'
 import { type WireTransaction, wireTransactionOf } from './wire-transaction.ts'
 
 const tokenStates = ['uninitialized', 'initialized', 'frozen']
@@ -100,6 +100,28 @@ function clockCheats(node: RpcNode, cheats: CheatCodes): Readonly<Record<string,
       const to = destinationOf(params, params.config(0, 'TimeTravelConfig'))
       return () => answerOf(cheats.travel(to), () => epochInfo(node))
     }),
+  }
+}
+
+/** Cheat codes of a cluster: nodes are numbered from 1, and the one that is asked stays. */
+export function switchMethods(of: {
+  readonly switches: NodeSwitch
+  readonly index: number
+}): Readonly<Record<string, Answering>> {
+  const { switches, index: own } = of
+  const turning = (turn: (node: number) => Promise<void>) =>
+    answering({ least: 1, most: 1 }, (params) => {
+      const node = params.u64(0) - 1
+      if (node < 0 || node >= switches.count || node === own)
+        params.fail(`node must be another one of 1 to ${switches.count}`)
+      return async () => {
+        await turn(node)
+        return value(null)
+      }
+    })
+  return {
+    surfnet_stopNode: turning((node) => switches.turnOff(node)),
+    surfnet_startNode: turning((node) => switches.turnOn(node)),
   }
 }
 

@@ -2,8 +2,11 @@
 // formats, and a few of its own.
 import { resolve } from 'node:path'
 import { accept, type Outcome } from '../../base/errors.ts'
+import { type FaultName, faultNames, usualFaults } from '../../devnode/cluster/plan.ts'
 import type { GenesisInput } from '../../devnode/genesis-input.ts'
-import { type Call, type FlagSpec, flagOf, groupsOf, misuse } from './verb.ts'
+import type { DevnodeCluster } from '../../devnode/node.ts'
+import type { NodePorts } from '../../devnode/node-set.ts'
+import { type Call, type FlagSpec, flagOf, groupsOf, hasSwitch, misuse, numberOf } from './verb.ts'
 
 /** As solana-test-validator: PubSub on the port after RPC; geyser where its plugins listen. */
 export const defaultPorts = { rpc: 8_899, grpc: 10_000 } as const
@@ -13,6 +16,7 @@ const lamportsPerSol = 1_000_000_000n
 /** 160 ticks a second, as on the real chain. */
 const msPerTick = 6.25
 const slotMsMin = 20
+const nodesMax = 16
 
 export const devnodeFlags: readonly FlagSpec[] = [
   {
@@ -70,6 +74,7 @@ export const devnodeFlags: readonly FlagSpec[] = [
     value: 'sol',
     doc: 'Most that one requestAirdrop may request [chain.airdropLamports].',
   },
+  ...clusterFlags(),
   { name: 'rpc-pubsub-enable-block-subscription', doc: 'No effect: blockSubscribe is always on.' },
   {
     name: 'rpc-pubsub-enable-vote-subscription',
@@ -77,6 +82,61 @@ export const devnodeFlags: readonly FlagSpec[] = [
   },
   ...genesisFlags(),
 ]
+
+/** Several nodes of one chain, and what goes wrong between them. */
+function clusterFlags(): FlagSpec[] {
+  return [
+    {
+      name: 'nodes',
+      value: 'count',
+      range: [1, nodesMax],
+      doc: 'Nodes that share the chain, each on the next ports, with faults between them [1].',
+    },
+    {
+      name: 'faults',
+      value: 'list',
+      doc: `Faults, by commas: ${faultNames.join(', ')}, none [the first six with --nodes].`,
+    },
+    {
+      name: 'seed',
+      value: 'number',
+      range: [0, 2 ** 31 - 1],
+      doc: 'The script of the faults, and the keys of a new chain [1].',
+    },
+    { name: 'alpenglow', doc: 'Start migrated: a block is confirmed and finalized together.' },
+  ]
+}
+
+/** The cluster that the flags describe; null for one plain node. */
+export function clusterOf(
+  call: Pick<Call, 'flags'>,
+  first: NodePorts,
+): Outcome<DevnodeCluster | null> {
+  const nodes = numberOf(call, 'nodes', 1)
+  const text = flagOf(call, 'faults')
+  const names = text === undefined || text === 'none' ? [] : text.split(',')
+  const unknown = names.find((name) => !faultNames.some((known) => known === name))
+  if (unknown !== undefined)
+    return misuse(`--faults: no fault is named ${unknown}; there are ${faultNames.join(', ')}`)
+  const isAlpenglow = hasSwitch(call, 'alpenglow')
+  const isPlain = nodes === 1 && names.length === 0 && !isAlpenglow
+  if (isPlain && flagOf(call, 'seed') === undefined) return accept(null)
+  // Reason for the cast: every name was compared above.
+  const faults = text === undefined && nodes > 1 ? usualFaults : (names as FaultName[])
+  const { rpcPort, wsPort, grpcPort } = first
+  const after = (port: number, by: number) => (port === 0 ? 0 : port + by)
+  return accept({
+    seed: numberOf(call, 'seed', 1),
+    isSeeded: flagOf(call, 'seed') !== undefined,
+    faults,
+    isAlpenglow,
+    peers: Array.from({ length: nodes - 1 }, (_, index) => ({
+      rpcPort: after(rpcPort, 2 * (index + 1)),
+      wsPort: after(wsPort, 2 * (index + 1)),
+      grpcPort: after(grpcPort, index + 1),
+    })),
+  })
+}
 
 /** What a chain begins with: ignored, with a warning, when the ledger exists. */
 function genesisFlags(): FlagSpec[] {

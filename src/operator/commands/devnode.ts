@@ -9,9 +9,11 @@ import { openLog } from '../../base/telemetry/open-log.ts'
 import { parseEndpoint } from '../../customers/subscriptions/destination.ts'
 import { lockData } from '../../customers/subscriptions/lock.ts'
 import type { DevnodeAddresses, DevnodeOptions } from '../../devnode/node.ts'
+import type { NodeAddresses } from '../../devnode/node-set.ts'
 import type { Config } from '../config/config.ts'
 import { urlOf } from './banner.ts'
 import {
+  clusterOf,
   defaultPorts,
   devnodeFlags,
   foreignFlags,
@@ -29,7 +31,11 @@ const shredVersion = 1
 export const devnodeVerb: Verb = {
   words: ['devnode'],
   summary: 'Run a local Solana node for tests: RPC, PubSub and geyser, no token.',
-  examples: ['devnode --reset --traffic 10', 'devnode --rpc-port 9899 --quiet'],
+  examples: [
+    'devnode --reset --traffic 10',
+    'devnode --rpc-port 9899 --quiet',
+    'devnode --nodes 4 --seed 7 --traffic 20',
+  ],
   flags: devnodeFlags,
   foreignFlags,
   async run(call) {
@@ -85,6 +91,13 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
   const warpSlot = warpSlotOf(call)
   if (!warpSlot.ok) return warpSlot
   const rpc = numberOf(call, 'rpc-port', defaultPorts.rpc)
+  const ports = {
+    rpcPort: rpc,
+    wsPort: numberOf(call, 'ws-port', rpc === 0 ? 0 : rpc + 1),
+    grpcPort: numberOf(call, 'grpc-port', defaultPorts.grpc),
+  }
+  const cluster = clusterOf(call, ports)
+  if (!cluster.ok) return cluster
   const folder = resolve(flagOf(call, 'ledger') ?? join(data, 'devnode'))
   return accept({
     // Beside the lock file of the folder, which a reset must not remove.
@@ -94,9 +107,8 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
     genesis: genesis.value,
     warpSlot: warpSlot.value,
     host,
-    rpcPort: rpc,
-    wsPort: numberOf(call, 'ws-port', rpc === 0 ? 0 : rpc + 1),
-    grpcPort: numberOf(call, 'grpc-port', defaultPorts.grpc),
+    ...ports,
+    cluster: cluster.value,
     secret: null,
     chain: section.value,
     shreds: target && {
@@ -125,19 +137,25 @@ function chainOf(call: Call, chain: Config['chain']): Outcome<Config['chain']> {
 }
 
 /** How to point the usual clients at the node. */
-function guide({ rpc, ws, grpc, identity, faucet }: DevnodeAddresses): string {
+function guide({ rpc, ws, grpc, identity, faucet, peers }: DevnodeAddresses): string {
   const [http, socket] = [urlOf('rpc', rpc), urlOf('websocket', ws)]
   return `rpc         ${http}
 websocket   ${socket}
 grpc        ${urlOf('grpc', grpc)}
 identity    ${identity}
 faucet      ${faucet} (requestAirdrop)
-
+${peers.map(peerLine).join('')}
 # web3.js     new Connection('${http}', { wsEndpoint: '${socket}' })
 # kit         createSolanaRpc('${http}'), createSolanaRpcSubscriptions('${socket}')
 # solana CLI  solana config set --url ${http} --ws ${socket}
 ${slotCall(http)}
 `
+}
+
+function peerLine({ rpc, ws, grpc, identity }: NodeAddresses, index: number): string {
+  const urls = [urlOf('rpc', rpc), urlOf('websocket', ws), urlOf('grpc', grpc)]
+  const name = `node ${index + 2}`.padEnd(11)
+  return `${name} ${urls.join(' ')} ${identity}\n`
 }
 
 function slotCall(url: string): string {
