@@ -2,6 +2,7 @@
 // fields are only added, and a condition keeps its code.
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
+import { retractionUpdate } from '../../src/chain/solana/update-build.ts'
 import { builtInPlans } from '../../src/customers/subscriptions/plans.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { call, codec, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
@@ -31,7 +32,9 @@ const keys = { accountInclude: [], accountExclude: [], accountRequired: [] }
 describe('golden shapes of gRPC', () => {
   it('contain every kind of update', async () => {
     stage = await GrpcStage.open({ section: { pingMs: 100 } })
-    const stream = new Subscription(stage.client(), withToken(stage.provision().token))
+    const metadata = withToken(stage.provision().token)
+    metadata.set('x-retractions', 'true')
+    const stream = new Subscription(stage.client(), metadata)
     stream.ask({
       accounts: { a: { account: [], owner: [], filters: [], nonemptyTxnSignature: true } },
       slots: { s: {} },
@@ -45,6 +48,8 @@ describe('golden shapes of gRPC', () => {
     await stream.settled()
     const chain = new SyntheticSolana({ seed: 4 })
     for (let slot = 0; slot < 8; slot++) stage.publish(chain.next())
+    const moment = { slot: chain.slot - 1, createdAtMs: 1_700_000_000_000 }
+    stage.publish([retractionUpdate(moment, { bank: 1, reason: 'fork', restated: [] })])
     const kinds = [
       'account',
       'slot',
@@ -55,6 +60,7 @@ describe('golden shapes of gRPC', () => {
       'entry',
       'ping',
       'pong',
+      'retraction',
     ]
     await until(() => kinds.every((kind) => stream.of(kind).length > 0), 'every kind')
     for (const kind of kinds) {

@@ -1,9 +1,11 @@
 // The shapes of every notification of the websocket endpoint, held by golden files.
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { retractionUpdate } from '../../src/chain/solana/update-build.ts'
 import { publishUpdate } from '../../src/streams/geyser/hub.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: SubscriptionStage
 let client: Client
@@ -55,6 +57,16 @@ describe('golden shapes of the notifications', () => {
     )
     expectShape('websocket/signature-received-notification', received)
     expectShape('websocket/signature-notification', outcome)
+    const retracting = { commitment: 'processed', retractions: true }
+    const id = await client.subscribe('logs', 'all', retracting)
+    for (const update of stage.synthetic.next()) publishUpdate(stage.hub, update)
+    const moment = { slot: stage.synthetic.slot - 1, createdAtMs: 1 }
+    const retracted = retractionUpdate(moment, { bank: 1, reason: 'fork', restated: [] })
+    publishUpdate(stage.hub, retracted)
+    const isRetraction = (one: { subscription: number; result: object }) =>
+      one.subscription === id && 'retracted' in one.result
+    await until(() => client.notifications.some(isRetraction), 'the retraction')
+    expectShape('websocket/retraction', client.notifications.find(isRetraction))
     expectShape('websocket/unknown-id', await client.ask('slotUnsubscribe', [999_999]))
     expectShape('websocket/invalid-params', await client.ask('accountSubscribe', ['x']))
   })

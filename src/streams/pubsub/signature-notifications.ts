@@ -146,7 +146,8 @@ export class SignatureNotifications {
     for (const one of update.restated)
       if (one.kind === 'transaction') restated.set(keyOf(one.signature), one)
     for (const [key, one] of restated) this.#remember(key, one)
-    for (const feed of this.#unconfirmed) {
+    // A copy: those that land again come back.
+    for (const feed of [...this.#unconfirmed]) {
       const state = this.#states.get(feed)
       if (state?.landing?.slot !== update.slot) continue
       state.landing = null

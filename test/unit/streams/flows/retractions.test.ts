@@ -1,6 +1,7 @@
 // A model client that applies what is sent at processed and what is retracted: in every slot it ends
 // with exactly the block that is confirmed, and with nothing of the others.
 import { hash } from 'node:crypto'
+import { createRequire } from 'node:module'
 import { describe, expect, it } from 'vitest'
 import { ProtoReader, WIRE_BYTES } from '../../../../src/base/proto-reader.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
@@ -11,6 +12,7 @@ import {
   slotStatus,
 } from '../../../../src/chain/solana/updates.ts'
 import { withRetractions } from '../../../../src/streams/geyser/filter-set.ts'
+import { batchFrom } from '../../../testkit/geyser-messages.ts'
 import { randomOf } from '../../../testkit/synthetic-solana.ts'
 import { type VoidChain, voidChain } from '../../../testkit/void-banks.ts'
 import {
@@ -22,6 +24,7 @@ import {
   VoidStage,
 } from '../../../testkit/void-readers.ts'
 
+const Yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc')
 const seeds = Number(process.env.SLUICE_SEEDS ?? 100)
 const chains = new Map<number, VoidChain>()
 
@@ -157,6 +160,38 @@ describe('a model client of a stream', () => {
   })
 })
 
+describe('a gateway of a hub', () => {
+  it('retracts what the hub retracts, under the same names', async () => {
+    for (let seed = 1; seed <= Math.min(seeds, 30); seed++) {
+      const { sent, line } = chainOf(seed)
+      const [hub, gateway] = [new VoidStage(), new VoidStage()]
+      const names = [hub, gateway].map((stage) => {
+        const found: string[] = []
+        stage.hub.listen((_, update) => {
+          if (update.kind === 'retraction')
+            found.push(`${update.slot}/${update.bank} ${update.reason}`)
+        })
+        return found
+      })
+      const link = hub.stream(filtersOfAll(0))
+      const customer = gateway.stream(withRetractions(filtersOfAll(0)))
+      hub.sink.opened(null)
+      hub.send(sent)
+      await hub.flush()
+      gateway.sink.opened(null)
+      for (const message of link.messages()) gateway.sink.batch(batchFrom([message]))
+      await gateway.flush()
+      expect(names[1], `seed ${seed}`).toEqual(names[0])
+      const { slots } = apply(customer)
+      expect([...slots.keys()].toSorted()).toEqual([...line.keys()])
+      for (const [slot, marks] of slots)
+        expect(marks.filter(isItem).toSorted()).toEqual(itemsOf(line.get(slot)!).toSorted())
+      hub.stop()
+      gateway.stop()
+    }
+  })
+})
+
 describe('a retraction', () => {
   const chain = chainOf(4)
   const retractionsOf = (send: (stage: VoidStage) => void): RetractionUpdate[] => {
@@ -213,6 +248,12 @@ describe('a retraction', () => {
     const read = reader.messages().map((message) => type.toObject(type.decode(message)))
     const found = read.filter((update) => update.retraction !== undefined)
     expect(found.length).toBeGreaterThan(3)
+    const kinds = ['account', 'slot', 'transaction', 'transactionStatus', 'block', 'blockMeta']
+    for (const [at, message] of reader.messages().entries()) {
+      const known = Yellowstone.SubscribeUpdate.decode(message)
+      const kind = [...kinds, 'entry'].find((name) => known[name] !== undefined)
+      expect(kind).toBe([...kinds, 'entry'].find((name) => read[at]![name] !== undefined))
+    }
     for (const { filters } of found) expect(filters).toEqual(['a', 's', 't', 'u', 'b', 'm', 'e'])
     stage.stop()
   })

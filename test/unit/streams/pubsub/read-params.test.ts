@@ -30,6 +30,33 @@ describe('params of the subscribe methods', () => {
     expect(readers.slot!(undefined)).toEqual({ kind: 'slot' })
   })
 
+  it('have retractions where notifications are at processed', () => {
+    const at = (commitment: string) => ({ commitment, retractions: true })
+    for (const [topic, first] of [
+      ['account', key],
+      ['program', key],
+      ['logs', 'all'],
+      ['signature', signature],
+      ['transaction', {}],
+    ] as const) {
+      expect(read(topic, first, at('processed'))).toMatchObject({ retractions: true })
+      expect(read(topic, first, at('confirmed'))).toEqual(
+        read(topic, first, { commitment: 'confirmed' }),
+      )
+      expect(read(topic, first, { commitment: 'processed', retractions: false })).toEqual(
+        read(topic, first, { commitment: 'processed' }),
+      )
+    }
+    expect(read('account', key, { retractions: 1 })).toMatchObject({ code: -32602 })
+    const retractions = true
+    expect(read('slot', { retractions })).toEqual({ kind: 'slot', retractions })
+    expect(read('slotsUpdates', { retractions })).toEqual({ kind: 'slotsUpdates', retractions })
+    expect(read('slot', { retractions: false })).toEqual({ kind: 'slot' })
+    for (const params of [[{}], [null], [{ retractions, x: 1 }, 2], [true]])
+      expect(read('slot', ...params)).toMatchObject({ code: -32602 })
+    expect(read('root', { retractions })).toMatchObject({ code: -32602 })
+  })
+
   it('are equal however the keys of a filter are ordered', () => {
     const other = encodeBase58(new Uint8Array(32).fill(8))
     expect(read('transaction', { accountInclude: [key, other, key] })).toEqual(

@@ -4,8 +4,12 @@ import { Commitment } from '../../../../src/base/commitment.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import { slotUpdate, transactionUpdate } from '../../../../src/chain/solana/update-build.ts'
-import { slotStatus } from '../../../../src/chain/solana/updates.ts'
+import {
+  retractionUpdate,
+  slotUpdate,
+  transactionUpdate,
+} from '../../../../src/chain/solana/update-build.ts'
+import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import type { LandedSignature, PubsubChain } from '../../../../src/streams/pubsub/chain.ts'
@@ -51,8 +55,8 @@ class Stage {
     return looseSession(budgetOn(), this.#subscriptions.engineOf(this.chain))
   }
 
-  subscribe(session: LooseSession, commitment: keyof typeof Commitment): void {
-    const config = { commitment, enableReceivedNotification: true }
+  subscribe(session: LooseSession, commitment: keyof typeof Commitment, more = {}): void {
+    const config = { commitment, enableReceivedNotification: true, ...more }
     const params = [encodeBase58(transaction.signature), config]
     const call = { method: '', params, paramsText: '', id: '1' }
     const answer = this.#subscriptions.methods.signatureSubscribe!(call, session)
@@ -63,6 +67,10 @@ class Stage {
   stream(commitment: Commitment | null = null): void {
     if (commitment === null) publishUpdate(this.chain.hub, transaction)
     else publishUpdate(this.chain.hub, slotUpdate(at, { parent: 8, status: commitment }))
+  }
+
+  retract(reason: 'handover' | 'fork', restated: readonly SolanaUpdate[] = []): void {
+    publishUpdate(this.chain.hub, retractionUpdate(at, { bank: 1, reason, restated }))
   }
 
   stop(): void {
@@ -266,5 +274,66 @@ describe('a signature', () => {
     stage.stream(Commitment.confirmed)
     expect([stage.published, stage.lookups]).toEqual([[received, landed], 1])
     expect([...first.topics, ...second.topics]).toEqual([])
+  })
+})
+
+describe('a signature with retractions', () => {
+  const asked = { enableReceivedNotification: false, retractions: true }
+  const retracted = { retracted: { slot: 9, bank: 1, reason: 'handover' } }
+  const later = { ...transaction, slot: 10 }
+
+  it('stays until it is confirmed, and lands again where its bank was void', async () => {
+    const session = stage.connect()
+    stage.subscribe(session, 'processed', asked)
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    stage.retract('handover')
+    expect(stage.published).toEqual([landed, retracted])
+    publishUpdate(stage.chain.hub, later)
+    const again = { ...landed, context: { slot: 10 } }
+    expect(stage.published).toEqual([landed, retracted, again])
+    expect(session.topics.size).toBe(1)
+    const { confirmed } = slotStatus
+    publishUpdate(
+      stage.chain.hub,
+      slotUpdate({ ...at, slot: 10 }, { parent: 9, status: confirmed }),
+    )
+    expect(stage.published).toEqual([landed, retracted, again])
+    expect(session.topics.size).toBe(0)
+  })
+
+  it('is notified again when the next bank has it, in order even before the answer', async () => {
+    stage.subscribe(stage.connect(), 'processed', asked)
+    stage.stream()
+    stage.retract('handover', [transaction])
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([landed, retracted, landed])
+  })
+
+  it('ends at once when the node reports it as confirmed', async () => {
+    stage.streamSlot = 20
+    stage.statuses[0] = status(Commitment.confirmed)
+    const session = stage.connect()
+    stage.subscribe(session, 'processed', asked)
+    await vi.advanceTimersByTimeAsync(50)
+    expect([stage.published, session.topics.size]).toEqual([[landed], 0])
+  })
+
+  it('does not change one without: it ends with its notification', async () => {
+    const session = stage.connect()
+    stage.subscribe(session, 'processed')
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    stage.retract('handover', [transaction])
+    expect([stage.published, session.topics.size]).toEqual([[received, landed], 0])
+  })
+
+  it('has not landed for a later subscriber where a fork was abandoned', async () => {
+    stage.connect()
+    stage.stream()
+    stage.retract('fork')
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([])
   })
 })
