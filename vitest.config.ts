@@ -28,26 +28,27 @@ const integration = [
   ...['metrics-http', 'metrics-limits', 'metrics-page', 'metrics-stream', 'node-secrets'],
   ...['operator-socket', 'pubsub', 'pubsub-chains', 'pubsub-golden', 'pubsub-limits'],
   ...['query-database', 'query-pool', 'registry', 'registry-expired', 'ring-file', 'rpc'],
-  ...['rpc-proxy', 'rpc-proxy-sends', 'shredstream', 'socket-endpoint', 'solana-clients'],
-  ...['solana-rpc', 'stream-answers', 'tls', 'tpu', 'tpu-budget', 'tpu-dedicated'],
+  ...['rpc-proxy', 'rpc-proxy-sends', 'shredstream', 'socket-endpoint'],
+  ...['stream-answers', 'tls', 'tpu', 'tpu-budget', 'tpu-dedicated'],
   ...['tpu-upstream', 'upstream-nodes', 'upstream-senders', 'websocket'],
 ].map((name) => `test/integration/${name}.test.ts`)
 /** Of those of whole servers all but these: they replace modules, or listen to their process. */
-const ownProcess = ['devnode', 'devnode-full-disk', 'npm-start', 'upstream-pubsub']
+const ownProcess = ['devnode', 'devnode-full-disk', 'npm-start', 'upstream']
 const e2e = readdirSync(join(import.meta.dirname, 'test', 'e2e'))
   .filter((name) => !ownProcess.includes(name.replace('.test.ts', '')))
   .map((name) => `test/e2e/${name}`)
 const shared = [...integration, ...e2e]
 
 // The short suite: unit, stress, integration, pages and end-to-end.
-// As many workers as small machines have cores: most tests start processes of their own.
+// One worker more than small machines have cores: a third of its time a test waits, for processes,
+// timers and the disk.
 // The timeouts only guard against a hang, on any machine: no test has one of its own below them.
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
 export default defineConfig({
   test: {
     globalSetup: ['test/testkit/compile.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    maxWorkers: 3,
     testTimeout: 300_000,
     hookTimeout: 300_000,
     reporters: ['default'],

@@ -1,7 +1,7 @@
 // The embedded chain of the built server: health, streams, a killed process, a restart.
 import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
 const require = createRequire(import.meta.url)
@@ -27,7 +27,7 @@ const finalizedSlot = async () =>
   (await rpc('getSlot', [{ commitment: 'finalized' }])).result as number
 
 async function chainOf(): Promise<{ pid: number; healthy: boolean; finalized: number }> {
-  const { stdout } = await sluice(server.data, 'status', '--output=json')
+  const { stdout } = await sluiceHere(server.data, 'status', '--output=json')
   return JSON.parse(stdout).chain
 }
 

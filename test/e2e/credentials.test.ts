@@ -1,6 +1,6 @@
 // Every position of a token, on every endpoint, with every kind of token: the contract's response.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
+import { provision, type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import {
   type EndpointName,
   type Sent,
@@ -41,9 +41,9 @@ describe('a token', () => {
     tokens.suspended = (await add('sus', bundle)).token
     tokens.ended = (await add('end', bundle)).token
     tokens.rotated = (await add('rot', bundle)).token
-    expect((await sluice(server.data, 'subscription', 'suspend', 'sus', '--yes')).code).toBe(0)
-    expect((await sluice(server.data, 'subscription', 'end', 'end', '--yes')).code).toBe(0)
-    expect((await sluice(server.data, 'token', 'rotate', 'rot', '--yes')).code).toBe(0)
+    expect((await sluiceHere(server.data, 'subscription', 'suspend', 'sus', '--yes')).code).toBe(0)
+    expect((await sluiceHere(server.data, 'subscription', 'end', 'end', '--yes')).code).toBe(0)
+    expect((await sluiceHere(server.data, 'token', 'rotate', 'rot', '--yes')).code).toBe(0)
     tokens.malformed = 'slu_short'
     tokens.unknown = `slu_${'0'.repeat(38)}`
     tokens.empty = ''
@@ -119,7 +119,7 @@ describe('a token', () => {
   test('rotated with grace works beside the new one until a second rotation', async () => {
     const first = (await provision(server.data, 'grace', '--product=bundle')).token
     const rotate = async (...flags: string[]) => {
-      const result = await sluice(
+      const result = await sluiceHere(
         server.data,
         ...['token', 'rotate', 'grace', '--yes', '--output=json', ...flags],
       )

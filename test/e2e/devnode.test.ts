@@ -1,5 +1,5 @@
-// `sluice devnode`: a node of its own that unmodified clients use without a token, that outlives
-// the death of its process, and that a gateway takes for any other node.
+// `sluice devnode`: a node of its own that unmodified clients use without a token, and that outlives
+// the death of its process. A gateway in front of one: see clients.test.ts.
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -14,6 +14,7 @@ import { slotOf } from '../../src/chain/solana/shred.ts'
 import { type Devnode, devnodeWords, startDevnode } from '../testkit/devnode.ts'
 import { followLaserStream } from '../testkit/laserstream.ts'
 import { describePubsubClients } from '../testkit/pubsub-clients.ts'
+import { runHere } from '../testkit/run-here.ts'
 import { SolanaNode, transfer } from '../testkit/solana-node.ts'
 import { describeKit } from '../testkit/solana-rpc-kit.ts'
 import { until } from '../testkit/until.ts'
@@ -84,25 +85,6 @@ describe('the node', () => {
     expect(log).toContain(`local gossip address: ${contact.gossip}`)
   })
 
-  it('sends shreds to the address of --shreds, and generates no traffic unless configured', async () => {
-    const socket = createSocket('udp4')
-    const slots = new Set<number>()
-    socket.on('message', (shred) => slots.add(slotOf(shred)))
-    socket.bind(0, '127.0.0.1')
-    await once(socket, 'listening')
-    const own = await startDevnode({ flags: [`--shreds=127.0.0.1:${socket.address().port}`] })
-    try {
-      await until(() => slots.size > 2, 'shreds of some slots')
-      const quiet = await SolanaNode.of(own)
-      await until(async () => (await quiet.call('getSlot')).result > 3, 'finalized blocks')
-      const block = await quiet.call('getBlock', 3, { transactionDetails: 'signatures' })
-      expect(block.result.signatures).toEqual([])
-    } finally {
-      socket.close()
-      await own.dispose()
-    }
-  })
-
   it('streams to an unmodified yellowstone client, from the past on', async () => {
     const client = new Yellowstone(devnode.url('grpc'), undefined, {})
     expect(JSON.stringify(await client.getVersion())).toContain('sluice')
@@ -154,24 +136,16 @@ describe('the node', () => {
     expect(await node.connection.getBalance(to, 'finalized')).toBe(1_000_000)
     expect((await node.call('getTransaction', signature, 'json')).result.slot).toBeGreaterThan(0)
   })
-
-  it('serves a gateway like any other node', async () => {
-    const gateway = await SolanaNode.before([node])
-    try {
-      const from = await gateway.funded()
-      const to = Keypair.generate().publicKey
-      await gateway.reached(
-        await gateway.land([transfer(from, to, 2_000_000)], [from]),
-        'confirmed',
-      )
-      expect(await gateway.connection.getBalance(to, 'confirmed')).toBe(2_000_000)
-    } finally {
-      await gateway.dispose()
-    }
-  })
 })
 
 describe('the command', () => {
+  const ledger = mkdtempSync(join(tmpdir(), 'sluice-devnode-'))
+  let own: Devnode | null = null
+  afterAll(async () => {
+    await own?.stop()
+    rmSync(ledger, { recursive: true, force: true })
+  })
+
   it('refuses a ledger that another devnode has', async () => {
     const words = devnodeWords(`--ledger=${devnode.ledger}`, '--rpc-port=0', '--grpc-port=0')
     const failed = await run(process.execPath, words).catch((error) => error)
@@ -181,15 +155,10 @@ describe('the command', () => {
 
   it('names the flag of a port that is taken', async () => {
     const { port } = new URL(devnode.url('rpc'))
-    const ledger = mkdtempSync(join(tmpdir(), 'sluice-devnode-'))
-    try {
-      const words = devnodeWords(`--ledger=${ledger}`, `--rpc-port=${port}`, '--grpc-port=0')
-      const failed = await run(process.execPath, words).catch((error) => error)
-      expect(failed.code).toBe(1)
-      expect(failed.stderr).toContain('stop it or set --rpc-port')
-    } finally {
-      rmSync(ledger, { recursive: true, force: true })
-    }
+    const words = devnodeWords(`--ledger=${ledger}`, `--rpc-port=${port}`, '--grpc-port=0')
+    const failed = await run(process.execPath, words).catch((error) => error)
+    expect(failed.code).toBe(1)
+    expect(failed.stderr).toContain('stop it or set --rpc-port')
   })
 
   it.each([
@@ -198,26 +167,40 @@ describe('the command', () => {
     ['--shreds=localhost:1', '--shreds must be a literal address and a port'],
     ['--traffic=many', '--traffic must be an integer, 0 to 5000'],
   ])('refuses %s', async (flag, sentence) => {
-    const failed = await run(process.execPath, devnodeWords(flag)).catch((error) => error)
+    const failed = await runHere('devnode', flag)
     expect([failed.code, failed.stderr]).toEqual([2, expect.stringContaining(sentence)])
   })
 
+  it('sends shreds to the address of --shreds, and generates no traffic unless configured', async () => {
+    const socket = createSocket('udp4')
+    const slots = new Set<number>()
+    socket.on('message', (shred) => slots.add(slotOf(shred)))
+    socket.bind(0, '127.0.0.1')
+    await once(socket, 'listening')
+    const shreds = `--shreds=127.0.0.1:${socket.address().port}`
+    own = await startDevnode({ ledger, flags: [shreds] })
+    await until(() => slots.size > 2, 'shreds of some slots')
+    socket.close()
+    const quiet = await SolanaNode.of(own)
+    await until(async () => (await quiet.call('getSlot')).result > 3, 'finalized blocks')
+    const block = await quiet.call('getBlock', 3, { transactionDetails: 'signatures' })
+    expect(block.result.signatures).toEqual([])
+  })
+
   it('starts from genesis with --reset and resumes without it', async () => {
-    const first = await startDevnode()
-    const one = await SolanaNode.of(first)
+    const one = await SolanaNode.of(own!)
     const funded = await one.funded(5_000_000)
     await until(
       async () => (await one.connection.getBalance(funded.publicKey, 'finalized')) > 0,
       'a finalized airdrop',
     )
-    await first.stop()
-    const second = await startDevnode({ ledger: first.ledger })
-    const two = await SolanaNode.of(second)
+    await own!.stop()
+    own = await startDevnode({ ledger })
+    const two = await SolanaNode.of(own)
     expect(await two.connection.getBalance(funded.publicKey, 'processed')).toBe(5_000_000)
-    await second.stop()
-    const third = await startDevnode({ ledger: first.ledger, flags: ['--reset'] })
-    const three = await SolanaNode.of(third)
+    await own.stop()
+    own = await startDevnode({ ledger, flags: ['--reset'] })
+    const three = await SolanaNode.of(own)
     expect(await three.connection.getBalance(funded.publicKey, 'processed')).toBe(0)
-    await third.dispose()
   })
 })

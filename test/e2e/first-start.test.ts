@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { endWithProcess } from '../testkit/end-with-process.ts'
 import { adjacentPorts } from '../testkit/free-port.ts'
 import { runHere } from '../testkit/run-here.ts'
-import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { type Server, sluice, sluiceHere, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
@@ -149,7 +149,7 @@ describe('the first start', () => {
   )
 
   test('provisions demo with the bundle, the indexer and shredstream on the standard plan', async () => {
-    const shown = await sluice(server.data, 'subscription', 'show', 'demo', '--output=json')
+    const shown = await sluiceHere(server.data, 'subscription', 'show', 'demo', '--output=json')
     const subscription = JSON.parse(shown.stdout) as Record<string, unknown>
     expect(subscription).toMatchObject({
       subscription: {

@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openStore } from '../../src/customers/subscriptions/store.ts'
-import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
@@ -120,9 +120,9 @@ describe.each(releases)('the data folder of release %s', (release) => {
   })
 
   test('has its audit chain and its tip accounts', async () => {
-    const audit = await sluice(data, 'audit', 'verify', '--output=json')
+    const audit = await sluiceHere(data, 'audit', 'verify', '--output=json')
     expect(JSON.parse(audit.stdout)).toEqual(found.audit)
-    const tips = await sluice(data, 'tip-accounts', '--output=json')
+    const tips = await sluiceHere(data, 'tip-accounts', '--output=json')
     expect(JSON.parse(tips.stdout).tipAccounts).toEqual(found.tipAccounts)
   })
 

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
+import { provision, type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../testkit/try-endpoint.ts'
 import { until } from '../testkit/until.ts'
 
@@ -18,9 +18,9 @@ test('no token, password or query string is written anywhere', async () => {
   const added = await provision(server.data, 'acme', '--product=bundle,indexer')
   secrets.set('a token', added.token)
   secrets.set('a password', added.indexer!.password)
-  const rotated = await sluice(server.data, 'token', 'rotate', 'acme', '--yes', '--output=json')
+  const rotated = await sluiceHere(server.data, 'token', 'rotate', 'acme', '--yes', '--output=json')
   secrets.set('a rotated token', (JSON.parse(rotated.stdout) as { token: string }).token)
-  const fresh = await sluice(server.data, 'indexer', 'rotate', 'acme', '--yes', '--output=json')
+  const fresh = await sluiceHere(server.data, 'indexer', 'rotate', 'acme', '--yes', '--output=json')
   secrets.set('a rotated password', passwordIn(fresh.stdout))
 
   const token = secrets.get('a rotated token')!
@@ -58,7 +58,7 @@ test('no token, password or query string is written anywhere', async () => {
     ['config', 'print'],
   ])
     for (const output of ['table', 'json']) {
-      const { stdout, stderr } = await sluice(server.data, ...verb, `--output=${output}`)
+      const { stdout, stderr } = await sluiceHere(server.data, ...verb, `--output=${output}`)
       written.push(stdout, stderr)
     }
   if (server.doors.metrics !== undefined)

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readPcap } from '../../src/base/transport/pcap.ts'
 import { flawOf, flaws, indexOf, slotOf } from '../../src/chain/solana/shred.ts'
-import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { type Server, sluice, sluiceHere, startServer } from '../testkit/server.ts'
 import { joinBatch } from '../testkit/shreds.ts'
 import { until } from '../testkit/until.ts'
 
@@ -35,7 +35,7 @@ describe('ShredStream Raw', () => {
       else shreds.push(message)
     })
     const address = `127.0.0.1:${socket.address().port}`
-    const set = await sluice(server.data, 'destination', 'set', 'demo', address)
+    const set = await sluiceHere(server.data, 'destination', 'set', 'demo', address)
     expect(set.code).toBe(0)
     const slots = () => [...new Set(shreds.map((shred) => slotOf(shred)))].sort((a, b) => a - b)
     await until(() => slots().length >= 3, 'three slots of shreds')
@@ -46,17 +46,17 @@ describe('ShredStream Raw', () => {
     for (const shred of shreds) expect(flawOf(shred, 0, shred.length, 1)).toBe(flaws.none)
     const batch = Buffer.from(joinBatch(data)!)
     expect(batch.readBigUInt64LE(0)).toBeGreaterThan(0n)
-    const shown = await sluice(server.data, 'destination', 'show', 'demo', '--output=json')
+    const shown = await sluiceHere(server.data, 'destination', 'show', 'demo', '--output=json')
     expect(JSON.parse(shown.stdout).destination).toMatchObject({ address, state: 'active' })
   })
 
   test('sluice shreds reports rates, sources, destinations and slots', async () => {
-    const asked = await sluice(server.data, 'shreds', '--output=json')
+    const asked = await sluiceHere(server.data, 'shreds', '--output=json')
     const report = JSON.parse(asked.stdout)
     expect(report.totals.accepted).toBeGreaterThan(0)
     expect(report.destinations[0]).toMatchObject({ label: 'demo', state: 'active' })
     expect(report.slots[0].data).toBeGreaterThan(0)
-    expect((await sluice(server.data, 'shreds')).stdout).toContain('SUBSCRIPTION')
+    expect((await sluiceHere(server.data, 'shreds')).stdout).toContain('SUBSCRIPTION')
   })
 
   test('sluice shreds listen proves an address by itself and writes a capture', async () => {
@@ -66,10 +66,10 @@ describe('ShredStream Raw', () => {
     expect(heard.stdout).toContain('"challenge":"answered"')
     expect(JSON.parse(heard.stdout.trim().split('\n').at(-1)!)).toMatchObject({ flawed: 0 })
     expect(readPcap(readFileSync(file))!.length).toBeGreaterThanOrEqual(64)
-    const replayed = await sluice(server.data, 'shreds', 'replay', file, '--output=json')
+    const replayed = await sluiceHere(server.data, 'shreds', 'replay', file, '--output=json')
     expect(JSON.parse(replayed.stdout)).toMatchObject({ failed: 0 })
     await until(async () => {
-      const { stdout } = await sluice(server.data, 'shreds', '--output=json')
+      const { stdout } = await sluiceHere(server.data, 'shreds', '--output=json')
       return JSON.parse(stdout).totals.duplicate >= 64
     }, 'the replayed shreds count as duplicates')
   })

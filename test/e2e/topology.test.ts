@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { topology } from '../../src/topology.ts'
-import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
 let server: Server
@@ -33,7 +33,7 @@ const ownedNames = (kind: 'thread' | 'process') =>
 
 beforeAll(async () => {
   server = await startServer({ isWhole: true })
-  const { stdout } = await sluice(server.data, 'status', '--output=json')
+  const { stdout } = await sluiceHere(server.data, 'status', '--output=json')
   status = JSON.parse(stdout)
 })
 afterAll(() => server.dispose())

@@ -12,7 +12,7 @@ import {
 } from '@solana/kit'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { newAddress, newPayer, sign, transfer } from '../testkit/tipped.ts'
 import { openSocket } from '../testkit/try-endpoint.ts'
 import { until } from '../testkit/until.ts'
@@ -114,7 +114,7 @@ describe('TPU Sender', () => {
     // It has landed once its block is confirmed.
     let tips: { landed?: number } = {}
     await until(async () => {
-      tips = JSON.parse((await sluice(server.data, 'tips', '--output=json')).stdout)
+      tips = JSON.parse((await sluiceHere(server.data, 'tips', '--output=json')).stdout)
       return tips.landed === 1
     }, 'it to land')
     expect(tips).toMatchObject({
@@ -124,11 +124,11 @@ describe('TPU Sender', () => {
       rejected: { TIP_TOO_LOW: 1 },
       last: [{ signature, outcome: 'landed', feePayer: payer.address, tipAccount: accounts[1] }],
     })
-    expect((await sluice(server.data, 'tips')).stdout).toContain('TIP_TOO_LOW 1')
+    expect((await sluiceHere(server.data, 'tips')).stdout).toContain('TIP_TOO_LOW 1')
   })
 
   test('reloads tip accounts when the file changes', async () => {
-    expect((await sluice(server.data, 'tip-accounts')).stdout).toBe(`${accounts.join('\n')}\n`)
+    expect((await sluiceHere(server.data, 'tip-accounts')).stdout).toBe(`${accounts.join('\n')}\n`)
     const next = newAddress()
     writeFileSync(file, `tpu:\n  tipAccounts: [${next}]\n`)
     const served = async () =>

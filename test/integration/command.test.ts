@@ -1,4 +1,4 @@
-// The verbs that look at things, and what all verbs share, run as an operator runs them.
+// The verbs that look at things, and what all verbs share.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,11 +8,14 @@ import { parse } from 'yaml'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { startOperatorSocket } from '../../src/base/transport/operator-socket.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
-import { commandPath, runCommand } from '../testkit/command.ts'
+import { commandPath, type Ran, runCommand } from '../testkit/command.ts'
+import { runHere } from '../testkit/run-here.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-command-'))
 const data = join(folder, 'data')
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const run = (words: readonly string[]): Promise<Ran> => runHere(...words)
 
 function file(name: string, body: string): string {
   const path = join(folder, name)
@@ -51,17 +54,17 @@ describe('help', () => {
 describe('configuration', () => {
   test('check reports all problems with exit code 1, and a valid one with 0', async () => {
     const path = file('bad.yaml', 'dta: 1\nlogLevel: loud\n')
-    const bad = await runCommand(['config', 'check', '--config', path, '--output', 'json'])
+    const bad = await run(['config', 'check', '--config', path, '--output', 'json'])
     expect(bad.code).toBe(1)
     expect(bad.json()).toMatchObject({
       ok: false,
       problems: [expect.any(String), expect.any(String)],
     })
-    const good = await runCommand(['config', 'check', '--data', data])
+    const good = await run(['config', 'check', '--data', data])
     expect(good.stdout).toBe('The configuration is valid.\n')
     expect(good.code).toBe(0)
     const flags = ['--tls.cert', '/absent.pem', '--tls.key', '/absent.key']
-    const unread = await runCommand(['config', 'check', ...flags])
+    const unread = await run(['config', 'check', ...flags])
     expect(unread.code).toBe(1)
     expect(unread.stdout).toContain('cannot read /absent.pem')
   })
@@ -69,7 +72,7 @@ describe('configuration', () => {
   test.skipIf(!hasOpenssl)('check reads the certificate and its key as a start does', async () => {
     const { certPath, keyPath } = makePair(folder, 'pair')
     const check = (key: string) =>
-      runCommand(['config', 'check', '--tls.cert', certPath, '--tls.key', key])
+      run(['config', 'check', '--tls.cert', certPath, '--tls.key', key])
     expect((await check(keyPath)).stdout).toBe('The configuration is valid.\n')
     const wrong = await check(certPath)
     expect([wrong.code, wrong.stdout]).toEqual([
@@ -93,13 +96,13 @@ describe('configuration', () => {
       'upstreams.acme has no websocket and no grpc: set grpc of a node to its geyser address'
     const rpc = 'http://127.0.0.1:9'
     for (const words of [['config', 'check'], ['products'], ['doctor']]) {
-      const plain = await runCommand([...words, ...flagsWith({ rpc })])
+      const plain = await run([...words, ...flagsWith({ rpc })])
       expect(plain.stdout.split(sentence)).toHaveLength(2)
-      const fed = await runCommand([...words, ...flagsWith({ rpc, grpc: rpc })])
+      const fed = await run([...words, ...flagsWith({ rpc, grpc: rpc })])
       expect(fed.stdout).not.toContain('no websocket')
     }
     const flags = [...flagsWith({ rpc }), '--output', 'json']
-    const checked = await runCommand(['config', 'check', ...flags])
+    const checked = await run(['config', 'check', ...flags])
     expect(checked.json()).toEqual({ ok: true, problems: [], warnings: [sentence] })
   })
 
@@ -119,9 +122,9 @@ describe('configuration', () => {
     expect(values).toMatchObject({ data, trustedProxies: ['10.0.0.0/8'] })
     expect(values.plans.gold.burst).toBe(900)
     expect(ran.stdout).toContain('# SLUICE_DATA')
-    const again = await runCommand(['config', 'print', '--config', file('again.yaml', ran.stdout)])
+    const again = await run(['config', 'print', '--config', file('again.yaml', ran.stdout)])
     expect(parse(again.stdout)).toEqual(values)
-    const json = await runCommand([...words, '--output', 'json'])
+    const json = await run([...words, '--output', 'json'])
     expect(json.json()).toMatchObject({ config: { trustedProxies: ['10.0.0.0/8'] } })
   })
 
@@ -134,15 +137,15 @@ describe('configuration', () => {
   test('a plan of the file can be given to a subscription', async () => {
     const path = file('plans.yaml', `data: ${join(folder, 'planned')}\nplans:\n  gold: {}\n`)
     const add = ['subscription', 'add', 'rich', '--product', 'bundle', '--plan', 'gold']
-    expect((await runCommand([...add, '--config', path])).code).toBe(0)
-    const other = await runCommand([...add, '--data', join(folder, 'planned')])
+    expect((await run([...add, '--config', path])).code).toBe(0)
+    const other = await run([...add, '--data', join(folder, 'planned')])
     expect(other.code).toBe(1)
   })
 })
 
 describe('looking', () => {
   test('products gives the catalogue of the specification', async () => {
-    const ran = await runCommand(['products', '--output', 'json'])
+    const ran = await run(['products', '--output', 'json'])
     const { products } = ran.json() as { products: { name: string; state: string }[] }
     const rows = new Map(products.map((one) => [one.name, one]))
     expect([...rows.keys()]).toEqual([
@@ -161,17 +164,17 @@ describe('looking', () => {
       state: 'coming soon',
     })
     expect(rows.get('Dedicated Node')?.state).toBe('arranged individually')
-    expect((await runCommand(['products'])).stdout).toMatch(/^PRODUCT +NAME +AUTHORIZATION/)
+    expect((await run(['products'])).stdout).toMatch(/^PRODUCT +NAME +AUTHORIZATION/)
   })
 
   test('status reports that no server runs, and the state of a running one', async () => {
-    const none = await runCommand(['status', '--data', data, '--output', 'json'])
+    const none = await run(['status', '--data', data, '--output', 'json'])
     expect(none.code).toBe(1)
     expect(none.json()).toEqual({ running: false, data })
-    expect((await runCommand(['status', '--data', data])).stdout).toContain('npm start')
+    expect((await run(['status', '--data', data])).stdout).toContain('npm start')
     const status = () => ({ version: '1', doors: { rpc: { port: 7 } }, sources: {} })
     const socket = await startOperatorSocket(data, { status }, silentLog)
-    const some = await runCommand(['status', '--data', data, '--output', 'json'])
+    const some = await run(['status', '--data', data, '--output', 'json'])
     expect(some.json()).toEqual({
       running: true,
       version: '1',
@@ -179,13 +182,13 @@ describe('looking', () => {
       sources: {},
     })
     expect(some.code).toBe(0)
-    const table = await runCommand(['status', '--data', data])
+    const table = await run(['status', '--data', data])
     expect(table.stdout).toMatch(/^rpc +open .*:7/m)
     await socket.stop()
   })
 
   test('cluster status asks the gateway of the data folder where cluster.url is not set', async () => {
-    const status = () => runCommand(['cluster', 'status', '--data', data])
+    const status = () => run(['cluster', 'status', '--data', data])
     const none = await status()
     expect([none.code, none.stderr]).toEqual([
       2,
@@ -200,7 +203,7 @@ describe('looking', () => {
   })
 
   test('doctor names every check and what to do next', async () => {
-    const ran = await runCommand(['doctor', '--data', data, '--output', 'json'])
+    const ran = await run(['doctor', '--data', data, '--output', 'json'])
     const { checks } = ran.json() as { checks: { name: string; state: string; next: string }[] }
     const names = checks.map((check) => check.name)
     const wanted = [
@@ -220,16 +223,16 @@ describe('looking', () => {
   test('doctor fails on a file that is not a registry', async () => {
     const broken = join(folder, 'broken')
     mkdirSync(join(broken, 'registry', 'data.mdb'), { recursive: true })
-    const ran = await runCommand(['doctor', '--data', broken, '--output', 'json'])
+    const ran = await run(['doctor', '--data', broken, '--output', 'json'])
     expect(ran.code).toBe(1)
     const { checks } = ran.json() as { checks: object[] }
     expect(checks).toContainEqual(expect.objectContaining({ name: 'registry', state: 'fail' }))
   })
 
   test('completion prints a script that bash takes', async () => {
-    const ran = await runCommand(['completion', 'bash'])
+    const ran = await run(['completion', 'bash'])
     expect(spawnSync('bash', ['-n'], { input: ran.stdout }).status).toBe(0)
-    expect((await runCommand(['completion', 'tcsh'])).code).toBe(2)
+    expect((await run(['completion', 'tcsh'])).code).toBe(2)
   })
 })
 

@@ -5,8 +5,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startDevnode } from '../testkit/devnode.ts'
 import { SolanaNode } from '../testkit/solana-node.ts'
 
+let devnode: SolanaNode
+beforeAll(async () => {
+  devnode = await SolanaNode.of(await startDevnode({ slotMs: 200 }))
+})
+afterAll(() => devnode?.dispose())
+
 describe.each([
-  ['the devnode', async () => SolanaNode.of(await startDevnode({ slotMs: 200 }))],
+  ['the devnode', async () => devnode.lent()],
   ['the gateway', () => SolanaNode.startWith('--chain.slotMs=200', '--chain.traffic=0')],
 ])('%s', (_, start) => {
   let node: SolanaNode
@@ -53,15 +59,10 @@ describe.each([
 })
 
 describe('Anchor, with its default commitment', () => {
-  let node: SolanaNode
-  beforeAll(async () => {
-    node = await SolanaNode.of(await startDevnode({ slotMs: 200 }))
-  })
-  afterAll(() => node?.dispose())
-
   it('creates a lookup table with the newest slot', async () => {
-    const connection = new Connection(node.url, { wsEndpoint: node.server.url('websocket') })
-    const wallet = new Wallet(await node.funded())
+    const wsEndpoint = devnode.server.url('websocket')
+    const connection = new Connection(devnode.url, { wsEndpoint })
+    const wallet = new Wallet(await devnode.funded())
     const options = AnchorProvider.defaultOptions()
     expect(options.commitment).toBe('processed')
     const provider = new AnchorProvider(connection, wallet, options)

@@ -10,6 +10,7 @@ import { NodeSocket } from '../../src/client/node-socket.ts'
 import { type DataLock, lockData } from '../../src/customers/subscriptions/lock.ts'
 import { runCommand } from '../testkit/command.ts'
 import { openService, type Service } from '../testkit/metrics-service.ts'
+import { runHere } from '../testkit/run-here.ts'
 import { until } from '../testkit/until.ts'
 
 let service: Service
@@ -131,13 +132,13 @@ describe('sluice tail', () => {
   test('resumes after a frame, as JSON lines', async () => {
     const from = service.events.oldestSeq - 1
     const words = ['tail', 'tps', '--from-seq', `${from}`, '--count', '3', '--output', 'json']
-    const ran = await runCommand([...words, '--data', data])
+    const ran = await runHere(...words, '--data', data)
     const due = [...service.events.after(from)].filter(({ kind }) => kind === 'TPS').slice(0, 3)
     expect(ran.stdout).toBe(due.map(({ json }) => `${json}\n`).join(''))
   })
 
   test.each(['top', 'lifecycle'])('prints %s', async (topic) => {
-    const ran = await runCommand(['tail', topic, '--count', '1', '--url', service.origin])
+    const ran = await runHere('tail', topic, '--count', '1', '--url', service.origin)
     expect(ran.stderr).toBe('')
     expect(ran.stdout).not.toBe('')
     expect(ran.code).toBe(0)
@@ -152,7 +153,7 @@ describe('sluice tail', () => {
     ],
   ])('follows the topics %j, as JSON with --json', async (words, due) => {
     const resume = ['--from-seq', `${service.events.oldestSeq - 1}`, '--count', '30']
-    const ran = await runCommand(['tail', ...words, '--json', ...resume, '--data', data])
+    const ran = await runHere('tail', ...words, '--json', ...resume, '--data', data)
     const kinds = [...ran.stdout.matchAll(/^{"seq":\d+,"(\w+)"/gm)].map(([, kind]) => kind)
     expect(ran.stderr).toBe('')
     expect(kinds).toHaveLength(30)
@@ -165,9 +166,9 @@ describe('sluice tail', () => {
     service.execution.gap(7, 9)
     service.execution.run(number++)
     const resume = ['--from-seq', `${from}`, '--data', data, '--json']
-    const alone = await runCommand(['tail', 'gap', '--count', '1', ...resume])
+    const alone = await runHere('tail', 'gap', '--count', '1', ...resume)
     expect(alone.stdout).toMatch(/^{"seq":\d+,"Gap":{"from":7,"to":9,"at_ms":\d+}}\n$/)
-    const beside = await runCommand(['tail', 'tps', '--count', '3', ...resume])
+    const beside = await runHere('tail', 'tps', '--count', '3', ...resume)
     const lines = beside.stdout.trim().split('\n')
     expect(lines.map((line) => Object.keys(JSON.parse(line))[1])).toEqual(['TPS', 'Gap', 'TPS'])
   })
@@ -175,12 +176,12 @@ describe('sluice tail', () => {
   test('reports at once that the service requires a token', async () => {
     const gated = await openService({ section: { auth: 'token' } })
     const words = ['tail', 'tps', '--url', gated.origin]
-    const without = await runCommand(words)
+    const without = await runHere(...words)
     expect([without.code, without.stdout]).toEqual([1, ''])
     expect(without.stderr).toMatch(/wants a token: .*--token-file/)
     const file = join(data, 'token')
     writeFileSync(file, 'slu_wrong')
-    const wrong = await runCommand([...words, '--token-file', file])
+    const wrong = await runHere(...words, '--token-file', file)
     expect([wrong.code, wrong.stderr]).toEqual([
       1,
       expect.stringContaining('not accept this token'),
@@ -189,7 +190,7 @@ describe('sluice tail', () => {
   })
 
   test('rejects an unknown topic or an invalid number', async () => {
-    expect((await runCommand(['tail', 'blocks'])).code).toBe(2)
-    expect((await runCommand(['tail', 'tps', '--from-seq', '-1x'])).code).toBe(2)
+    expect((await runHere('tail', 'blocks')).code).toBe(2)
+    expect((await runHere('tail', 'tps', '--from-seq', '-1x')).code).toBe(2)
   })
 })

@@ -1,5 +1,5 @@
 // Tests the cost limits per client address of the metrics endpoint: bounded answers, budget, 429.
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { batchBytesMax } from '../../src/products/metrics/rpc.ts'
 import { blockBatch, sendFrom, upgradeFrom } from '../testkit/from-address.ts'
 import { openService, type Service, type ServiceOptions } from '../testkit/metrics-service.ts'
@@ -58,10 +58,11 @@ describe('the answer of POST /', () => {
   })
 })
 
-describe('an address that has used up its budget', () => {
+// A refusal is held back for a second, which all of these wait for together.
+describe.concurrent('an address that has used up its budget', () => {
   const services: Service[] = []
-  afterEach(async () => {
-    for (const service of services.splice(0)) await service.running.stop()
+  afterAll(async () => {
+    for (const service of services) await service.running.stop()
   })
 
   /** A service at which 127.0.0.2 has nothing left for a long time. */

@@ -18,6 +18,8 @@ const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 let browser: Browser
 let live: Live
 let tab: Tab | null = null
+/** The page as it opens, for tests that leave it as they found it: to open one takes seconds. */
+let plain: Tab | null = null
 
 beforeAll(async () => {
   if (noBrowser !== null) return
@@ -25,8 +27,10 @@ beforeAll(async () => {
   live = await openLive()
 })
 afterAll(async () => {
+  const problems = await plain?.close()
   await browser?.close()
   await live?.close()
+  expect(problems ?? []).toEqual([])
 })
 afterEach(async () => {
   const problems = await tab?.close()
@@ -36,10 +40,20 @@ afterEach(async () => {
 
 async function open(options: TabOptions & { isPinned?: boolean } = {}): Promise<Tab> {
   tab = await openTab(browser, live.origin, options)
-  await tab.reaches('live', 'quiet', 'degraded')
-  if (options.isPinned === true) return tab
-  await shows(tab, '#block-number', count(live.chain.newest))
+  await showsNewest(tab, options.isPinned)
   return tab
+}
+
+async function openPlain(): Promise<Tab> {
+  plain ??= await openTab(browser, live.origin)
+  await plain.page.evaluate('scrollTo(0, 0)')
+  await showsNewest(plain)
+  return plain
+}
+
+async function showsNewest(opened: Tab, isPinned = false): Promise<void> {
+  await opened.reaches('live', 'quiet', 'degraded')
+  if (!isPinned) await shows(opened, '#block-number', count(live.chain.newest))
 }
 
 /** A band lies under its line at a tenth of its strength, on white. */
@@ -53,7 +67,7 @@ const contention = () => get<ContentionData>('/v1/contention')
 
 describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   test('shows the figures that REST has for the same block', async () => {
-    const opened = await open()
+    const opened = await openPlain()
     const body = await contention()
     expect(body.block_number).toBe(live.chain.newest)
     await shows(opened, '[data-tile=tps]', count((await get<{ tps: number }>('/v1/tps')).tps))
@@ -102,7 +116,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   })
 
   test('says in each panel that nothing matches, and keeps the height of a single row', async () => {
-    const opened = await open()
+    const opened = await openPlain()
     const { page } = opened
     await page.locator('#filter').fill('hello')
     const unmatched = page.locator('.unmatched:visible')
@@ -116,10 +130,12 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     await until(async () => (await rows.count()) === 1, 'one account')
     expect((await rows.first().boundingBox())!.height).toBeLessThan(30)
     expect(await unmatched.count()).toBe(0)
+    await page.keyboard.press('Escape')
+    await until(async () => (await rows.count()) > 1, 'all accounts')
   })
 
   test('explains each panel in its title and its panel, and its words in the help', async () => {
-    const { page } = await open()
+    const { page } = await openPlain()
     const titles = page.locator('main h2')
     expect(await titles.count()).toBe(14)
     for (const title of await titles.all()) {
@@ -142,10 +158,11 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
       'run',
       'gap',
     ])
+    await page.keyboard.press('Escape')
   })
 
   test('has legends of the graph and of the matrix, which names its columns', async () => {
-    const opened = await open()
+    const opened = await openPlain()
     const { page } = opened
     expect(await opened.text('#graph-legend')).toMatch(/size: .*colour: .*hollow: .*line: /)
     await page.keyboard.press('g')
@@ -157,6 +174,8 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
       async () => near(await page.screenshot({ clip: heads }), soft) > 200,
       'names of columns',
     )
+    await page.keyboard.press('g')
+    await shows(opened, '#graph-legend', 'hollow: ')
   })
 
   test('cuts nothing at 390 px, and has every `{}` beside its title', async () => {
@@ -198,7 +217,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   })
 
   test('has its bands in order, each in its colour', async () => {
-    const opened = await open()
+    const opened = await openPlain()
     const { page } = opened
     // Lines are drawn over the bands: the legend has the words, the chart the colours.
     const legend = (await opened.text('#line-charts')).replaceAll(/\s+/g, ' ')
@@ -286,7 +305,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   })
 
   test('shows the frame behind every card, and the calls that get it', async () => {
-    const { page } = await open()
+    const { page } = await openPlain()
     const buttons = page.getByRole('button', { name: /source and calls$/ })
     const body = await contention()
     expect(await buttons.count()).toBe(14)
@@ -303,6 +322,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     expect(text).toContain(`"parallel_efficiency_pct": ${body.parallel_efficiency_pct}`)
     expect(await page.locator('#panel-body td').first().textContent()).toMatch(/^0x[0-9a-f]{40}$/)
     expect(await page.locator('#panel-body tr').count()).toBe(17)
+    await page.keyboard.press('Escape')
   })
 
   test('filters by an address from the link, and has no controls in a kiosk', async () => {
@@ -314,7 +334,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   })
 
   test('reads the operator’s view from /metrics, but not where the page is for customers', async () => {
-    const opened = await open()
+    const opened = await openPlain()
     await shows(opened, '#endpoints-body', 'metrics')
     await shows(opened, '#endpoints-process', 'event loop lag')
     const customers = await openLive({ section: { page: 'stream' } }, 20)

@@ -33,7 +33,7 @@ const followers: Follower[] = []
 const sockets: WebSocket[] = []
 
 beforeAll(async () => {
-  devnode = await startDevnode({ slotMs: 150 })
+  devnode = await startDevnode({ slotMs: 100 })
   chain = await SolanaNode.of(devnode)
   nodes.push(await CutNode.of(devnode), await CutNode.of(devnode))
   gateway = await SolanaNode.before(nodes, '--metrics.enabled=false')

@@ -6,9 +6,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { openStore } from '../../src/customers/subscriptions/store.ts'
 import { acknowledged, checkDone, killParts, runPart } from '../testkit/registry-parts.ts'
+import { isSlice } from '../testkit/slice.ts'
 import { until } from '../testkit/until.ts'
 
-const kills = 20
+const kills = isSlice ? 8 : 20
 let folder: string
 
 beforeAll(() => {

@@ -56,6 +56,8 @@ function queryProcesses() {
 }
 
 const engine = await startDuckdbEngine(process.argv[2], { log })
+// The first query makes the pool start its second process.
+await ask(engine)
 await until(() => queryProcesses().length === 2)
 const taken = []
 /** Uses every descriptor, also those that a dead process gives back. */

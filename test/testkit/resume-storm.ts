@@ -48,7 +48,10 @@ export class StormClient {
   end(): void {
     this.#isOver = true
     if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#socket?.terminate()
+    const socket = this.#socket
+    // One that is closed is not opened again.
+    this.#socket = null
+    socket?.terminate()
   }
 
   #connect(): void {

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { packageRoot } from '../../src/base/threads/entry.ts'
 import { endWithProcess } from './end-with-process.ts'
+import { runHere } from './run-here.ts'
 import { hangMs, until } from './until.ts'
 
 /** Benches call this from dist. */
@@ -136,7 +137,7 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Runs `sluice …` on a data folder. */
+/** Runs `sluice …` on a data folder, as a process. */
 export async function sluice(data: string, ...args: string[]): Promise<CommandResult> {
   const child = spawn(process.execPath, [main, ...args, `--data=${data}`], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -152,6 +153,11 @@ export async function sluice(data: string, ...args: string[]): Promise<CommandRe
   return { code, stdout: output.out, stderr: output.err }
 }
 
+/** Runs it in the process of the test, for what is the same there: see run-here.ts. */
+export function sluiceHere(data: string, ...args: string[]): Promise<CommandResult> {
+  return runHere(...args, `--data=${data}`)
+}
+
 export interface Provisioned {
   readonly subscription: { readonly id: string; readonly label: string }
   readonly token: string
@@ -164,7 +170,7 @@ export async function provision(
   label: string,
   ...flags: string[]
 ): Promise<Provisioned> {
-  const result = await sluice(data, 'subscription', 'add', label, ...flags, '--output=json')
+  const result = await sluiceHere(data, 'subscription', 'add', label, ...flags, '--output=json')
   if (result.code !== 0) throw new Error(`add refused: ${result.stderr}`)
   return JSON.parse(result.stdout) as Provisioned
 }

@@ -1,6 +1,8 @@
 // Unmodified web3.js and kit, and every method's shape and errors, against a server in front of
-// three addresses of another one: nothing that a customer does over JSON-RPC is different.
+// three addresses of another one, which has the embedded chain: nothing that a customer does over
+// JSON-RPC or PubSub is different.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describePubsubClients } from '../testkit/pubsub-clients.ts'
 import { type NodeAddress, SolanaNode } from '../testkit/solana-node.ts'
 import { describeRpcErrors } from '../testkit/solana-rpc-errors.ts'
 import { describeRpcShapes } from '../testkit/solana-rpc-golden.ts'
@@ -26,7 +28,7 @@ beforeAll(async () => {
     const [url, grpc] = [await relayed('rpc'), await relayed('grpc')]
     nodes.push({ url, token: chain.token, server: { url: () => grpc } })
   }
-  front = await SolanaNode.before(nodes, '--metrics.enabled=true')
+  front = await SolanaNode.before(nodes, '--metrics.enabled=true', '--websocket.queryToken=true')
 })
 afterAll(async () => {
   for (const node of [front, chain]) await node?.dispose()
@@ -50,6 +52,19 @@ describe('errors', () => describeRpcErrors(async () => front.lent()))
 describe('shapes', () => describeRpcShapes(async () => front.lent()))
 describe('kit', () => describeKit(async () => front.lent()))
 describe('web3.js', () => describeWeb3(async () => front.lent()))
+
+describe('PubSub', () => {
+  // In the URL: kit is loaded already, and takes no header then.
+  const url = () => `${front.server.url('websocket')}/?api-key=${front.token}`
+  describePubsubClients(() => ({ node: front, url: url(), token: '' }))
+
+  it('counts the notifications, and its meters contain no token of a node', async () => {
+    const text = await (await fetch(`${front.server.url('metrics')}/metrics`)).text()
+    expect(text).toMatch(/^sluice_websocket_notifications_total\{topic="slot"\} [1-9]\d*$/m)
+    expect(text).toMatch(/^sluice_upstream_geyser_up\{set="default"\} 1$/m)
+    expect(text).not.toContain(chain.token)
+  })
+})
 
 it('reaches the chain by each of the three', () => {
   expect(relays.rpc.map(({ accepted }) => accepted > 0)).toEqual([true, true, true])
