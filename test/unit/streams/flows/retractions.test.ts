@@ -13,8 +13,8 @@ import {
 } from '../../../../src/chain/solana/updates.ts'
 import { withRetractions } from '../../../../src/streams/geyser/filter-set.ts'
 import { batchFrom } from '../../../testkit/geyser-messages.ts'
-import { randomOf } from '../../../testkit/synthetic-solana.ts'
-import { type VoidChain, voidChain } from '../../../testkit/void-banks.ts'
+import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+import { type VoidChain, voidChain, withVoidBank } from '../../../testkit/void-banks.ts'
 import {
   codec,
   type FrameReader,
@@ -157,6 +157,53 @@ describe('a model client of a stream', () => {
       expect(contentOf(apply(processed)), `seed ${seed}`).toEqual(contentOf(apply(confirmed)))
       stage.stop()
     }
+  })
+})
+
+describe('a model client of a damaged stream', () => {
+  const after = { firstSlot: 1_004, confirmedAfter: 1, finalizedAfter: 4 }
+  const held = async (send: (stage: VoidStage) => void) => {
+    const stage = new VoidStage()
+    const processed = stage.stream(withRetractions(filtersOfAll(0)))
+    const confirmed = stage.stream(filtersOfAll(1))
+    stage.sink.opened(null)
+    send(stage)
+    await stage.flush()
+    stage.stop()
+    const found = apply(processed)
+    expect(contentOf(found).filter(([slot]) => slot < 1_008)).toEqual(contentOf(apply(confirmed)))
+    return found.reasons
+  }
+  const next = (chain: SyntheticSolana, slots: number) =>
+    Array.from({ length: slots }, () => chain.next()).flat()
+
+  it('holds the meta alone of a slot whose second bank is incomplete', async () => {
+    const slots = next(new SyntheticSolana({ seed: 7, finalizedAfter: 6 }), 4)
+    const last = slots.filter(({ slot }) => slot === 1_003)
+    const missing = last.findLast(({ kind }) => kind === 'transaction')
+    const replaced = withVoidBank(last, 'handover', randomOf(2)).filter((one) => one !== missing)
+    const reasons = await held((stage) => {
+      stage.send([...slots.filter(({ slot }) => slot < 1_003), ...replaced])
+      stage.send(next(new SyntheticSolana({ seed: 8, ...after }), 5))
+    })
+    expect(reasons).toEqual(['handover', 'handover'])
+  })
+
+  it('holds the new blocks of a chain that was set back without a message', async () => {
+    const reasons = await held((stage) => {
+      stage.send(next(new SyntheticSolana({ seed: 7, confirmedAfter: 3, finalizedAfter: 9 }), 6))
+      stage.send(next(new SyntheticSolana({ ...after, seed: 8, firstSlot: 1_003 }), 6))
+    })
+    expect(reasons).toEqual(['migration', 'migration', 'migration'])
+  })
+
+  it('holds the version of the node that it was resumed from', async () => {
+    const reasons = await held((stage) => {
+      stage.send(next(new SyntheticSolana({ seed: 7, finalizedAfter: 6 }), 5))
+      stage.sink.opened(1_004)
+      stage.send(next(new SyntheticSolana({ seed: 8, ...after }), 5))
+    })
+    expect(reasons).toEqual(['fork'])
   })
 })
 

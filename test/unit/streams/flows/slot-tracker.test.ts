@@ -373,6 +373,9 @@ describe('slot tracker', () => {
 })
 
 describe('banks of a slot', () => {
+  const statusOf = (slot: number, status: 6) =>
+    slotUpdate({ slot, createdAtMs: 1 }, { parent: slot - 1, status, deadError: 'x' })
+
   const bySlot = (slots: number, seed: number) => {
     const chain = new SyntheticSolana({ seed, finalizedAfter: 6 })
     return Array.from({ length: slots }, () => chain.next())
@@ -455,6 +458,31 @@ describe('banks of a slot', () => {
     send(sink, late)
     send(sink, slots.slice(5).flat())
     expect(contentOf(published[1])).toEqual(contentOf(publishedBy(slots.flat())[1]))
+  })
+
+  it('confirms the whole block of a slot that was dead on another node', () => {
+    const slots = bySlot(8, 9)
+    const { sink, published } = open()
+    sink.opened(null)
+    send(sink, slots.slice(0, 3).flat())
+    const items = slots[3]!.filter(({ kind }) => kind !== 'blockMeta')
+    send(sink, [...items.slice(0, -2), statusOf(1003, slotStatus.dead)])
+    sink.opened(1003)
+    send(sink, slots.slice(3).flat().map(asAnotherNodeSends))
+    expect(contentOf(published[1])).toEqual(contentOf(publishedBy(slots.flat())[1]))
+    const retractions = published[0].filter((words) => words.includes('retraction'))
+    expect(retractions).toEqual(['1003 retraction 1 dead', '1003 retraction 2 dead'])
+  })
+
+  it('finalizes a confirmed slot though a node replays its dead bank', () => {
+    const slots = bySlot(14, 9)
+    const { sink, published } = open()
+    sink.opened(null)
+    send(sink, slots.slice(0, 6).flat())
+    sink.opened(1003)
+    send(sink, [statusOf(1003, slotStatus.dead), ...slots.slice(3).flat()])
+    expect(contentOf(published[2])).toEqual(contentOf(publishedBy(slots.flat())[2]))
+    expect(published[0]).not.toContain('1003 status 6')
   })
 
   it('confirms nothing of a slot whose second bank is incomplete', () => {

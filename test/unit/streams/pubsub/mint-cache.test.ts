@@ -6,7 +6,11 @@ import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import type { AccountData } from '../../../../src/chain/solana/json-parsed/parsed.ts'
 import { programs, sysvarOwner, sysvars } from '../../../../src/chain/solana/programs.ts'
-import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import {
+  accountUpdate,
+  retractionUpdate,
+  slotUpdate,
+} from '../../../../src/chain/solana/update-build.ts'
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
@@ -16,6 +20,7 @@ import { idleChain } from '../../../testkit/pubsub-chain.ts'
 
 const key = (fill: number) => new Uint8Array(32).fill(fill)
 const holder = key(7)
+const at = { slot: 1, createdAtMs: 0 }
 
 function mintOf(decimals: number): AccountData {
   const data = Buffer.alloc(82)
@@ -59,8 +64,8 @@ class Stage {
     })
   }
 
-  subscribe(account: Uint8Array, encoding = 'jsonParsed'): string {
-    const params = [encodeBase58(account), { encoding, commitment: 'processed' }]
+  subscribe(account: Uint8Array, encoding = 'jsonParsed', more = {}): string {
+    const params = [encodeBase58(account), { encoding, commitment: 'processed', ...more }]
     const call = { method: '', params, paramsText: '', id: '1' }
     const answer = this.#subscriptions.methods.accountSubscribe!(call, this.session)
     return (answer as { text: string }).text
@@ -77,7 +82,6 @@ class Stage {
       writeVersion: 1n,
       txnSignature: null,
     }
-    const at = { slot: 1, createdAtMs: 0 }
     publishUpdate(this.chain.hub, accountUpdate(at, content))
     // Accounts are notified when their slot is complete.
     const complete = slotUpdate(at, { parent: null, status: slotStatus.processed })
@@ -115,6 +119,20 @@ afterEach(() => {
 const turn = () => vi.advanceTimersByTimeAsync(1)
 
 describe('a jsonParsed token account whose mint is unknown', () => {
+  it('is not notified any more when what waits is void', async () => {
+    const parsed = stage.subscribe(holder, 'jsonParsed', { retractions: true })
+    stage.publish(holder, tokenAccount(key(1), 100n))
+    await turn()
+    const void1 = retractionUpdate(at, { bank: 1, reason: 'handover', restated: [] })
+    publishUpdate(stage.chain.hub, void1)
+    stage.publish(holder, tokenAccount(key(1), 200n))
+    await turn()
+    stage.reads[0]!.resolve([mintOf(2)])
+    await turn()
+    // Nothing was sent of the first bank, so nothing is taken back.
+    expect(stage.amounts(parsed)).toEqual(['2'])
+  })
+
   it('waits for one read, in order, and other encodings do not wait', async () => {
     const [parsed, plain] = [stage.subscribe(holder), stage.subscribe(holder, 'base64')]
     for (const amount of [100n, 200n]) stage.publish(holder, tokenAccount(key(1), amount))
