@@ -66,7 +66,15 @@ export default defineConfig({
         extends: true,
         test: { name: 'unit', include: [unit], exclude: mocks, isolate: false },
       },
-      { extends: true, test: { name: 'shared', include: shared, isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: 'shared',
+          include: shared,
+          isolate: false,
+          setupFiles: ['test/testkit/nothing-left.ts'],
+        },
+      },
       { extends: true, test: { name: 'mocks', include: mocks } },
     ],
   },

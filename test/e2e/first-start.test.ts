@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { endWithProcess } from '../testkit/end-with-process.ts'
 import { adjacentPorts } from '../testkit/free-port.ts'
 import { runHere } from '../testkit/run-here.ts'
-import { type Server, sluice, sluiceHere, startServer } from '../testkit/server.ts'
+import { littleTraffic, type Server, sluice, sluiceHere, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
@@ -23,7 +23,8 @@ const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream', 'indexer
 describe('the first start', () => {
   let server: Server
   beforeAll(async () => {
-    server = await startServer({ isWhole: true, flags: await adjacentPorts() })
+    const flags = [...(await adjacentPorts()), ...littleTraffic]
+    server = await startServer({ isWhole: true, flags })
   })
   afterAll(() => server.dispose())
 

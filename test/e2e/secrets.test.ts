@@ -3,12 +3,18 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { provision, type Server, sluiceHere, startServer } from '../testkit/server.ts'
+import {
+  littleTraffic,
+  provision,
+  type Server,
+  sluiceHere,
+  startServer,
+} from '../testkit/server.ts'
 import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../testkit/try-endpoint.ts'
 import { until } from '../testkit/until.ts'
 
 test('no token, password or query string is written anywhere', async () => {
-  const flags = ['--logLevel=debug', '--websocket.queryToken=true']
+  const flags = ['--logLevel=debug', '--websocket.queryToken=true', ...littleTraffic]
   const server = await startServer({ flags, isWhole: true })
   const written: string[] = []
   const secrets = new Map<string, string>([

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { topology } from '../../src/topology.ts'
-import { type Server, sluiceHere, startServer } from '../testkit/server.ts'
+import { littleTraffic, type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
 let server: Server
@@ -32,7 +32,7 @@ const ownedNames = (kind: 'thread' | 'process') =>
     .sort()
 
 beforeAll(async () => {
-  server = await startServer({ isWhole: true })
+  server = await startServer({ isWhole: true, flags: littleTraffic })
   const { stdout } = await sluiceHere(server.data, 'status', '--output=json')
   status = JSON.parse(stdout)
 })

@@ -49,6 +49,9 @@ export interface ServerOptions {
   readonly isGroup?: boolean
 }
 
+/** Where the traffic does not matter: that of a default start takes half a core. */
+export const littleTraffic = ['--chain.traffic=5', '--metrics.generator.tps=50']
+
 /** Endpoints listen on free ports unless a flag sets one. */
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
   const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
