@@ -2,9 +2,10 @@
 // Thread: main of its own process.
 import { serveFrames } from '../src/base/threads/frames.ts'
 import {
+  drainNode,
   gatewayMeters,
   startGateway,
   stopGateway,
 } from '../src/operator/topology/gateway-process.ts'
 
-serveFrames({ start: startGateway, meters: gatewayMeters }, stopGateway)
+serveFrames({ start: startGateway, meters: gatewayMeters, drain: drainNode }, stopGateway)

@@ -84,6 +84,13 @@ const setFields = {
     initial: false,
     doc: 'Sends a read that is slower than most to a second node, too.',
   }),
+  compare: integer({
+    initial: 1,
+    min: 1,
+    max: 5,
+    unit: 'nodes',
+    doc: 'Sends one read in a hundred to so many nodes and counts different results; 1 is off.',
+  }),
   broadcast: flag({ initial: false, doc: 'sendTransaction goes to all nodes instead of one.' }),
   cacheBytes: integer({
     initial: 64_000_000,

@@ -4,10 +4,11 @@ import { Commitment, commitmentNamed } from '../base/commitment.ts'
 import { decodeKey, encodeBase58 } from '../chain/solana/base58.ts'
 import type { AccountState } from '../chain/solana/geyser-content.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'
-import type { SignatureStatus } from '../chain/solana/updates.ts'
+import { blockhashBlocks, type SignatureStatus } from '../chain/solana/updates.ts'
 import { bodyOf } from './call-body.ts'
 import { readText } from './http-client/http-request.ts'
-import { readNodes } from './node-pool/call-node.ts'
+import { isAnswer, readNodes } from './node-pool/call-node.ts'
+import type { UpstreamNode } from './node-pool/upstream-node.ts'
 import type { UpstreamSet } from './node-pool/upstream-set.ts'
 
 /** A longer answer is not read: its account is too large to keep. */
@@ -50,13 +51,15 @@ export async function readAccount(
   const response = await node?.call(body, { timeoutMs }).response
   if (response === undefined || !response.ok) return null
   const text = await readText(response, accountTextMax)
-  return text === null ? 'too large' : accountIn(text, pubkey)
+  return text === null ? 'too large' : accountIn(node!, text, pubkey)
 }
 
 /** Lamports and rent epoch are u64 and read from the text: JSON.parse rounds them. */
-function accountIn(text: string, pubkey: Uint8Array) {
+function accountIn(node: UpstreamNode, text: string, pubkey: Uint8Array) {
   try {
-    const { context, value } = JSON.parse(text).result
+    const reply = JSON.parse(text)
+    if (!isAnswer(node, reply)) return null
+    const { context, value } = reply.result
     const slot = Number(context.slot)
     if (!Number.isSafeInteger(slot)) return null
     if (value === null) return { slot, account: null }
@@ -94,6 +97,29 @@ export async function readSignatureStatus(
   if (typeof slot !== 'number' || commitment === null) return null
   // Reason for the cast: the error is sent as it came.
   return { slot, err: (err ?? null) as TransactionError | null, commitment }
+}
+
+/**
+ * Whether a node of the set knows a blockhash that another source has at `slot`, finalized. Null
+ * when none can say: it has not reached the slot, or the blockhash is too old for it.
+ */
+export async function knowsBlockhash(
+  set: UpstreamSet,
+  blockhash: string,
+  slot: number,
+): Promise<boolean | null> {
+  const method = 'isBlockhashValid'
+  const config = { commitment: 'processed', minContextSlot: slot }
+  const paramsText = JSON.stringify([blockhash, config])
+  const options = { minContextSlot: slot, commitment: Commitment.processed }
+  const answer = await readNodes(set, method, bodyOf({ method, paramsText }), options)
+  const { context, value } = (answer?.result ?? {}) as {
+    context?: { slot?: unknown }
+    value?: unknown
+  }
+  if (value === true) return true
+  const isRecent = Number(context?.slot) - slot < blockhashBlocks
+  return value === false && isRecent ? false : null
 }
 
 function valuesOf(answer: { readonly result?: unknown } | null): readonly unknown[] {

@@ -140,6 +140,7 @@ const probeMethods: ReadonlySet<string> = new Set([
   'getSlot',
   'getMaxShredInsertSlot',
   'getGenesisHash',
+  'getLatestBlockhash',
 ])
 
 function isList(parsed: Call | readonly Call[]): parsed is readonly Call[] {

@@ -22,6 +22,8 @@ export class ScriptedGeyser {
   isDown = false
   /** It has no block yet, and refuses to say which slot it is in. */
   isInFirstSlot = false
+  /** Of its newest finalized block. */
+  blockhash = 'of this chain'
   /** What happens to a subscription instead of an opened stream: a gRPC status. */
   refuse: ((fromSlot: number | null) => number | null) | null = null
   /** Of every subscription; null for live updates only. */
@@ -61,6 +63,12 @@ export class ScriptedGeyser {
   #answer(method: string): Outcome<Uint8Array> {
     if (this.isDown) return notAnswered(lost)
     if (method === 'GetSlot' && !this.isInFirstSlot) return accept(numberMessage(this.slot))
+    if (method === 'GetLatestBlockhash') {
+      const writer = new BackWriter()
+      writer.string(2, this.blockhash)
+      writer.numberAlways(1, this.slot - 32)
+      return accept(writer.take())
+    }
     if (method === 'SubscribeReplayInfo' && this.first !== null)
       return accept(numberMessage(this.first))
     return notAnswered({ kind: 'status', code: 12, details: '' })

@@ -19,6 +19,9 @@ const probes = new Set(['getHealth', 'getMaxShredInsertSlot'])
 export class ScriptedNode {
   isHealthy = true
   slots = { processed: 1000, finalized: 968 }
+  genesis = 'genesis'
+  /** Of the block at a slot. */
+  blockhash = (slot: number) => `hash${slot}`
   /** What it was asked, probes left out. */
   readonly asked: Asked[] = []
   /** Answers methods; those that have none get the name of the node. */
@@ -90,6 +93,12 @@ export class ScriptedNode {
       return this.isHealthy
         ? { jsonrpc: '2.0', id, result: 'ok' }
         : { jsonrpc: '2.0', id, error: { code: -32005, message: 'behind' } }
+    if (method === 'getGenesisHash') return { jsonrpc: '2.0', id, result: this.genesis }
+    if (method === 'getLatestBlockhash') {
+      const slot = this.slots.finalized
+      const result = { context: { slot }, value: { blockhash: this.blockhash(slot) } }
+      return { jsonrpc: '2.0', id, result }
+    }
     return { jsonrpc: '2.0', id, result: this.slots.processed }
   }
 }

@@ -4,7 +4,8 @@
 //   sluice status -> connect <data>/operator.sock -> {"ask":"status"}\n
 //                 <- {"ok":true,"value":{...}}\n  or  {"ok":false,"error":"..."}\n
 //
-// Every user who can open the file may query it: mode 0600. It carries no secrets, changes nothing.
+// Every user who can open the file may query it: mode 0600. It carries no secrets; the one change
+// that it makes, taking nodes out and back, has the same effect when it is repeated.
 import { chmodSync, lstatSync, mkdirSync, statSync, unlinkSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -74,7 +75,7 @@ export async function startOperatorSocket(
   return { address: null, stop }
 }
 
-/** Queries the server that runs on this data folder. Never throws. A query changes nothing, so one
+/** Queries the server that runs on this data folder. Never throws. A query may be repeated, so one
  *  whose connection a server without free descriptors dropped is retried. */
 export async function askOperator(
   data: string,

@@ -144,30 +144,44 @@ function checkServer(answer: OperatorAnswer): Check {
 interface NodeRow {
   readonly name?: string
   readonly state?: string
+  readonly reason?: string
   readonly genesis?: string | null
   readonly slot?: number | null
 }
 
-/** Nodes that the running server keeps out for what they report. */
+/** Nodes that the running server keeps out or does not stream from, each with its reason. */
 export function checkNodes(answer: OperatorAnswer): Check[] {
   if (!answer.ok) return []
   const { upstreams = [] } = answer.value as { upstreams?: readonly NodeRow[] }
-  return upstreams.flatMap(({ name, state, genesis, slot }) => {
-    if (state === 'foreign')
-      return bad(
-        `node ${name}`,
-        'fail',
-        `is on another chain: genesis hash ${genesis}`,
-        'correct its address, or set the genesis hash of its set in upstreams.<set>.genesis',
-      )
-    if (state !== 'ahead') return []
-    const found = `reports slot ${slot}, far above what its set can have reached`
-    return bad(
-      `node ${name}`,
-      'fail',
-      found,
-      'check its address; a third node decides who is right',
-    )
+  return upstreams.flatMap(({ name, state = '', genesis, slot, reason = '' }) => {
+    const problem = (level: 'warn' | 'fail', found: string, next: string) =>
+      bad(`node ${name}`, level, found, next)
+    const [set, number] = `${name}`.split('/')
+    switch (state) {
+      case 'foreign':
+        return problem(
+          'fail',
+          `is on another chain: genesis hash ${genesis}`,
+          'correct its address, or set the genesis hash of its set in upstreams.<set>.genesis',
+        )
+      case 'ahead':
+        return problem(
+          'fail',
+          `reports slot ${slot}, far above what its set can have reached`,
+          'check its address; a third node decides who is right',
+        )
+      case 'distrusted':
+        return problem('fail', reason, 'check the node and its address; a third node decides')
+      case 'drained':
+        return problem(
+          'warn',
+          `is drained ${reason}`,
+          `run npx --no -- sluice node resume ${set} ${number}`,
+        )
+      default:
+        if (reason === '' || state === 'down') return []
+        return problem('warn', `${state}: ${reason}`, 'check the node and its addresses')
+    }
   })
 }
 

@@ -82,6 +82,7 @@ interface NodeRow {
   readonly name?: string
   readonly region?: string
   readonly state?: string
+  readonly reason?: string
   readonly slot?: number | null
   readonly lagSlots?: number | null
   readonly p50Ms?: number | null
@@ -132,7 +133,7 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
     facts.push(['registry', 'older than the one in effect: see Backup in docs/OPERATING.md'])
   const parts = [recordOf(facts), productsTable(doors, samples)]
   const { upstreams = [] } = state
-  const head = 'node region state slot lag p50 p99 calls errors share'.split(' ')
+  const head = 'node region state slot lag p50 p99 calls errors share reason'.split(' ')
   if (upstreams.length > 0) parts.push(tableOf(head, upstreams.map(nodeRow), ''))
   const { gateways = [] } = state
   const titles = ['gateway', 'state', 'seen', 'process', 'restarts']
@@ -210,5 +211,6 @@ function nodeRow(row: NodeRow): string[] {
     text(row.requests),
     text(row.errors),
     row.share === undefined ? '' : `${(row.share * 100).toFixed(1)} %`,
+    text(row.reason),
   ]
 }

@@ -46,6 +46,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
       row('tip-accounts', async () => [(await import('./tip-accounts.ts')).tipAccountsVerb]),
       row('tips', async () => [(await import('./tips.ts')).tipsVerb]),
       row('shreds', async () => [(await import('./shreds.ts')).shredsVerb]),
+      row('node', async () => (await import('./node.ts')).nodeVerbs),
     ],
   },
   {

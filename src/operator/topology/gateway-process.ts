@@ -5,6 +5,7 @@ import { exitNow } from '../../base/exit.ts'
 import type { Family } from '../../base/telemetry/exposition.ts'
 import { openLog } from '../../base/telemetry/open-log.ts'
 import type { Config } from '../config/config.ts'
+import type { DrainAnswer, DrainRequest } from './drained-nodes.ts'
 import { type Service, startTopology } from './service.ts'
 import { surviveFaults } from './survive-faults.ts'
 
@@ -30,6 +31,10 @@ export async function startGateway(request: {
 
 export async function gatewayMeters(): Promise<readonly Family[]> {
   return (await service?.meters.families()) ?? []
+}
+
+export function drainNode(request: DrainRequest): DrainAnswer | null {
+  return service?.drain(request) ?? null
 }
 
 export async function stopGateway(): Promise<void> {

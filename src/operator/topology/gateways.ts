@@ -16,6 +16,7 @@ import { openSharedSocket } from '../../base/transport/shared-port.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
+import { defaultSet } from '../../upstream/config.ts'
 import {
   type GatewayPlace,
   type GatewayProduct,
@@ -25,6 +26,7 @@ import {
   streamLabel,
 } from '../config/roles.ts'
 import type { Context } from './context.ts'
+import type { DrainRequest } from './drained-nodes.ts'
 import { downOf } from './upstream.ts'
 
 /** Back within two seconds, also after several deaths in a row. */
@@ -115,6 +117,17 @@ export class Gateways {
 
   isServing(): boolean {
     return this.#gateways.some(({ isUp, child }) => isUp && child?.isRunning === true)
+  }
+
+  /** Their nodes are those with JSON-RPC, numbered without the others. */
+  async drain(request: DrainRequest): Promise<void> {
+    const [set = '', number] = request.node.split('/')
+    const nodes = this.#context.given.upstreams[set]?.nodes.slice(0, Number(number)) ?? []
+    if (set === defaultSet && nodes.at(-1)?.rpc === '') return
+    const at = set === defaultSet ? nodes.filter(({ rpc }) => rpc !== '').length : number
+    const own = { ...request, node: `${set}/${at}` }
+    const calls = this.#gateways.map(({ child }) => child?.call('drain', own, readMsMax))
+    await Promise.allSettled(calls)
   }
 
   async stop(): Promise<void> {

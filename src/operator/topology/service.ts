@@ -15,6 +15,7 @@ import { offerOf } from '../config/known.ts'
 import { ownConfig } from '../config/roles.ts'
 import type { Components } from './components.ts'
 import type { TopologyDeps } from './context.ts'
+import { type DrainAnswer, DrainedNodes, type DrainRequest } from './drained-nodes.ts'
 import { gatewayStatus } from './gateway-status.ts'
 import { ComponentLifecycle } from './lifecycle.ts'
 import { readyChecks } from './ready-checks.ts'
@@ -30,6 +31,8 @@ export interface Service {
   refresh(): void
   /** Applies what may change while the service runs: the tip accounts. */
   reconfigure(config: Config): void
+  /** Takes a node out of the rotation, or lets it return. */
+  drain(request: DrainRequest): DrainAnswer
   /** Resolves once the sources of all enabled products deliver; false after `msMax`. */
   whenReady(msMax: number): Promise<boolean>
   /** Writes <data>/doors.json: every endpoint is open. */
@@ -54,12 +57,20 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
   const doorsPath = join(data, 'doors.json')
+  const drained = new DrainedNodes(data, components.upstreams, log)
   const answers = {
     status: statusOf(components, { deps, endpoints, sources }),
     shreds: () => shredstream?.report() ?? null,
     tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
     meters: async () => (await meters.render('text')).body,
     'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
+    // Reason for the cast: the command is of the same build.
+    drain: async ({ params }: OperatorQuestion) => {
+      const request = params as unknown as DrainRequest
+      const answer = drained.change(request)
+      if (!('problem' in answer)) await components.gateways?.drain(request)
+      return answer
+    },
     offer: () => offerOf(given),
     cluster: async () =>
       sharedRegistry && {
@@ -83,6 +94,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     store: registry,
     meters,
     refresh: () => directory.refresh(),
+    drain: (request) => drained.change(request),
     reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
     whenReady: (msMax) => readiness.whenReady(msMax),
     announce: () => writeWhole(doorsPath, `${JSON.stringify(endpoints)}\n`),

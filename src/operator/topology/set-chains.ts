@@ -17,9 +17,15 @@ import { answersFromStream } from '../../upstream/config.ts'
 import { GeyserFeed } from '../../upstream/geyser/geyser-feed.ts'
 import { IngestWorker } from '../../upstream/geyser/ingest-worker.ts'
 import type { FeedReading } from '../../upstream/geyser/meters.ts'
+import type { UpstreamNode } from '../../upstream/node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../../upstream/node-pool/upstream-set.ts'
 import type { Upstreams } from '../../upstream/node-pool/upstreams.ts'
-import { readAccount, readAccounts, readSignatureStatus } from '../../upstream/set-reads.ts'
+import {
+  knowsBlockhash,
+  readAccount,
+  readAccounts,
+  readSignatureStatus,
+} from '../../upstream/set-reads.ts'
 
 /** How far a stream may lag the best node of its set and still answer calls. */
 const behindMsMax = 3_200
@@ -86,7 +92,14 @@ export class SetChains {
     const hub = openSolanaHub(bounds, set.slotTime)
     const sink = new SolanaUpstream(hub, { log, slotLimit: () => set.slotLimit() })
     const ingest = new IngestWorker({ clock, log, onDown })
-    const feed = new GeyserFeed(set, { ingest, sink, warmSlots: warmSlots?.[name], clock, log })
+    const feed = new GeyserFeed(set, {
+      ingest,
+      sink,
+      warmSlots: warmSlots?.[name],
+      knowsBlockhash: (blockhash, slot) => knowsBlockhash(set, blockhash, slot),
+      clock,
+      log,
+    })
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     // The first listener: what it answers is never older than what others were sent.
@@ -107,6 +120,7 @@ export class SetChains {
       readAccounts: (keys: readonly Uint8Array[]) => readAccounts(set, keys, MINT_BYTES_READ),
       answers,
     }
+    reportBlocks(hub, set)
     this.#chains.set(name, chain)
     return chain
   }
@@ -160,6 +174,24 @@ function openAnswers(
     accounts: { bytesMax, read: (key, minSlot) => readAccount(set, key, minSlot) },
     blocks: { bytesMax: streamHistoryBytes },
   })
+}
+
+/** Compares the blocks that the stream publishes as confirmed with those that the nodes report. */
+function reportBlocks(hub: SolanaHub, set: UpstreamSet): void {
+  /** The node that a block came from, by slot. */
+  const sources = new Map<number, UpstreamNode | null>()
+  hub.listen(
+    (commitment, update) => {
+      if (update.kind !== 'blockMeta') return
+      const { slot, blockhash } = update
+      if (commitment === Commitment.processed) sources.set(slot, set.followed)
+      if (commitment !== Commitment.confirmed) return
+      const node = sources.get(slot)
+      if (node != null) set.observeBlock(node, slot, blockhash)
+      for (const old of sources.keys()) if (old <= slot) sources.delete(old)
+    },
+    () => false,
+  )
 }
 
 /** Whether a stream is open and about as far as the best node of its set. */

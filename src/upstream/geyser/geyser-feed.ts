@@ -4,7 +4,7 @@
 //
 //   pick ──► get: first slot, newest slot ──► Subscribe from_slot ──► messages ──► sink
 //     ▲                                                                   │
-//     └── back-off ◄── ended, silent 3 s, no updates for 10 s, lagging ◄──┘
+//     └── back-off ◄── ended, silent 3 s, no updates for 10 s, lagging, not believed ◄──┘
 //
 // Where no node follows what was published, as after a reset of the chain or a node that lied about
 // its slots, the stream begins anew: streams of customers end, and nothing known before counts.
@@ -15,12 +15,15 @@ import type { SlotTime } from '../../base/slot-time.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { batchColumn, batchColumns, type GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 import { updateField } from '../../chain/solana/geyser-parts.ts'
+import { unbelieved } from '../node-pool/node-health.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import { slotMsMin } from '../node-pool/upstream-set.ts'
 import type { GeyserSink } from '../ports.ts'
 import type { GeyserEnd } from './geyser-client.ts'
 import {
+  blockIn,
   firstAvailableIn,
+  latestBlockhashRequest,
   pingRequest,
   slotIn,
   solanaVersionIn,
@@ -40,6 +43,8 @@ const stalledMs = 10_000
 const stalledAloneMs = 30_000
 /** How long a node may lag the best node of the set before a failover. */
 const laggingMs = 3_000
+/** A stream without updates is frozen when the node's own slot is so far above it. */
+const frozenSlots = 5
 /** How long a set may take to catch up with what was published before the stream begins anew. */
 const catchUpMs = 30_000
 /** How long readers are kept waiting for a reconnect before the set counts as down. */
@@ -62,6 +67,8 @@ export interface FeedSet {
   readonly slotTime: SlotTime
   /** How often its chain began anew. */
   readonly restarts: number
+  /** The node whose stream is published. */
+  followed: UpstreamNode | null
   slot(): number | null
 }
 
@@ -70,6 +77,8 @@ export interface GeyserFeedDeps {
   readonly warmSlots?: number | undefined
   readonly ingest: Pick<IngestWorker, 'connect'>
   readonly sink: GeyserSink
+  /** Whether the set's nodes know a finalized block of a stream; null when none can say. */
+  knowsBlockhash?(blockhash: string, slot: number): Promise<boolean | null>
   readonly clock: Clock
   readonly log: Log
 }
@@ -167,13 +176,15 @@ export class GeyserFeed {
     if (client === null) return noWorker
     this.#client = client
     if (this.#isStopped) return stopped
-    const [replay, slot, version] = await Promise.all(
-      ['SubscribeReplayInfo', 'GetSlot', 'GetVersion'].map((method) =>
+    const [isForeign, replay, slot, version] = await Promise.all([
+      this.#isForeign(client),
+      ...['SubscribeReplayInfo', 'GetSlot', 'GetVersion'].map((method) =>
         client.call(method, nothing, askTimeoutMs),
       ),
-    )
+    ])
     const end = endIn(slot!)
     if (end !== null) return end
+    if (isForeign) return this.#faulty(node, foreign)
     if (version!.ok) this.#version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
     if (this.#isAbandoned(node, newest)) this.#beginAnew()
@@ -187,6 +198,23 @@ export class GeyserFeed {
     if (start === null || this.#rotation.isWithoutReplay(node))
       return (await this.#read(client, node, null)).end
     return this.#replay(client, node, { start, isResumed: wanted !== null, first })
+  }
+
+  /** Whether its finalized block is unknown to the set: geyser has no call for the genesis hash. */
+  async #isForeign(client: GeyserConnection): Promise<boolean> {
+    const { knowsBlockhash } = this.#deps
+    if (knowsBlockhash === undefined) return false
+    const answer = await client.call('GetLatestBlockhash', latestBlockhashRequest, askTimeoutMs)
+    if (!answer.ok) return false
+    const { slot, blockhash } = blockIn(answer.value)
+    return (await knowsBlockhash(blockhash, slot)) === false
+  }
+
+  /** The stream of a node is wrong, whatever its JSON-RPC is. */
+  #faulty(node: UpstreamNode, end: GeyserEnd): GeyserEnd {
+    node.streamFault = end.details
+    node.wrongs.stream++
+    return end
   }
 
   /** Reads from a slot on, or from the first one that the node can replay. */
@@ -267,6 +295,7 @@ export class GeyserFeed {
   #opened(node: UpstreamNode, fromSlot: number | null): void {
     const { log, clock } = this.#deps
     this.#node = node
+    this.#set.followed = node
     this.#updateMs = clock.monotonicMs()
     this.#inSyncMs = this.#updateMs
     this.counts.connections++
@@ -280,6 +309,7 @@ export class GeyserFeed {
     const node = this.#node
     if (node !== null) this.#openMs = nowMs
     this.#setUp(nowMs - this.#openMs < graceMs)
+    if (node !== null && unbelieved.has(node.state)) this.#leave?.(untrusted)
     const newest = sink.newestSlot()
     if (node === null || newest === null) return
     node.observeSlot(newest, Commitment.processed)
@@ -290,7 +320,10 @@ export class GeyserFeed {
     const isAlone = !this.#rotation.hasOther(node)
     const quietMs = nowMs - this.#updateMs
     const isStuck = newest - best > lagSlots && nowMs - this.#newest.sinceMs >= laggingMs
+    const isFrozen = quietMs >= laggingMs && node.probed.slot - newest >= frozenSlots
     if (this.#set.restarts !== this.#restarts || isStuck) this.#leave?.(otherChain)
+    else if (isFrozen && !isAlone) this.#leave?.(this.#faulty(node, frozen))
+    else if (node.state === 'drained' && !isAlone) this.#leave?.(drained)
     else if (quietMs >= (isAlone ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
     else if (nowMs - this.#inSyncMs >= laggingMs && !isAlone) this.#leave?.(lagging)
   }
@@ -329,6 +362,13 @@ const noAddress: GeyserEnd = { ...none, details: 'invalid address' }
 const lagging: GeyserEnd = { ...none, details: 'it lags too far behind the set' }
 const tooFar: GeyserEnd = { ...none, details: 'its slot is above what the set can have reached' }
 const otherChain: GeyserEnd = { ...none, details: 'it does not follow what was published' }
+const untrusted: GeyserEnd = { ...none, details: 'its node is not believed' }
+const drained: GeyserEnd = { ...none, details: 'its node is drained' }
+const frozen: GeyserEnd = {
+  ...none,
+  details: 'its geyser stream is silent while its slot advances',
+}
+const foreign: GeyserEnd = { ...none, details: 'its geyser stream is on another chain' }
 const cannotReplay: GeyserEnd = { ...none, details: 'its replay does not reach back far enough' }
 
 const pong = pingRequest(1)

@@ -58,6 +58,21 @@ export function slotIn(answer: Uint8Array): number {
   return 0
 }
 
+/** Asks for the newest finalized block. */
+export const latestBlockhashRequest: Uint8Array = Uint8Array.of(1 << 3, Commitment.finalized)
+
+/** From a GetLatestBlockhashResponse. */
+export function blockIn(answer: Uint8Array): { readonly slot: number; readonly blockhash: string } {
+  const reader = new ProtoReader(answer)
+  let slot = 0
+  let blockhash = ''
+  while (reader.next()) {
+    if (reader.field === 1) slot = reader.number
+    if (reader.field === 2) blockhash = reader.text
+  }
+  return { slot, blockhash }
+}
+
 /** The validator's version out of the JSON of a GetVersionResponse; '' when absent. */
 export function solanaVersionIn(answer: Uint8Array): string {
   const reader = new ProtoReader(answer)

@@ -17,15 +17,18 @@ interface Retry {
 }
 
 /**
- * A node whose JSON-RPC is down may still stream: it is the last choice. One on another chain, or
- * far above what the set can have reached, never is.
+ * A node whose JSON-RPC is down may still stream; a drained one only where there is no other. One
+ * that is not believed never does.
  */
 const order: Readonly<Partial<Record<NodeState, number>>> = {
   up: 0,
   probing: 1,
   lagging: 2,
   down: 3,
+  drained: 4,
 }
+/** Added for a node whose stream was bad while its JSON-RPC was fine. */
+const faultRank = 20
 
 export class NodeRotation {
   readonly #nodes: readonly UpstreamNode[]
@@ -46,7 +49,10 @@ export class NodeRotation {
       (node) => this.#of(node).atMs <= nowMs && order[node.state] !== undefined,
     )
     const rank = (node: UpstreamNode) =>
-      order[node.state]! * 2 + (node.weight > 0 ? 0 : 1) + this.#of(node).failures * 0.1
+      order[node.state]! * 2 +
+      (node.weight > 0 ? 0 : 1) +
+      (node.streamFault === '' ? 0 : faultRank) +
+      this.#of(node).failures * 0.1
     return ready.sort((a, b) => rank(a) - rank(b) || b.weight - a.weight)[0] ?? null
   }
 
@@ -61,7 +67,11 @@ export class NodeRotation {
   hasOther(node: UpstreamNode): boolean {
     const nowMs = this.#clock.monotonicMs()
     return this.#nodes.some(
-      (other) => other !== node && other.state === 'up' && this.#of(other).atMs <= nowMs,
+      (other) =>
+        other !== node &&
+        other.state === 'up' &&
+        other.streamFault === '' &&
+        this.#of(other).atMs <= nowMs,
     )
   }
 
@@ -75,6 +85,7 @@ export class NodeRotation {
     const retry = this.#of(node)
     retry.failures = 0
     retry.hasNoReplay = false
+    node.streamFault = ''
   }
 
   hasNoReplay(node: UpstreamNode): void {

@@ -11,6 +11,7 @@ const readNodesMax = 2
 export const unreached = refuse('unavailable', 'upstream', 'the upstream cannot be reached')
 
 export interface RpcReply {
+  readonly id?: unknown
   readonly result?: unknown
   readonly error?: { readonly code?: number; readonly message?: string; readonly data?: unknown }
 }
@@ -48,9 +49,17 @@ export async function callNode(
   try {
     const reply: unknown = JSON.parse(text ?? '')
     // Some nodes return errors with another status; a body that is no JSON object is no reply.
-    if (typeof reply === 'object' && reply !== null) return accept(reply as RpcReply)
+    if (typeof reply === 'object' && reply !== null && isAnswer(node, reply))
+      return accept(reply as RpcReply)
   } catch {
     // Refused below.
   }
-  return refuse('unavailable', 'upstream', 'the answer of the upstream is no JSON')
+  return refuse('unavailable', 'upstream', 'the answer of the upstream is not that to the call')
+}
+
+/** False for a result under another id than ours, which is that of `bodyOf`. */
+export function isAnswer(node: UpstreamNode, { id, result }: RpcReply): boolean {
+  if (result === undefined || id === 1) return true
+  node.distrust('id')
+  return false
 }

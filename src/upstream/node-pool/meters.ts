@@ -2,7 +2,8 @@
 // The labels are a set's name and a node's number, never an address or a token.
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { latencyBuckets } from '../../base/telemetry/meters.ts'
-import { callOutcomes, type UpstreamNode } from './upstream-node.ts'
+import { nodeStates } from './node-health.ts'
+import { callOutcomes, type UpstreamNode, wrongs } from './upstream-node.ts'
 import type { Upstreams } from './upstreams.ts'
 
 export function declareUpstreamMeters(meters: Meters, upstreams: Upstreams): void {
@@ -27,7 +28,15 @@ export function declareUpstreamMeters(meters: Meters, upstreams: Upstreams): voi
   gauge('sluice_upstream_up', 'Whether the node is in the rotation', (node) =>
     node.state === 'up' ? 1 : 0,
   )
-  gauge('sluice_upstream_slot', 'Last slot that the node processed', (node) => node.slot())
+  meters.gaugesRead(
+    'sluice_upstream_state',
+    'State of the node: 1 for the one that it is in',
+    { ...labels, state: nodeStates },
+    function* () {
+      for (const node of nodes()) yield [{ ...labelsOf(node), state: node.state }, 1]
+    },
+  )
+  gauge('sluice_upstream_slot', 'Highest slot that the node has reported', (node) => node.slot())
   gauge('sluice_upstream_lag_slots', 'Slots behind the best of its set', (node) => node.lagSlots)
   gauge('sluice_upstream_waiting', 'Calls that wait for a response', (node) => node.waiting)
   meters.counterRead(
@@ -38,6 +47,15 @@ export function declareUpstreamMeters(meters: Meters, upstreams: Upstreams): voi
       for (const node of nodes())
         for (const outcome of callOutcomes)
           yield [{ ...labelsOf(node), outcome }, node.outcomes[outcome]]
+    },
+  )
+  meters.counterRead(
+    'sluice_upstream_wrong_total',
+    'Answers or blocks of the node that cannot be right, by what is wrong',
+    { ...labels, reason: wrongs },
+    function* () {
+      for (const node of nodes())
+        for (const reason of wrongs) yield [{ ...labelsOf(node), reason }, node.wrongs[reason]]
     },
   )
   meters.counterRead(

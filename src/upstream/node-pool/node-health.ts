@@ -6,8 +6,9 @@
 //      │  └──probe overdue─────┘ └────────────────┐
 //      └──probe answered, back-off over── down ◄──┴─ refused, silent, failures in a row
 //
-// Instead of up it is `foreign` while its genesis hash is another one than the set's, and `ahead`
-// while its slot is far above what the set believes.
+// Instead of up it is `foreign` while its genesis hash is another one than the set's, `ahead` while
+// its slot is far above what the set believes, `distrusted` for a time after it was wrong, and
+// `drained` while an operator keeps it out.
 //
 // Down because of probes or a refused connection: the next answered probe brings it back. Down
 // because of failed calls while probes succeed: after a back-off the breaker is half-open, and a
@@ -16,7 +17,20 @@ import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { HttpFault } from '../http-client/http-request.ts'
 
-export type NodeState = 'probing' | 'up' | 'lagging' | 'ahead' | 'foreign' | 'down'
+export const nodeStates = [
+  'probing',
+  'up',
+  'lagging',
+  'ahead',
+  'foreign',
+  'distrusted',
+  'drained',
+  'down',
+] as const
+export type NodeState = (typeof nodeStates)[number]
+
+/** States whose nodes are not believed: nothing that they send reaches a customer. */
+export const unbelieved: ReadonlySet<NodeState> = new Set(['ahead', 'foreign', 'distrusted'])
 
 /** Failures of the node; `status` is a 5xx of it or of a proxy before it. */
 export type NodeFault = 'unreached' | 'broken' | 'timeout' | 'status'
@@ -46,6 +60,10 @@ export class NodeHealth {
   #isBehind = false
   #distance: 'near' | 'lagging' | 'ahead' = 'near'
   #isForeign = false
+  #isStill = false
+  #isUnknown = false
+  #isDrained = false
+  #distrustedUntilMs = Number.NEGATIVE_INFINITY
   #breaker: 'closed' | 'open' | 'half-open' = 'closed'
   #openedBy: 'probes' | 'calls' = 'probes'
   #openUntilMs = 0
@@ -65,17 +83,26 @@ export class NodeHealth {
     return this.#breaker === 'half-open'
   }
 
+  /** It is lagging at most for the reason that it does not know whether it is behind. */
+  get isHealthUnknown(): boolean {
+    return this.#isUnknown && !this.#isStill && this.#distance === 'near'
+  }
+
   /** Share of its weight (slow start): from a tenth just after a return to 1. */
   slowStart(): number {
     const share = (this.#clock.monotonicMs() - this.#closedMs) / slowStartMs
     return share >= 1 ? 1 : Math.max(slowStartShare, share)
   }
 
-  /** `isBehind`: the node itself reports that it is not healthy. */
-  probeAnswered({ isBehind }: { readonly isBehind: boolean }): void {
+  /**
+   * `isBehind`: the node itself reports that it is not healthy; `isUnknown`: only because it does
+   * not know, as right after the chain's consensus has changed.
+   */
+  probeAnswered(report: { readonly isBehind: boolean; readonly isUnknown?: boolean }): void {
     this.#isProbed = true
     this.#isOverdue = false
-    this.#isBehind = isBehind
+    this.#isBehind = report.isBehind
+    this.#isUnknown = report.isUnknown === true
     this.#probeFailures = 0
     if (this.#breaker === 'half-open') this.#trialPassed()
     else if (this.#breaker === 'open') {
@@ -150,6 +177,24 @@ export class NodeHealth {
     this.#settle()
   }
 
+  /** Its slot is unknown or does not move, while its set has a head that does. */
+  setStill(isStill: boolean): void {
+    this.#isStill = isStill
+    this.#settle()
+  }
+
+  /** Its answers were wrong: it is out for so long. */
+  distrust(ms: number): void {
+    this.#distrustedUntilMs = this.#clock.monotonicMs() + ms
+    this.#settle()
+  }
+
+  /** An operator takes it out, or lets it return. */
+  setDrained(isDrained: boolean): void {
+    this.#isDrained = isDrained
+    this.#settle()
+  }
+
   /** Its genesis hash is another one than the set's. */
   setForeign(isForeign: boolean): void {
     this.#isForeign = isForeign
@@ -177,11 +222,14 @@ export class NodeHealth {
   }
 
   #stateNow(): NodeState {
+    if (this.#isDrained) return 'drained'
     if (this.#breaker === 'open') return 'down'
     // Before the doubts: neither chain nor slot of it is used for anything.
     if (this.#isForeign) return 'foreign'
+    if (this.#clock.monotonicMs() < this.#distrustedUntilMs) return 'distrusted'
     if (this.#distance === 'ahead') return 'ahead'
     if (!this.#isProbed || this.#isOverdue || this.#breaker === 'half-open') return 'probing'
-    return this.#isBehind || this.#distance === 'lagging' ? 'lagging' : 'up'
+    if (this.#isBehind || this.#isStill) return 'lagging'
+    return this.#distance === 'lagging' ? 'lagging' : 'up'
   }
 }

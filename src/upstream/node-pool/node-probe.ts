@@ -16,35 +16,42 @@ export const overdueMs = 600
 /** Silence after a probe that makes a node down, where there is another one. */
 export const silentMs = 1_500
 const probeMsMax = 3_000
-/** Also asked at the start, after a failed probe and when the node's slot went back. */
+/** Also asked at the start, while the node is not up and when its slot went back. */
 const genesisEveryMs = 10_000
 /** JSON-RPC: method not found. */
 const notFound = -32601
 
-/** Their ids are 1 to 5. */
-const questions = [
-  ['getHealth', '[]'],
-  ['getSlot', '[{"commitment":"processed"}]'],
-  ['getSlot', '[{"commitment":"finalized"}]'],
-  ['getMaxShredInsertSlot', '[]'],
-  ['getGenesisHash', '[]'],
-].map(([method = '', paramsText = ''], index) => {
-  const id = index + 1
-  return { id, method, body: bodyOf({ method, paramsText }, String(id)) }
-})
+const isSlot = (result: unknown) => numberOf(result) !== null
+const isHash = (result: unknown) => typeof result === 'string' && /^\w{1,44}$/.test(result)
 
-const genesisId = 5
+/** Their ids are 1 to 6, in the order of `asked`. */
+const questions = (
+  [
+    ['getHealth', '[]', (result) => result === 'ok'],
+    ['getSlot', '[{"commitment":"processed"}]', isSlot],
+    ['getLatestBlockhash', '[{"commitment":"confirmed"}]', (result) => blockIn(result) !== null],
+    ['getSlot', '[{"commitment":"finalized"}]', isSlot],
+    ['getMaxShredInsertSlot', '[]', isSlot],
+    ['getGenesisHash', '[]', isHash],
+  ] as const satisfies readonly [string, string, (result: unknown) => boolean][]
+).map(([method, paramsText, isResult], index) => {
+  const id = index + 1
+  return { id, method, isResult, body: bodyOf({ method, paramsText }, String(id)) }
+})
+const asked = { health: 1, processed: 2, block: 3, finalized: 4, shred: 5, genesis: 6 }
 
 interface Reply {
   readonly id?: unknown
   readonly result?: unknown
-  readonly error?: { readonly code?: unknown }
+  readonly error?: { readonly code?: unknown; readonly data?: { numSlotsBehind?: unknown } | null }
 }
 
 /** The set of a node. */
 interface ProbedSet {
   /** The node has reported something. */
   compare(): void
+  /** The node reports this block as confirmed. */
+  observeBlock(node: UpstreamNode, slot: number, blockhash: string): void
   /** Whether another node can take its calls. */
   hasOther(node: UpstreamNode): boolean
 }
@@ -104,9 +111,9 @@ export class NodeProbe {
 
   /** In one batch, or one by one to a node that supports none. */
   async #ask(): Promise<ProbeResult> {
-    const isDue = this.#sentMs - this.#genesisMs >= genesisEveryMs
+    const isDue = this.#sentMs - this.#genesisMs >= genesisEveryMs || this.#node.state !== 'up'
     const bodies = this.#questions
-      .filter(({ id }) => id !== genesisId || isDue)
+      .filter(({ id }) => id !== asked.genesis || isDue)
       .map(({ body }) => body)
     const replies: Reply[] = []
     for (const body of this.#isBatch ? [`[${bodies.join(',')}]`] : bodies) {
@@ -164,14 +171,37 @@ export class NodeProbe {
     }
     const replies = new Map(result.map((reply) => [reply.id, reply]))
     this.#forget(replies)
-    this.#readGenesis(replies.get(genesisId)?.result)
-    const slotOf = (id: number) => numberOf(replies.get(id)?.result)
-    const isBack = !this.#node.probedSlots(slotOf(2), slotOf(3), slotOf(4))
+    const results = this.#resultsOf(result)
+    this.#readGenesis(results.get(asked.genesis))
+    const slotOf = (id: number) => numberOf(results.get(id))
+    const block = blockIn(results.get(asked.block))
+    const { processed, finalized, shred } = asked
+    const isBack = !this.#node.probedSlots(
+      slotOf(processed),
+      slotOf(finalized),
+      slotOf(shred),
+      block?.slot,
+    )
     if (isBack) this.#genesisMs = Number.NEGATIVE_INFINITY
     // Before it may return: one that lags far must not be up for a moment.
     this.#set.compare()
-    const { error } = replies.get(1) ?? {}
-    health.probeAnswered({ isBehind: error !== undefined && error.code !== notFound })
+    if (block !== null) this.#set.observeBlock(this.#node, block.slot, block.blockhash)
+    const { error } = replies.get(asked.health) ?? {}
+    const isBehind = error !== undefined && error.code !== notFound
+    const isUnknown = isBehind && typeof error.data?.numSlotsBehind !== 'number'
+    health.probeAnswered({ isBehind, isUnknown })
+  }
+
+  /** Results by their ids. One of another question or method is none, and counts against it. */
+  #resultsOf(replies: readonly Reply[]): ReadonlyMap<unknown, unknown> {
+    const results = new Map<unknown, unknown>()
+    for (const { id, result } of replies) {
+      if (result === undefined) continue
+      const question = questions.find((each) => each.id === id)
+      if (question?.isResult(result) === true) results.set(id, result)
+      else this.#node.distrust(question === undefined ? 'id' : 'shape')
+    }
+    return results
   }
 
   #readGenesis(result: unknown): void {
@@ -184,6 +214,7 @@ export class NodeProbe {
   #forget(replies: ReadonlyMap<unknown, Reply>): void {
     const left = this.#questions.filter(({ id }) => replies.get(id)?.error?.code !== notFound)
     if (left.length > 0) this.#questions = left
+    this.#node.reportsBlocks = left.some(({ id }) => id === asked.block)
   }
 }
 
@@ -191,4 +222,15 @@ type ProbeResult = readonly Reply[] | 'limited' | NodeFault
 
 function numberOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+}
+
+/** The block of an answer to getLatestBlockhash: that of the slot in its context. */
+function blockIn(result: unknown): { readonly slot: number; readonly blockhash: string } | null {
+  const { context, value } = (result ?? {}) as {
+    context?: { slot?: unknown } | null
+    value?: { blockhash?: unknown } | null
+  }
+  const slot = numberOf(context?.slot)
+  const blockhash = value?.blockhash
+  return slot === null || !isHash(blockhash) ? null : { slot, blockhash: String(blockhash) }
 }

@@ -2,7 +2,7 @@
 // Its only name outside is `<set>/<number>`; its addresses and token are for opening connections
 // and never appear in results, logs or meters.
 import type { Clock } from '../../base/clock.ts'
-import { Commitment } from '../../base/commitment.ts'
+import type { Commitment } from '../../base/commitment.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { LatencyTally } from '../../base/telemetry/tally.ts'
 import type { NodeSection } from '../config.ts'
@@ -14,7 +14,13 @@ import type {
   HttpResponse,
   RequestOptions,
 } from '../http-client/http-request.ts'
-import { isNodeFault, type NodeFault, NodeHealth, type NodeState } from './node-health.ts'
+import {
+  isNodeFault,
+  type NodeFault,
+  NodeHealth,
+  type NodeState,
+  unbelieved,
+} from './node-health.ts'
 import { NodeSecrets } from './node-secrets.ts'
 
 /** A node that responds 429 is avoided for this long, where there is another. */
@@ -35,6 +41,11 @@ const localErrors: ReadonlySet<string> = new Set([
   'ENOBUFS',
   'ENOMEM',
 ])
+/** So many wrong answers within a time are no accident, such as a doubled answer. */
+const wrongMax = 3
+const wrongMs = 60_000
+/** How long a node is out after its last wrong answer. */
+export const distrustMs = 60_000
 /** Differences below a millisecond are noise. */
 const latencyMsMin = 1
 
@@ -52,6 +63,14 @@ export const callOutcomes = [
 ] as const
 export type CallOutcome = (typeof callOutcomes)[number]
 
+/**
+ * What a node is distrusted for: an answer with another id than asked, one that is not of its
+ * method or not JSON-RPC, one with a slot that its set cannot have reached, another block at a
+ * confirmed slot than others have, a geyser stream that is silent or of another chain.
+ */
+export const wrongs = ['id', 'shape', 'slot', 'block', 'stream'] as const
+export type Wrong = (typeof wrongs)[number]
+
 /** Endpoints of a node; an empty address is one that it does not have. */
 export type NodeEndpoint = 'rpc' | 'ws' | 'grpc'
 
@@ -65,6 +84,8 @@ export interface CallOptions extends RequestOptions {
 export interface NodeDeps {
   readonly clock: Clock
   readonly log: Log
+  /** The only node of its set with JSON-RPC: there is no other word than its own. */
+  readonly isAlone: boolean
   /** Called after the state changed. */
   readonly onChange: (node: UpstreamNode) => void
 }
@@ -83,6 +104,8 @@ export class UpstreamNode {
   readonly latency = new LatencyWindow()
   readonly seconds = new LatencyTally()
   readonly outcomes: Record<CallOutcome, number>
+  /** How often it was wrong. */
+  readonly wrongs: Record<Wrong, number>
   /** For probes: requests to it are neither counted nor watched by the circuit breaker. */
   readonly http: HttpClient | null
   probeFailures = 0
@@ -97,12 +120,21 @@ export class UpstreamNode {
   respondedMs = 0
   /** What failed last, for the log. */
   failureReason = ''
+  /** False for a node that does not report its blocks to probes. */
+  reportsBlocks: boolean
+  /** What was wrong with its geyser stream, while its JSON-RPC was fine; '' for nothing. */
+  streamFault = ''
+  /** The highest slot of its last probe, since when it reports it, and how often it moved. */
+  probed = { slot: 0, sinceMs: 0, moves: 0 }
   readonly #methods: MethodList
   readonly #deps: NodeDeps
   readonly #waiting = new Map<HttpRequest, CallOptions>()
   #slots: [number | null, number | null, number | null] = [null, null, null]
   readonly #throttle = new LogThrottle()
   #lowProbes = 0
+  #wrong = { count: 0, sinceMs: 0 }
+  /** Why it is distrusted, drained, or lagging where that is not the distance of its slot. */
+  #notes: Partial<Record<NodeState, string>> = {}
   #averageMs = 0
   #rateLimitedUntilMs = 0
 
@@ -116,9 +148,11 @@ export class UpstreamNode {
     this.addresses = { rpc, ws, grpc, xToken }
     this.secrets = new NodeSecrets(this.addresses)
     this.outcomes = Object.fromEntries(callOutcomes.map((outcome) => [outcome, 0])) as never
+    this.wrongs = Object.fromEntries(wrongs.map((wrong) => [wrong, 0])) as never
     this.health = new NodeHealth(deps.clock, (state, before) => this.#changed(state, before))
     this.http = rpc === '' ? null : new HttpClient(rpc, { xToken, clock: deps.clock })
     this.#methods = new MethodList(section)
+    this.reportsBlocks = this.http !== null && this.serves('getLatestBlockhash')
     this.#deps = deps
     // A node without JSON-RPC cannot be probed: its geyser stream shows its health.
     if (this.http === null) this.health.probeAnswered({ isBehind: false })
@@ -159,9 +193,48 @@ export class UpstreamNode {
     return this.addresses[endpoint] !== ''
   }
 
-  /** The last slot that it is known to have reached; null when it never reported one. */
-  slot(commitment: Commitment = Commitment.processed): number | null {
-    return this.#slots[commitment]
+  /**
+   * The last slot that it is known to have reached at a commitment, or at any: processed may be
+   * below the others and stand still. Null when it never reported one.
+   */
+  slot(commitment?: Commitment): number | null {
+    return commitment === undefined ? highest(this.#slots) : this.#slots[commitment]
+  }
+
+  /** Why it is in its state; '' where the state says it all. */
+  get reason(): string {
+    const { state } = this
+    if (state === 'down') return this.failureReason
+    return this.#notes[state] ?? reasons[state] ?? this.streamFault
+  }
+
+  /**
+   * It was wrong. It is out for a time once it was so repeatedly, or at once where it is proven
+   * (`why`). Only counted in a set of one node.
+   */
+  distrust(wrong: Wrong, why = ''): void {
+    this.wrongs[wrong]++
+    const nowMs = this.nowMs()
+    if (nowMs - this.#wrong.sinceMs > wrongMs) this.#wrong = { count: 0, sinceMs: nowMs }
+    this.#wrong.count++
+    const reason = why === '' ? wrongReasons[wrong] : why
+    if (this.#throttle.allows(wrong, nowMs))
+      this.#deps.log.warn('node is wrong', { node: this.name, reason })
+    if (this.#deps.isAlone || (why === '' && this.#wrong.count < wrongMax)) return
+    this.#notes.distrusted = reason
+    this.health.distrust(distrustMs)
+  }
+
+  /** An operator takes it out, `by` and why as one line, or lets it return. */
+  setDrained(by: string | null): void {
+    this.#notes.drained = by ?? ''
+    this.health.setDrained(by !== null)
+  }
+
+  /** Why it does not count as near the head, whatever its slots; '' when it does. */
+  setStill(why: string): void {
+    this.#notes.lagging = why
+    this.health.setStill(why !== '')
   }
 
   /** Sends a JSON-RPC body as it is; only to a node with an rpc endpoint. */
@@ -199,16 +272,23 @@ export class UpstreamNode {
    * when two probes report it, as after a restart from a snapshot. Returns false for a slot that
    * went back.
    */
-  probedSlots(processed: number | null, finalized: number | null, shred: number | null): boolean {
-    const slots = this.#slots
-    const isLower = processed !== null && processed < (slots[Commitment.processed] ?? 0)
+  probedSlots(
+    processed: number | null,
+    finalized: number | null,
+    shred: number | null,
+    confirmed: number | null = null,
+  ): boolean {
+    const slot = highest([processed, confirmed, finalized])
+    const isLower = slot !== null && slot < (this.slot() ?? 0)
     this.#lowProbes = isLower ? this.#lowProbes + 1 : 0
     if (!isLower || this.#lowProbes > 1) {
-      slots[Commitment.processed] = processed ?? slots[Commitment.processed]
-      slots[Commitment.finalized] = finalized ?? slots[Commitment.finalized]
-      // Confirmed is between the two: processed is its upper bound.
-      slots[Commitment.confirmed] = slots[Commitment.processed]
+      const [wasProcessed, , wasFinalized] = isLower ? [null, null, null] : this.#slots
+      // Without it: no higher than the others.
+      const between = confirmed ?? highest([processed ?? wasProcessed, finalized ?? wasFinalized])
+      this.#slots = [processed ?? wasProcessed, between, finalized ?? wasFinalized]
     }
+    if (slot !== null && slot !== this.probed.slot)
+      this.probed = { slot, sinceMs: this.nowMs(), moves: this.probed.moves + 1 }
     this.shredSlot = shred
     return !isLower
   }
@@ -218,6 +298,7 @@ export class UpstreamNode {
     if (this.genesis !== null && this.genesis !== hash) {
       this.#slots = [null, null, null]
       this.#lowProbes = 0
+      this.probed = { slot: 0, sinceMs: this.nowMs(), moves: 0 }
     }
     this.genesis = hash
   }
@@ -292,9 +373,11 @@ export class UpstreamNode {
 
   #changed(state: NodeState, before: NodeState): void {
     const fields = { node: this.name, state, before }
-    const reason = state === 'down' ? this.failureReason : reasons[state]
+    const { reason } = this
+    const hasLeft =
+      state === 'down' || unbelieved.has(state) || (state === 'lagging' && reason !== '')
     if (this.#throttle.allows(state, this.nowMs()))
-      if (reason !== undefined) this.#deps.log.warn('node left the rotation', { ...fields, reason })
+      if (hasLeft) this.#deps.log.warn('node left the rotation', { ...fields, reason })
       else this.#deps.log.info('node state changed', fields)
     this.#deps.onChange(this)
   }
@@ -304,6 +387,19 @@ export class UpstreamNode {
 const reasons: Partial<Record<NodeState, string>> = {
   foreign: 'its genesis hash is another one than that of its set',
   ahead: 'its slot is far above what its set can have reached',
+}
+
+const wrongReasons: Readonly<Record<Wrong, string>> = {
+  id: 'its answers have other ids than the calls',
+  shape: 'its answers are not those of the methods',
+  slot: 'its answers have slots that its set cannot have reached',
+  block: 'it has another block at a confirmed slot',
+  stream: 'its geyser stream is not that of its set',
+}
+
+function highest(slots: readonly (number | null)[]): number | null {
+  const known = slots.filter((slot) => slot !== null)
+  return known.length === 0 ? null : Math.max(...known)
 }
 
 function outcomeOf(status: number): CallOutcome {

@@ -6,6 +6,7 @@ import { Commitment } from '../../base/commitment.ts'
 import { SlotTime } from '../../base/slot-time.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { SetSection } from '../config.ts'
+import { unbelieved } from './node-health.ts'
 import { NodeProbe } from './node-probe.ts'
 import { UpstreamNode } from './upstream-node.ts'
 
@@ -13,6 +14,9 @@ import { UpstreamNode } from './upstream-node.ts'
 const clearlyLess = 0.75
 /** Weight of a node without one, among others of its kind. */
 const leastWeight = 0.001
+/** A node whose slot is the same for so long, and so far below the head, stands still. */
+const stillMs = 5_000
+const stillSlots = 8
 
 export interface SetDeps {
   readonly clock: Clock
@@ -39,22 +43,29 @@ export class UpstreamSet {
   readonly probes: readonly NodeProbe[]
   /** By its geyser stream. */
   readonly slotTime = new SlotTime()
-  readonly #log: Log
+  readonly log: Log
+  /** The node whose geyser stream is published. */
+  followed: UpstreamNode | null = null
   readonly #random: () => number
   readonly #genesis: SetGenesis<UpstreamNode>
   readonly #head: SetHead
+  #blocks = new SetBlocks<UpstreamNode>()
+  /** Nodes that were proven wrong: while they are distrusted their blocks do not count. */
+  readonly #liars = new WeakSet<UpstreamNode>()
 
   constructor(name: string, section: SetSection, deps: SetDeps) {
     this.name = name
     this.section = section
-    this.#log = deps.log
+    this.log = deps.log
     this.#random = deps.random ?? Math.random
     this.#genesis = new SetGenesis(section.genesis)
     this.#head = new SetHead(deps.clock, section.nodes.length === 1)
     const onChange = (node: UpstreamNode) => this.#changed(node)
     const { clock, log } = deps
+    const isAlone = section.nodes.filter(({ rpc }) => rpc !== '').length < 2
+    const nodeDeps = { clock, log, onChange, isAlone }
     this.nodes = section.nodes.map(
-      (node, index) => new UpstreamNode(name, index + 1, node, { clock, log, onChange }),
+      (node, index) => new UpstreamNode(name, index + 1, node, nodeDeps),
     )
     this.probes = this.nodes.map((node) => new NodeProbe(node, clock, this))
   }
@@ -97,9 +108,9 @@ export class UpstreamSet {
     return this.nodes.some((node) => node.has('rpc') && node.serves(method))
   }
 
-  /** The best slot of the nodes that are believed; null when none reported one. */
-  slot(commitment: Commitment = Commitment.processed): number | null {
-    const isSure = ({ state }: UpstreamNode) => state === 'up' || state === 'lagging'
+  /** The best slot of the nodes that are believed, at any commitment where none is given; null when
+   *  none reported one. */
+  slot(commitment?: Commitment): number | null {
     return (
       this.#best(commitment, isSure) ?? this.#best(commitment, ({ state }) => state === 'probing')
     )
@@ -127,15 +138,41 @@ export class UpstreamSet {
     this.#genesis.update(this.nodes)
     if (this.restarts !== restarts) {
       this.#head.reset()
-      this.#log.warn('the chain of the set began anew', { set: this.name })
+      this.#blocks = new SetBlocks()
+      this.log.warn('the chain of the set began anew', { set: this.name })
     }
     for (const node of this.nodes) node.health.setForeign(this.#genesis.isForeign(node))
     const head = this.#head.of(this.#countedSlots())
     for (const node of this.nodes) {
+      const { lagSlots } = this
       const slot = node.slot()
-      const ahead = Math.max(head ?? 0, node.shredSlot ?? 0)
-      node.setLag(slot === null ? null : ahead - slot, this.lagSlots)
+      const lag = (head ?? 0) - (slot ?? 0)
+      // Its own shreds show that it lags, never that a far slot is right.
+      const isAhead = head !== null && lag < -lagSlots
+      const worst = isAhead ? lag : Math.max(lag, (node.shredSlot ?? 0) - (slot ?? 0))
+      node.setLag(slot === null ? null : worst, lagSlots)
+      node.setStill(head === null ? '' : stillReason(node, head))
     }
+  }
+
+  /**
+   * A node reports this block as confirmed. There is one at a slot: nodes with another one than
+   * most have are distrusted. Of two nodes neither is proven wrong, and the one that is followed
+   * stays.
+   */
+  observeBlock(node: UpstreamNode, slot: number, blockhash: string): void {
+    if (node.state === 'foreign' || node.state === 'ahead') return
+    const blocks = this.#blocks.add(node, slot, blockhash)
+    const kept = blocks === null ? null : this.#keptOf(blocks)
+    if (blocks === null || kept === null) return
+    const names = [...kept.voters].map(({ name }) => name).join(', ')
+    const why = `at slot ${slot} it has another block than ${names}`
+    for (const [hash, voters] of blocks)
+      for (const voter of hash === kept.hash ? [] : voters) {
+        voter.distrust('block', kept.isProven ? why : `${why}; neither is proven wrong`)
+        if (kept.isProven) this.#liars.add(voter)
+        else this.#liars.delete(voter)
+      }
   }
 
   /** Whether another node can take the calls of this one. */
@@ -149,17 +186,35 @@ export class UpstreamSet {
     for (const node of this.nodes) node.stop()
   }
 
+  /** The block that is believed, of several; null while another node has to decide. */
+  #keptOf(blocks: ReadonlyMap<string, ReadonlySet<UpstreamNode>>) {
+    const counts = (node: UpstreamNode) => node.state !== 'distrusted' || !this.#liars.has(node)
+    const counted = [...blocks].map(([hash, voters]) => {
+      const count = [...voters].filter(counts).length
+      return { hash, voters, count, isProven: true }
+    })
+    const [first, second] = counted.sort((a, b) => b.count - a.count)
+    const isMost = first!.count > second!.count
+    if (isMost && (first!.count > 1 || second!.count === 0)) return first!
+    const deciding = this.nodes.filter((node) => node.reportsBlocks && counts(node))
+    if (deciding.filter(({ isReachable }) => isReachable).length > 2) return null
+    const { followed } = this
+    const known = counted.find(({ voters }) => followed !== null && voters.has(followed)) ?? first!
+    return { ...known, isProven: false }
+  }
+
   /** Slots of the nodes that are reachable for sure; of doubtful ones where there is no other. */
   #countedSlots(): number[] {
-    const isSure = ({ state }: UpstreamNode) =>
-      state === 'up' || state === 'lagging' || state === 'ahead'
     const slotsOf = (counts: (node: UpstreamNode) => boolean) =>
       this.nodes.filter(counts).flatMap((node) => node.slot() ?? [])
-    const sure = slotsOf(isSure)
+    const sure = slotsOf((node) => isSure(node) || node.state === 'ahead')
     return sure.length > 0 ? sure : slotsOf(({ state }) => state === 'probing')
   }
 
-  #best(commitment: Commitment, counts: (node: UpstreamNode) => boolean): number | null {
+  #best(
+    commitment: Commitment | undefined,
+    counts: (node: UpstreamNode) => boolean,
+  ): number | null {
     let best: number | null = null
     for (const node of this.nodes) {
       const slot = counts(node) ? node.slot(commitment) : null
@@ -200,8 +255,22 @@ export class UpstreamSet {
   }
 }
 
+function isSure({ state }: UpstreamNode): boolean {
+  return state === 'up' || state === 'lagging'
+}
+
+/** Calls in flight at a drained node end there. */
 function isOut({ state }: UpstreamNode): boolean {
-  return state === 'down' || state === 'foreign' || state === 'ahead'
+  return state === 'down' || unbelieved.has(state)
+}
+
+/** Why a node is not near the head, whatever lag is known; '' when it may be. */
+function stillReason(node: UpstreamNode, head: number): string {
+  if (!node.wasProbed || !node.has('rpc') || !node.serves('getSlot')) return ''
+  if (node.slot() === null) return 'it reports no slot'
+  const { slot, sinceMs } = node.probed
+  const isStill = head - slot > stillSlots && node.nowMs() - sinceMs > stillMs
+  return isStill ? 'its slot stands still while that of its set advances' : ''
 }
 
 /** Failover order: only nodes of the best tier that has any are picked from. */
@@ -214,10 +283,17 @@ function tierOf(node: UpstreamNode, isSend: boolean): Tier {
     if (node.isRateLimited) return Tier.rateLimited
     return node.weight > 0 ? Tier.first : Tier.spare
   }
+  // After a change of the consensus no node may know its health: with slots that move, better than
+  // none.
+  if (state === 'lagging' && node.health.isHealthUnknown && isMoving(node)) return Tier.doubtful
   if (state !== 'probing') return Tier.none
   // Half-open it gets one trial call at a time beside nodes that are up, or it would never return.
   if (node.health.isHalfOpen && !isSend && node.waiting === 0) return Tier.first
   return Tier.doubtful
+}
+
+function isMoving(node: UpstreamNode): boolean {
+  return node.probed.moves > 1 && node.nowMs() - node.probed.sinceMs < stillMs
 }
 
 function weightOf(node: UpstreamNode): number {
@@ -283,6 +359,28 @@ export class SetHead {
     const head = slots.find((slot) => slot <= limit) ?? slots[1]
     // One node of several is reachable, and has jumped: its word is not taken.
     return head ?? this.#highest!.slot
+  }
+}
+
+// The blocks that the nodes of a set report as confirmed: a chain has one at each slot.
+
+/** Slots that are remembered. */
+const blockSlotsMax = 256
+
+export class SetBlocks<N> {
+  /** The oldest report first. */
+  readonly #slots = new Map<number, Map<string, Set<N>>>()
+
+  /** The nodes of each block at the slot; null while it has one, and where nothing is new. */
+  add(node: N, slot: number, blockhash: string): ReadonlyMap<string, ReadonlySet<N>> | null {
+    const blocks = this.#slots.get(slot) ?? new Map<string, Set<N>>()
+    this.#slots.set(slot, blocks)
+    const voters = blocks.get(blockhash) ?? new Set()
+    const isKnown = voters.has(node)
+    blocks.set(blockhash, voters.add(node))
+    const [oldest] = this.#slots.keys()
+    if (this.#slots.size > blockSlotsMax) this.#slots.delete(oldest!)
+    return isKnown || blocks.size === 1 ? null : blocks
   }
 }
 

@@ -56,6 +56,15 @@ export class Upstreams {
     for (const set of this.#sets.values()) for (const probe of set.probes) probe.tick()
   }
 
+  /** The node of a name, such as default/1; null when there is no such node. */
+  node(name: string): UpstreamNode | null {
+    for (const { nodes } of this.sets()) {
+      const found = nodes.find((node) => node.name === name)
+      if (found !== undefined) return found
+    }
+    return null
+  }
+
   /** A row per node, by set and number. */
   report(): NodeReport[] {
     return this.sets().flatMap((set) => reportNodes(set.nodes))
@@ -88,6 +97,7 @@ function reportOf(node: UpstreamNode, share: number) {
     name: node.name,
     region: node.region,
     state: node.state,
+    reason: node.reason,
     ways: (['rpc', 'ws', 'grpc'] as const).filter((endpoint) => node.has(endpoint)),
     slot: node.slot(),
     finalizedSlot: node.slot(Commitment.finalized),

@@ -23,6 +23,7 @@ export type NoAnswer = 'status' | 'garbage'
 /** The value of a long response begins within these first bytes. */
 const OPENING_BYTES = 4_096
 const ERROR_BYTES_MAX = 4_194_304
+const ID_MEMBER = /"id"\s*:/
 
 /** `id` is that of the call; a response with any other id is garbage. At once, except for errors
  *  that are too long to buffer. */
@@ -42,9 +43,9 @@ export function answerOf(
     typeof body === 'string'
       ? textAnswer(body, id, node)
       : body instanceof BodyStream
-        ? streamAnswer(body, id, tally)
+        ? streamAnswer(body, id, node, tally)
         : bufferAnswer(body, id, node)
-  return answer === 'long error' ? longError(response, id, node) : (answer ?? garbageOf(node))
+  return answer === 'long error' ? longError(response, id, node) : answer
 }
 
 /** Errors are read whole, since their code decides about a failover. */
@@ -54,22 +55,22 @@ async function longError(
   node: UpstreamNode,
 ): Promise<Answer | NoAnswer> {
   const text = await readText(response, ERROR_BYTES_MAX)
-  return (text === null ? null : textAnswer(text, id, node)) ?? garbageOf(node)
+  return text === null ? garbageOf(node, '') : textAnswer(text, id, node)
 }
 
-function garbageOf(node: UpstreamNode): 'garbage' {
-  node.failed('broken', 'not JSON-RPC')
+function garbageOf(node: UpstreamNode, text: string): 'garbage' {
+  node.distrust(ID_MEMBER.test(text) ? 'id' : 'shape')
   return 'garbage'
 }
 
-function textAnswer(text: string, id: string, node: UpstreamNode): Answer | null {
+function textAnswer(text: string, id: string, node: UpstreamNode): Answer | 'garbage' {
   const split = splitAnswer(text, id)
-  if (split === null) return null
+  if (split === null) return garbageOf(node, text)
   const value = text.slice(split.start, split.end)
   return split.isError ? errorAnswer(value, node) : encodedText(value)
 }
 
-function bufferAnswer(buffer: PooledBuffer, id: string, node: UpstreamNode): Answer | null {
+function bufferAnswer(buffer: PooledBuffer, id: string, node: UpstreamNode): Answer | 'garbage' {
   const { bytes } = buffer
   const split = splitBytes(bytes, id)
   if (split !== null && !split.isError) {
@@ -83,17 +84,17 @@ function bufferAnswer(buffer: PooledBuffer, id: string, node: UpstreamNode): Ans
       release: () => buffer.release(),
     }
   }
-  const text = split === null ? null : bytes.toString('utf8', split.start, split.end)
+  const text = bytes.toString('utf8', split?.start, split?.end)
   buffer.release()
-  return text === null ? null : errorAnswer(text, node)
+  return split === null ? garbageOf(node, text) : errorAnswer(text, node)
 }
 
-function streamAnswer(body: BodyStream, id: string, tally: ProxyTally) {
+function streamAnswer(body: BodyStream, id: string, node: UpstreamNode, tally: ProxyTally) {
   const head = body.peek(OPENING_BYTES)
   const opening = openingOf(head, id)
   if (opening === null) {
     body.cancel()
-    return null
+    return garbageOf(node, head)
   }
   const { start, isError } = opening
   if (isError) return 'long error'
@@ -112,16 +113,15 @@ function streamAnswer(body: BodyStream, id: string, tally: ProxyTally) {
   return streamed(body)
 }
 
-function errorAnswer(text: string, { secrets }: UpstreamNode): Answer | null {
+function errorAnswer(text: string, node: UpstreamNode): Answer | 'garbage' {
   try {
     const error: unknown = JSON.parse(text)
-    if (typeof error !== 'object' || error === null) return null
-    const { code, message } = error as Record<string, unknown>
-    if (typeof code !== 'number') return null
+    const { code, message } = (error ?? {}) as Record<string, unknown>
+    if (typeof code !== 'number') return garbageOf(node, '')
     const plain = { code, message: typeof message === 'string' ? message : '', text }
-    return failure(secrets.redactError(plain))
+    return failure(node.secrets.redactError(plain))
   } catch {
-    return null
+    return garbageOf(node, '')
   }
 }
 

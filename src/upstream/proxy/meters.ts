@@ -1,7 +1,7 @@
 // Meters of the proxy. Plain numbers, read at scrape, because the path is hot.
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { PairTally } from '../../base/telemetry/tally.ts'
-import { type MethodClass, methodClasses } from './method-policy.ts'
+import { knownMethods, type MethodClass, methodClasses } from './method-policy.ts'
 
 export const answerSources = ['stream', 'node'] as const
 export type AnswerSourceName = (typeof answerSources)[number]
@@ -19,9 +19,15 @@ const counters = {
 
 type Counter = keyof typeof counters
 
+const comparisons = ['equal', 'different', 'skipped'] as const
+
 export type ProxyTally = Record<Counter, number> & {
   /** Calls by what they read and who answered: the stream of the set, or a node. */
   readonly answers: PairTally<MethodClass, AnswerSourceName>
+  /** Sampled reads that a further node answered, too. */
+  readonly compared: Record<(typeof comparisons)[number], number>
+  /** Those that differ, by method. */
+  readonly differences: Map<string, number>
   /** Bytes in the caches now. */
   cacheBytes: () => number
 }
@@ -31,7 +37,23 @@ export function declareProxyMeters(meters: Meters): ProxyTally {
   const keys = Object.keys(counters) as Counter[]
   const zeros = Object.fromEntries(keys.map((key) => [key, 0])) as Record<Counter, number>
   const answers = new PairTally(methodClasses, answerSources)
-  const tally: ProxyTally = { ...zeros, answers, cacheBytes: () => 0 }
+  const compared = { equal: 0, different: 0, skipped: 0 }
+  const differences = new Map([...knownMethods, 'other'].map((method) => [method, 0]))
+  const tally: ProxyTally = { ...zeros, answers, compared, differences, cacheBytes: () => 0 }
+  meters.counterRead(
+    'sluice_upstream_compared_total',
+    'Sampled reads that a further node answered, too, by whether the results are equal',
+    { outcome: comparisons },
+    () => comparisons.map((outcome) => [{ outcome }, compared[outcome]] as const),
+  )
+  meters.counterRead(
+    'sluice_upstream_differences_total',
+    'Sampled reads whose results differ between two nodes',
+    { method: [] as string[] },
+    function* () {
+      for (const [method, count] of differences) yield [{ method }, count]
+    },
+  )
   meters.counterRead(
     'sluice_upstream_answers_total',
     'Calls by what they read and who answered: the stream of the set, or a node or its cache',

@@ -60,6 +60,7 @@ const policies: ReadonlyMap<string, MethodPolicy> = new Map<string, MethodPolicy
   ['getAccountInfo', accounts],
   ['getMultipleAccounts', accounts],
   ['getTokenAccountBalance', accounts],
+  ['getVersion', { ...plain, reads: 'slots' }],
   ['getGenesisHash', { ...plain, lasting: 'always' }],
   ['getBlockTime', { ...plain, lasting: 'rooted' }],
   ['getSignatureStatuses', { ...plain, tellsSlot: true, reads: 'history' }],
@@ -80,6 +81,9 @@ const policies: ReadonlyMap<string, MethodPolicy> = new Map<string, MethodPolicy
   ['getTokenLargestAccounts', heavy],
   ['getVoteAccounts', heavy],
 ])
+
+/** For meters: methods that have a policy of their own. */
+export const knownMethods: readonly string[] = [...policies.keys()]
 
 export function policyOf(method: string): MethodPolicy {
   return policies.get(method) ?? plain

@@ -14,6 +14,7 @@ import { answerOf } from './answer.ts'
 import type { ProxyTally } from './meters.ts'
 import type { MethodPolicy, ReadOptions } from './method-policy.ts'
 import { failoverCodes, tooSlow, unhealthy } from './send.ts'
+import { isResultOf, slotIn } from './shown-slots.ts'
 
 /** A read may try all nodes twice: a connection can break although its node is well. */
 const ROUNDS_MAX = 2
@@ -41,6 +42,8 @@ export interface ReadDeps {
 export interface ReadResult {
   readonly answer: Answer
   readonly node: UpstreamNode | null
+  /** Where the answer was read; null when it does not show it. */
+  readonly slot: number | null
 }
 
 interface Try {
@@ -79,7 +82,7 @@ export class ProxyRead {
     for (;;) {
       const node = this.#pick()
       if (node === null) {
-        if (!this.#hasNextRound()) return { answer: this.#refusal ?? unhealthy, node: null }
+        if (!this.#hasNextRound()) return ownAnswer(this.#refusal ?? unhealthy)
         await pause(ROUND_PAUSE_MS)
         continue
       }
@@ -87,7 +90,7 @@ export class ProxyRead {
       const hedgeMs = this.#hedgeMs
       const result = await (hedgeMs === null ? this.#try(node).result : this.#hedge(node, hedgeMs))
       if (result !== null) return result
-      if (this.#leftMs() <= 0) return { answer: this.#refusal ?? tooSlow, node: null }
+      if (this.#leftMs() <= 0) return ownAnswer(this.#refusal ?? tooSlow)
     }
   }
 
@@ -146,14 +149,32 @@ export class ProxyRead {
     const given = answerOf(response, this.#id, node, this.#deps.tally)
     const answer = given instanceof Promise ? await given : given
     if (typeof answer === 'string') return null
-    if (answer.kind !== 'error' || !failoverCodes.has(answer.error.code)) return { answer, node }
+    if (answer.kind !== 'error') return this.#checked(answer, node)
+    if (!failoverCodes.has(answer.error.code)) return { answer, node, slot: null }
     this.#refusal = answer
+    return null
+  }
+
+  /** Null for a result that cannot be one: another node is asked. */
+  #checked(answer: Answer, node: UpstreamNode): ReadResult | null {
+    const { call, policy } = this.#request
+    const slot = slotIn(call.method, answer)
+    const isFar = slot !== null && slot > this.#deps.set.slotLimit()
+    const isSure = policy.reads !== 'slots' || slot !== null
+    if (!isFar && (isSure || isResultOf(call.method, answer))) return { answer, node, slot }
+    node.distrust(isFar ? 'slot' : 'shape')
+    if (answer.kind === 'bytes') answer.release?.()
+    if (answer.kind === 'stream') answer.stream.cancel()
     return null
   }
 
   #leftMs(): number {
     return this.#deadlineMs - this.#deps.nowMs()
   }
+}
+
+function ownAnswer(answer: Answer): ReadResult {
+  return { answer, node: null, slot: null }
 }
 
 function pause(ms: number): Promise<void> {

@@ -19,14 +19,14 @@ import {
 } from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
 import { defaultSet } from '../config.ts'
-import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../node-pool/upstream-set.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
 import type { AnswerSource } from '../ports.ts'
 import { AnswerCache } from './answer-cache.ts'
+import { AnswerComparison } from './compare.ts'
 import type { ProxyTally } from './meters.ts'
 import { isLasting, type MethodPolicy, policyOf, readOptions } from './method-policy.ts'
-import { ProxyRead, type ReadDeps, type ReadRequest } from './proxy-read.ts'
+import { ProxyRead, type ReadDeps, type ReadRequest, type ReadResult } from './proxy-read.ts'
 import { send, unhealthy } from './send.ts'
 import { apiVersionIn, CustomerSlots, eachShown, heightIn, slotIn } from './shown-slots.ts'
 
@@ -78,12 +78,14 @@ export class SetProxy implements ReadDeps {
   /** Where a transaction may have landed: a node shows that before the stream does. */
   readonly #sent = new CustomerSlots()
   readonly #estimates = new Map<string, SlowEstimate>()
+  readonly #comparison: AnswerComparison
   #version: { readonly answer: Answer; readonly untilMs: number } | null = null
 
   constructor(set: UpstreamSet, deps: SetProxyDeps) {
     this.set = set
     this.tally = deps.tally
     this.cache = new AnswerCache(set.section.cacheBytes)
+    this.#comparison = new AnswerComparison(set, deps.tally)
     this.#deps = deps
   }
 
@@ -171,11 +173,13 @@ export class SetProxy implements ReadDeps {
   async #run(read: CustomerRead): Promise<Answer> {
     const { key, call } = read
     const startMs = this.nowMs()
-    const { answer, node } = await new ProxyRead(read, this, this.#hedgeMs(call.method)).run()
+    const result = await new ProxyRead(read, this, this.#hedgeMs(call.method)).run()
+    const { answer, node } = result
     if (this.#flights.get(key)?.read === read) this.#flights.delete(key)
     if (node !== null) {
       this.#observe(call.method, this.nowMs() - startMs)
-      this.#trackSlot(read, answer, node)
+      this.#trackSlot(read, result)
+      this.#comparison.observe(read, result)
     }
     const isStream = answer.kind === 'stream'
     if (read.isLasting && !isStream) this.cache.put(key, answer)
@@ -192,7 +196,7 @@ export class SetProxy implements ReadDeps {
     const answer = await flight.answer
     if (answer.kind === 'stream')
       return this.#run({ ...read, minSlot: this.#minSlot(read), isLasting: false })
-    this.#raise(read, answer)
+    this.#raise(read, answer, slotIn(read.call.method, answer))
     return answer
   }
 
@@ -215,23 +219,21 @@ export class SetProxy implements ReadDeps {
     return added
   }
 
-  #trackSlot(read: CustomerRead, answer: Answer, node: UpstreamNode): void {
-    const slot = this.#raise(read, answer)
-    if (slot !== null) node.observeSlot(slot, read.options.commitment)
+  #trackSlot(read: CustomerRead, { answer, node, slot }: ReadResult): void {
+    this.#raise(read, answer, slot)
+    if (slot !== null) node?.observeSlot(slot, read.options.commitment)
     const version = apiVersionIn(answer)
     if (version !== null) this.#deps.answersOf?.(this.set.name)?.observeVersion(version)
   }
 
-  /** The customer has seen these slots now; returns the one at which the answer was read. */
-  #raise({ call, options, customer }: CustomerRead, answer: Answer): number | null {
-    const slot = slotIn(call.method, answer)
+  /** The customer has seen these slots now; `slot` is the one at which the answer was read. */
+  #raise({ call, options, customer }: CustomerRead, answer: Answer, slot: number | null): void {
     const height = heightIn(call.method, answer)
     if (slot !== null) this.#slots.raise(customer, options.commitment, slot)
     if (height !== null) this.#heights.raise(customer, options.commitment, height)
     eachShown(call, options.commitment, answer, (shown, commitment) =>
       this.#slots.raise(customer, commitment, shown),
     )
-    return slot
   }
 
   #observe(method: string, ms: number): void {

@@ -60,6 +60,20 @@ export function slotIn(method: string, answer: Answer): number | null {
   return found === null ? null : Number(found[1])
 }
 
+/** Whether a result can be one of its method, where that is cheap to check: those with a slot. */
+export function isResultOf(method: string, answer: Answer): boolean {
+  if (answer.kind !== 'text') return method !== 'getSlot' && method !== 'getBlockHeight'
+  try {
+    const result = JSON.parse(answer.text)
+    if (method === 'getSlot' || method === 'getBlockHeight') return Number.isSafeInteger(result)
+    if (method === 'getVersion') return typeof result['solana-core'] === 'string'
+    if (method === 'getEpochInfo') return Number.isSafeInteger(result.absoluteSlot)
+    return Number.isSafeInteger(result.context.slot)
+  } catch {
+    return false
+  }
+}
+
 /** The block height in an answer; null when the method shows none of its own. */
 export function heightIn(method: string, answer: Answer): number | null {
   if (method !== 'getBlockHeight' || answer.kind !== 'text') return null

@@ -6,12 +6,23 @@ test('names the nodes that the server keeps out for what they report', () => {
     { name: 'default/1', state: 'up', genesis: 'ours' },
     { name: 'default/2', state: 'foreign', genesis: 'theirs' },
     { name: 'default/3', state: 'ahead', slot: 4_000_000_000 },
+    { name: 'default/4', state: 'distrusted', reason: 'its answers have other ids' },
+    { name: 'default/5', state: 'drained', reason: 'by alice' },
+    { name: 'default/6', state: 'up', reason: 'its geyser stream is silent' },
+    { name: 'default/7', state: 'down', reason: 'ECONNREFUSED' },
   ]
   const checks = checkNodes({ ok: true, value: { upstreams } })
   expect(checks.map(({ name, state }) => [name, state])).toEqual([
     ['node default/2', 'fail'],
     ['node default/3', 'fail'],
+    ['node default/4', 'fail'],
+    ['node default/5', 'warn'],
+    ['node default/6', 'warn'],
   ])
+  expect(checks[3]).toMatchObject({
+    found: 'is drained by alice',
+    next: 'run npx --no -- sluice node resume default 5',
+  })
   expect(checks[0]!.found).toContain('theirs')
   expect(checks[1]!.found).toContain('4000000000')
 })

@@ -26,14 +26,22 @@ function linesOf(text: string, start: string): string[] {
 }
 
 test('status shows every node: state, slot, lag, percentiles, errors, share of traffic', () => {
-  const silent = { ...node, name: 'own/1', region: '', slot: null, p50Ms: null, state: 'down' }
+  const silent = {
+    ...node,
+    name: 'own/1',
+    region: '',
+    slot: null,
+    p50Ms: null,
+    state: 'down',
+    reason: 'ECONNREFUSED',
+  }
   const text = statusText({ ...facts, upstreams: [node, silent] }, null)
   const lines = linesOf(text, 'NODE')
   expect(lines[0]?.split(/ {2,}/)).toEqual(
-    'NODE REGION STATE SLOT LAG P50 P99 CALLS ERRORS SHARE'.split(' '),
+    'NODE REGION STATE SLOT LAG P50 P99 CALLS ERRORS SHARE REASON'.split(' '),
   )
-  expect(lines[1]).toMatch(/^default\/1 +fra +up +900 +0 +1\.26 ms +8 ms +12 +1 +75\.0 %$/)
-  expect(lines[2]).toMatch(/^own\/1 +- +down +- +0 +- +8 ms/)
+  expect(lines[1]).toMatch(/^default\/1 +fra +up +900 +0 +1\.26 ms +8 ms +12 +1 +75\.0 % +-$/)
+  expect(lines[2]).toMatch(/^own\/1 +- +down +- +0 +- +8 ms.* ECONNREFUSED$/)
   expect(statusText({ ...facts, upstreams: [] }, null)).not.toContain('NODE')
 })
 

@@ -22,7 +22,11 @@ afterEach(() => {
 })
 
 /** A set of nodes that are up, and its stream. */
-async function stage(count: number, change: (node: ScriptedGeyser) => void = () => {}) {
+async function stage(
+  count: number,
+  change: (node: ScriptedGeyser) => void = () => {},
+  knowsBlockhash: (blockhash: string, slot: number) => Promise<boolean | null> = async () => null,
+) {
   const clock = new FakeClock()
   const geysers = Array.from({ length: count }, () => new ScriptedGeyser())
   const addresses = geysers.map((_, index) => `http://127.0.0.1:${index + 1}`)
@@ -49,7 +53,8 @@ async function stage(count: number, change: (node: ScriptedGeyser) => void = () 
     }
   }
   probe()
-  const feed = new GeyserFeed(set, { ingest: scriptedIngest(named), sink, clock, log: silentLog })
+  const ingest = scriptedIngest(named)
+  const feed = new GeyserFeed(set, { ingest, sink, knowsBlockhash, clock, log: silentLog })
   closes.push(() => {
     feed.stop()
     set.stop()
@@ -192,5 +197,79 @@ describe('a chain that began anew', () => {
     node.send(from(1_009, 5))
     expect(slot()).toBe(1_013)
     expect(sink.counts().restarts).toBe(0)
+  })
+})
+
+describe('a stream that is left', () => {
+  it('is frozen while the slot of its own node advances, and the node is named', async () => {
+    const { set, geysers, slot, pass } = await stage(2)
+    const [frozen, other] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    frozen.send(from(1_001, 5))
+    frozen.slot = 1_015
+    other.slot = 1_015
+    await pass(4_500)
+    expect(other.isFollowed).toBe(true)
+    expect(set.nodes[0]!.reason).toContain('silent while its slot advances')
+    expect(set.nodes[0]!.wrongs.stream).toBe(1)
+    // Its JSON-RPC is fine.
+    expect(set.nodes[0]!.state).toBe('up')
+    other.send(from(1_006, 10))
+    expect(slot()).toBe(1_015)
+    // It is the last choice, and is named no more once it streams.
+    other.die()
+    await pass(1_000)
+    frozen.send([1_016])
+    expect(set.nodes[0]!.reason).toBe('')
+  })
+
+  it('is on another chain than the set, and nothing of it is published', async () => {
+    const { set, geysers, slot } = await stage(2, undefined, async (blockhash) =>
+      blockhash === 'of another chain' ? false : null,
+    )
+    expect(geysers[0]!.isFollowed).toBe(true)
+    const { set: strange, geysers: both } = await stage(
+      2,
+      (node) => {
+        node.blockhash = 'of another chain'
+      },
+      async () => false,
+    )
+    expect(both.map(({ isFollowed }) => isFollowed)).toEqual([false, false])
+    expect(strange.nodes[0]!.reason).toContain('another chain')
+    expect([slot(), set.nodes[0]!.reason]).toEqual([null, ''])
+  })
+
+  it.each(['foreign', 'distrusted'])('is that of a node that is %s', async (state) => {
+    const { set, geysers, slot, pass } = await stage(2)
+    const [first, second] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    first.send(from(1_001, 3))
+    second.slot = 1_003
+    if (state === 'foreign') set.nodes[0]!.health.setForeign(true)
+    else set.nodes[0]!.distrust('block', 'it has another block')
+    await pass(300)
+    expect([first.isFollowed, second.isFollowed]).toEqual([false, true])
+    expect(set.followed).toBe(set.nodes[1])
+    second.send([1_004])
+    expect(slot()).toBe(1_004)
+  })
+
+  it('is that of a drained node once another can take over, and no slot is lost', async () => {
+    const { set, geysers, feed, sink, slot, pass } = await stage(2)
+    const [first, second] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    const changes: boolean[] = []
+    feed.watch(() => changes.push(feed.isUp()))
+    first.send(from(1_001, 5))
+    second.die()
+    await pass(1_000)
+    set.nodes[0]!.setDrained('by alice')
+    await pass(2_000)
+    expect(first.isFollowed).toBe(true)
+    second.isDown = false
+    second.slot = 1_005
+    await pass(1_500)
+    expect([first.isFollowed, second.isFollowed]).toEqual([false, true])
+    second.send(from(1_001, 8))
+    expect(slot()).toBe(1_008)
+    expect([changes, sink.counts().gapSlots]).toEqual([[], 0])
   })
 })

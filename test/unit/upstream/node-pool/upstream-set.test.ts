@@ -210,4 +210,13 @@ describe('lag', () => {
     set.compare()
     expect(nodes[0]!.state).toBe('up')
   })
+
+  test('is not hidden by shreds that are as far ahead as the slot', () => {
+    const { set, nodes } = setOf([{}, {}, {}], { lagSlots: 10 })
+    for (const node of nodes) node.probedSlots(100, 68, 101)
+    nodes[2]!.probedSlots(4_000_000, 3_999_968, 4_000_001)
+    set.compare()
+    expect(nodes.map(({ state }) => state)).toEqual(['up', 'up', 'ahead'])
+    expect(set.slot()).toBe(100)
+  })
 })
