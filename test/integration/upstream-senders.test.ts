@@ -94,13 +94,15 @@ describe('a set as the way of transactions', () => {
 
   it('reports where they were confirmed, from another node when one fails', async () => {
     const sender = await start(2)
-    const signatures = [1, 2, 3, 4].map((byte) => new Uint8Array(64).fill(byte))
-    expect(await sender.fates(signatures)).toEqual([null, null, null, null])
+    const signatures = [1, 2, 3, 4, 5].map((byte) => new Uint8Array(64).fill(byte))
+    expect(await sender.fates(signatures)).toEqual([null, null, null, null, null])
     const value = [
-      { slot: 7, err: null, confirmationStatus: 'confirmed' },
+      { slot: 7, err: null, confirmationStatus: 'confirmed', confirmations: null },
       null,
       { slot: 8, err: null, confirmationStatus: 'processed' },
-      { slot: 6, err: 'AccountNotFound', confirmationStatus: 'finalized' },
+      { slot: 6, err: 'AccountNotFound', confirmationStatus: 'finalized', confirmations: null },
+      // Without votes in blocks a confirmed transaction has no confirmations, for a moment.
+      { slot: 9, err: null, confirmationStatus: 'confirmed', confirmations: 0 },
     ]
     fakes[1]!.answers.set('getSignatureStatuses', () => ({ value }))
     fakes[0]!.behaviour = 'break'
@@ -109,6 +111,7 @@ describe('a set as the way of transactions', () => {
       null,
       null,
       { slot: 6, isSuccess: false },
+      { slot: 9, isSuccess: true },
     ])
   })
 })

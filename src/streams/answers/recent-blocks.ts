@@ -1,6 +1,8 @@
 // Keeps the confirmed blocks of the last slots with their transactions.
 // Only complete blocks: what is found here is exact; what is not found may still exist.
 // Bounded by slots and bytes: the transactions of the oldest block go first, then whole blocks.
+// Of the same slots it knows which transactions only a bank had that was replaced: nodes keep their
+// statuses and report them as finalized with the slot.
 //
 //   newest ─► | block, transactions | … | block without its transactions | … ─► oldest
 
@@ -8,12 +10,14 @@ import { randomBytes } from 'node:crypto'
 import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { SlotTime } from '../../base/slot-time.ts'
+import { keyOf } from '../../chain/solana/keys.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 
 /** A validator's own cache of statuses reaches as far back, at 400 ms. */
 const windowSlots = 300
 const windowMs = 120_000
+const voidsMax = 65_536
 
 export class RecentBlocks {
   readonly #bytesMax: number
@@ -24,6 +28,8 @@ export class RecentBlocks {
   #landings: Landing[] = []
   #landingSlot = 0
   #bytes = 0
+  /** Slots by the signatures of transactions in replaced banks, oldest first. */
+  readonly #voids = new Map<string, number>()
 
   constructor(hub: SolanaHub, { bytesMax }: { readonly bytesMax: number }) {
     this.#bytesMax = bytesMax
@@ -32,11 +38,16 @@ export class RecentBlocks {
     hub.onRestart(() => {
       this.#blocks.length = 0
       this.#bytes = 0
+      this.#voids.clear()
       this.#begin(0)
     })
+    hub.onVoid((updates) => this.#void(updates))
     hub.listen(
       (commitment, update) => {
-        if (commitment === Commitment.confirmed) this.#confirm(update)
+        if (commitment === Commitment.processed) {
+          if (this.#voids.size > 0 && update.kind === 'transaction')
+            this.#voids.delete(keyOf(update.signature))
+        } else if (commitment === Commitment.confirmed) this.#confirm(update)
         else if (commitment === Commitment.finalized && update.kind === 'blockMeta') {
           const block = this.at(update.slot)
           if (block !== null) block.isFinalized = true
@@ -64,6 +75,20 @@ export class RecentBlocks {
       if (at !== -1) return { block, at }
     }
     return null
+  }
+
+  /** Whether it was in a replaced bank, and since then in no other one. */
+  isVoid(signature: Uint8Array): boolean {
+    return this.#voids.has(keyOf(signature))
+  }
+
+  #void(updates: Iterable<SolanaUpdate>): void {
+    for (const update of updates)
+      if (update.kind === 'transaction') this.#voids.set(keyOf(update.signature), update.slot)
+    for (const signature of this.#voids.keys()) {
+      if (this.#voids.size <= voidsMax) return
+      this.#voids.delete(signature)
+    }
   }
 
   #confirm(update: SolanaUpdate): void {
@@ -95,6 +120,10 @@ export class RecentBlocks {
   }
 
   #trim(oldestSlot: number): void {
+    for (const [signature, slot] of this.#voids) {
+      if (slot >= oldestSlot) break
+      this.#voids.delete(signature)
+    }
     while (this.#blocks[0]!.meta.slot < oldestSlot) this.#removeOldest()
     for (const block of this.#blocks) {
       if (this.#bytes <= this.#bytesMax) return

@@ -122,9 +122,13 @@ export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeR
     return fees ?? []
   }
 
-  /** Only finalized ones: how far an earlier one is confirmed depends on the votes a node saw. */
+  /**
+   * Only void and finalized ones: how far an earlier one is confirmed depends on the votes that a
+   * node saw.
+   */
   signatureStatus(signature: Uint8Array): SignatureStatus | null {
     const found = this.#blocks.find(signature)
+    if (found === null && this.#blocks.isVoid(signature)) return null
     const { slot } = found?.block.meta ?? unknown
     const error = found?.block.error(found.at) ?? null
     const err = error === null ? null : decodeTransactionError(error)

@@ -211,7 +211,7 @@ export class SlotTracker {
       if (bank === 'next') {
         this.counts.replacedBanks++
         this.#retract(tracked, this.#reasonToReplace(tracked))
-        this.#hub.abandon(tracked.slot)
+        this.#hub.replace(tracked.slot)
         tracked.replaceBank(this.#connection)
       }
       if (update.parent !== null) tracked.parent = update.parent
@@ -441,6 +441,9 @@ export class SlotTracker {
 
   #reach(tracked: TrackedSlot, update: SlotUpdate): void {
     if (tracked.isOpen) this.#giveUp(tracked)
+    // Left out for a block that was rooted early, or still to come: never after what follows it.
+    if (tracked.blockhash !== null && !tracked.hasStatus(slotStatus.processed))
+      this.#publish(tracked, derived(tracked, slotStatus.processed, update))
     this.#publish(tracked, update)
   }
 

@@ -66,6 +66,7 @@ export class Hub<U extends HubUpdate> {
   #listeners: readonly HubListener<U>[] = []
   #interests: readonly HubInterest[] = []
   #restartListeners: readonly (() => void)[] = []
+  readonly #voidListeners: ((updates: Iterable<U>) => void)[] = []
   readonly #contents = new Map<number, SlotContent<U>>()
   #first: Era<U> | null = null
   #last: Era<U> | null = null
@@ -127,6 +128,17 @@ export class Hub<U extends HubUpdate> {
   retract(update: U): void {
     this.#emit(this.#eraOf(update), Commitment.processed, update)
     this.#trim()
+  }
+
+  /** Another bank follows that of the slot, whose content is void: listeners get it once more. */
+  replace(slot: number): void {
+    const updates = this.#contents.get(slot)?.updates
+    if (updates) for (const listener of this.#voidListeners) listener(updates)
+    this.abandon(slot)
+  }
+
+  onVoid(listener: (updates: Iterable<U>) => void): void {
+    this.#voidListeners.push(listener)
   }
 
   /** The slot will never be confirmed: its content is dropped. */

@@ -1,11 +1,19 @@
 import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import { decodeTransactionInfo } from '../../../../src/chain/solana/geyser-decode.ts'
 import { decodeTransactionError } from '../../../../src/chain/solana/transaction-error.ts'
 import { uiTransactionText } from '../../../../src/chain/solana/ui-transaction.ts'
-import type { BlockUpdate, SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
+import { slotUpdate, transactionUpdate } from '../../../../src/chain/solana/update-build.ts'
+import {
+  type BlockUpdate,
+  type SolanaUpdate,
+  slotStatus,
+} from '../../../../src/chain/solana/updates.ts'
 import { StreamAnswers } from '../../../../src/streams/answers/stream-answers.ts'
+import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { streamDeps } from '../../../testkit/stream-chain.ts'
 import { type SyntheticOptions, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
@@ -97,6 +105,45 @@ describe('transactions from the stream', () => {
     grow(260)
     expect(ask('getSignatureStatuses', [nameOf(first!)])).toBeNull()
     expect(ask('getSignatureStatuses', [nameOf(blocks[20]!)])).not.toBeNull()
+  })
+
+  it('of a bank that was replaced have no status, where a node reports them as finalized', () => {
+    const { ask, hub } = stage()
+    const sink = new SolanaUpstream(hub, { log: silentLog })
+    const send = (updates: readonly SolanaUpdate[]) => {
+      for (const update of updates)
+        if (update.kind !== 'block') sink.batch(batchFrom([messageOf(update)]))
+    }
+    const statusOf = (signature: Uint8Array) => {
+      const params = [[encodeBase58(signature)], { searchTransactionHistory: true }]
+      const text = ask('getSignatureStatuses', ...params)
+      return text === null ? 'a node answers' : JSON.parse(text).value[0]
+    }
+    const solana = new SyntheticSolana({ finalizedAfter: 1 })
+    const other = new SyntheticSolana({ seed: 9 })
+    const at = (slot: number) => ({ slot, createdAtMs: 0 })
+    const voids = [0, 1].map((index) => transactionUpdate(at(1_002), other.transaction(index)))
+    const [lost, moved] = voids.map(({ signature }) => signature) as [Uint8Array, Uint8Array]
+    sink.opened(1_000)
+    send([...solana.next(), ...solana.next()])
+    const created = { parent: 1_000, status: slotStatus.createdBank }
+    send([slotUpdate(at(1_002), created), ...voids])
+    expect(statusOf(lost)).toBe('a node answers')
+    send(solana.next())
+    expect([statusOf(lost), statusOf(moved)]).toEqual([null, null])
+    // One of them lands in the next slot.
+    const next = solana.next().map((update) => {
+      if (update.kind !== 'transaction' || update.index !== 0) return update
+      return transactionUpdate(at(update.slot), { ...other.transaction(0), signatures: [moved] })
+    })
+    send(next)
+    expect([statusOf(lost), statusOf(moved)]).toEqual([null, 'a node answers'])
+    send(solana.next())
+    expect(statusOf(moved)).toMatchObject({ slot: 1_003, confirmationStatus: 'finalized' })
+    expect(JSON.parse(ask('getTransaction', encodeBase58(moved), confirmed)!).slot).toBe(1_003)
+    expect(statusOf(new Uint8Array(64).fill(9))).toBe('a node answers')
+    for (let slots = 0; slots < 300; slots++) send(solana.next())
+    expect(statusOf(lost)).toBe('a node answers')
   })
 
   it('are not shown from a block that is not whole, or of a node of another version', () => {

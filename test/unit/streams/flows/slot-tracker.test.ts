@@ -284,6 +284,51 @@ describe('slot tracker', () => {
     expect(published[0].filter((one) => one === '1003 status 1')).toHaveLength(1)
   })
 
+  it('gives the statuses of every slot in one order, whichever a node sends first or not at all', () => {
+    const random = randomOf(11)
+    const isReached = (one: SolanaUpdate) => one.kind === 'slot' && one.status <= 2
+    for (let round = 0; round < 100; round++) {
+      const updates = chainOf(16, { finalizedAfter: 2 })
+      const sent: SolanaUpdate[] = []
+      /** Statuses that two threads of the node send, in any order; ROOTED is never left out. */
+      let waiting: SolanaUpdate[] = []
+      for (const update of updates) {
+        if (!isReached(update)) {
+          sent.push(update)
+          continue
+        }
+        const isLeftOut = update.kind === 'slot' && update.status !== 2 && random() < 0.3
+        if (!isLeftOut) waiting.push(update)
+        const isOfNext = update.kind === 'slot' && update.status === 2
+        if (!isOfNext) continue
+        // Not before the block of their slot.
+        waiting.sort(() => random() - 0.5)
+        sent.push(...waiting.splice(0, waiting.length - (random() < 0.5 ? 1 : 0)))
+      }
+      const { sink, published } = open()
+      sink.opened(null)
+      send(sink, [...sent, ...waiting])
+      waiting = []
+      const newest = 1_013
+      const statuses = published[0].filter((one) => / status [012]$/.test(one))
+      for (let slot = 1_000; slot <= newest; slot++)
+        expect(
+          statuses.filter((one) => one.startsWith(`${slot} `)),
+          `round ${round}`,
+        ).toEqual([0, 1, 2].map((status) => `${slot} status ${status}`))
+      for (const status of [1, 2]) {
+        const slots = statuses.filter((one) => one.endsWith(`status ${status}`))
+        expect(slots).toEqual(slots.toSorted())
+      }
+      const expected = publishedBy(updates)
+      const upTo = (words: readonly string[]) =>
+        contentOf(words).filter((one) => Number.parseInt(one, 10) <= newest)
+      for (const commitment of [1, 2] as const)
+        expect(upTo(published[commitment])).toEqual(upTo(expected[commitment]))
+      expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
+    }
+  })
+
   it('waits for items that arrive after the meta, and publishes no status before the block', () => {
     const updates = chainOf(3)
     const late = (update: SolanaUpdate) =>

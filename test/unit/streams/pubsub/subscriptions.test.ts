@@ -13,6 +13,7 @@ import {
 import {
   type AccountUpdate,
   type SlotStatus,
+  type SolanaUpdate,
   slotStatus,
   type TransactionUpdate,
 } from '../../../../src/chain/solana/updates.ts'
@@ -20,8 +21,10 @@ import { Budget } from '../../../../src/customers/quota/budget.ts'
 import type { PlanValues } from '../../../../src/customers/subscriptions/plans.ts'
 import type { Session } from '../../../../src/products/websocket/handle.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
+import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'
 import { idleChain } from '../../../testkit/pubsub-chain.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
@@ -112,6 +115,34 @@ const roomy = { subscriptionsPerConnection: 100_000, distinctSubscriptions: 0 }
 const processed = { commitment: 'processed' }
 const base64 = { ...processed, encoding: 'base64' }
 const slice = (offset: number, length: number) => ({ dataSlice: { offset, length } })
+
+describe('slotSubscribe', () => {
+  it('is told a slot again with its new parent when another bank replaces the first', () => {
+    const stage = new Stage()
+    stage.subscribe(stage.session(), 'slot')
+    const sink = new SolanaUpstream(stage.hub, { log: silentLog })
+    const solana = new SyntheticSolana()
+    const send = (updates: readonly SolanaUpdate[]) => {
+      for (const update of updates)
+        if (update.kind !== 'block') sink.batch(batchFrom([messageOf(update)]))
+    }
+    sink.opened(1_000)
+    send([...solana.next(), ...solana.next()])
+    const status = slotStatus.createdBank
+    const old = slotUpdate({ slot: 1_002, createdAtMs: 0 }, { parent: 1_000, status })
+    const item = stage.account(key(1), key(2), 5, 1_002)
+    const [first, created, ...rest] = solana.next()
+    send([first!, old, item, created!, ...rest])
+    const told = stage.published.map(({ text }) => JSON.parse(text).params.result)
+    expect(told.map(({ slot, parent }) => [slot, parent])).toEqual([
+      [1_000, 999],
+      [1_001, 1_000],
+      [1_002, 1_000],
+      [1_002, 1_001],
+    ])
+    stage.subscriptions.stop()
+  })
+})
 
 describe('what an update costs', () => {
   it('is no notification of logs for a transaction that never ran', () => {
