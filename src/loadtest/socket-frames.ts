@@ -49,6 +49,7 @@ export class FrameReader {
 
   /** False when the bytes are not of this protocol. */
   push(bytes: Buffer): boolean {
+    const isCopy = this.#rest !== null
     const whole = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes])
     let at = 0
     for (;;) {
@@ -58,8 +59,9 @@ export class FrameReader {
       this.#frame(whole[at]!, whole.subarray(frame.from, frame.to))
       at = frame.to
     }
+    const rest = whole.subarray(at)
     // A copy: the connection reads into the same buffer again.
-    this.#rest = at === whole.length ? null : Buffer.from(whole.subarray(at))
+    this.#rest = rest.length === 0 ? null : isCopy ? rest : Buffer.from(rest)
     return true
   }
 
