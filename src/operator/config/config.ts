@@ -13,6 +13,7 @@ import { rpcSection } from '../../products/rpc/config.ts'
 import { shredstreamSection, sourcePortOf } from '../../products/shredstream/config.ts'
 import { isAddress, tpuSection } from '../../products/tpu/config.ts'
 import { websocketSection } from '../../products/websocket/config.ts'
+import { streamsSection } from '../../streams/segments/config.ts'
 import { checkUpstreams, defaultSet, upstreamsSection } from '../../upstream/config.ts'
 import { executionSourceFields } from '../../upstream/execution/config.ts'
 
@@ -50,6 +51,7 @@ export const configFields = {
   cluster: clusterSection,
   chain: chainSection,
   upstreams: upstreamsSection,
+  streams: streamsSection,
   rpc: rpcSection,
   websocket: websocketSection,
   grpc: grpcSection,

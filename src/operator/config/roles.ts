@@ -39,6 +39,8 @@ export function ownConfig(config: Config): Config {
     rpc: { ...config.rpc, enabled: false },
     websocket: { ...config.websocket, enabled: false },
     grpc,
+    // Customers read the streams of its gateways, each of which keeps its own.
+    streams: { ...config.streams, keep: 0 },
     cluster: { ...config.cluster, sharePorts: false },
   }
 }

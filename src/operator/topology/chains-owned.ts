@@ -1,8 +1,9 @@
 // Threads, queues, hubs and caches of the component `chains`, with their bounds.
 import { gatewayBounds } from '../../streams/geyser/hub.ts'
 import { unfinalizedBytesInitial } from '../../streams/hub/hub.ts'
+import { waitingBytesMax } from '../../streams/segments/stream-log.ts'
 import { inFlightBytesMax } from '../../upstream/geyser/ingest.ts'
-import { bytes, type Owned, vital } from './lifecycle.ts'
+import { bytes, type Owned, restarted, vital } from './lifecycle.ts'
 
 const { replaySlots, replayMs, replayBytesMax } = gatewayBounds
 const replay = `replay: ${replayMs / 1000} s or ${replaySlots} slots, ${bytes(replayBytesMax)}`
@@ -20,6 +21,13 @@ export const chainsOwned: readonly Owned[] = [
     name: 'Solana updates, one hub per set',
     bound: `${replay}; not finalized: ${bytes(unfinalizedBytesInitial)}`,
   },
+  { kind: 'thread', name: 'stream-log', bound: 'one thread per set', restart: restarted },
+  {
+    kind: 'queue',
+    name: 'slots to be written, per set',
+    bound: `${bytes(waitingBytesMax)}, then the stream log begins anew`,
+  },
+  { kind: 'file', name: '<data>/streams', bound: 'streams.keep, streams.bytes' },
   cache('accounts kept current by the stream', 'upstreams.<set>.streamAnswerBytes'),
   cache('transactions of the last blocks of the stream', 'upstreams.<set>.streamHistoryBytes'),
 ]

@@ -2,6 +2,7 @@
 // A set's stream carries its whole chain, so it is opened only for sets with readers: the default
 // set and those of subscriptions at the start, others with their first caller.
 
+import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Fault } from '../../base/errors.ts'
@@ -13,6 +14,9 @@ import { gatewayBounds, openSolanaHub, type SolanaHub } from '../../streams/geys
 import type { HubBounds } from '../../streams/hub/hub.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import { MINT_BYTES_READ } from '../../streams/pubsub/mint-cache.ts'
+import type { StreamLogReading } from '../../streams/segments/meters.ts'
+import type { LogBounds } from '../../streams/segments/segment-writer.ts'
+import { StreamLog, startWriterThread } from '../../streams/segments/stream-log.ts'
 import { answersFromStream } from '../../upstream/config.ts'
 import { GeyserFeed } from '../../upstream/geyser/geyser-feed.ts'
 import { IngestWorker } from '../../upstream/geyser/ingest-worker.ts'
@@ -33,6 +37,8 @@ const behindMsMax = 3_200
 /** The chain of a set, computed from its nodes' stream. */
 export interface SetChain {
   readonly hub: SolanaHub
+  /** Null where it is turned off. */
+  readonly streamLog: StreamLog | null
   readonly heads: Heads
   isUp(): boolean
   watch(listener: () => void): () => void
@@ -63,6 +69,8 @@ export interface SetChainsDeps {
   readonly bounds?: HubBounds
   /** Slots that a set replays at the start, where it is not the default. */
   readonly warmSlots?: Readonly<Record<string, number>>
+  /** Where and how much is kept beyond memory; null for nothing. */
+  readonly streamLog?: { readonly folder: string; readonly bounds: LogBounds } | null
   readonly clock: Clock
   readonly log: Log
   /** The worker of a set's stream died too often to be started again. */
@@ -90,7 +98,12 @@ export class SetChains {
     if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
     const { bounds = gatewayBounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
     const hub = openSolanaHub(bounds, set.slotTime)
-    const sink = new SolanaUpstream(hub, { log, slotLimit: () => set.slotLimit() })
+    const streamLog = this.#openLog(hub, name)
+    const sink = new SolanaUpstream(hub, {
+      log,
+      earlier: streamLog,
+      slotLimit: () => set.slotLimit(),
+    })
     const ingest = new IngestWorker({ clock, log, onDown })
     const feed = new GeyserFeed(set, {
       ingest,
@@ -99,6 +112,7 @@ export class SetChains {
       knowsBlockhash: (blockhash, slot) => knowsBlockhash(set, blockhash, slot),
       clock,
       log,
+      ready: streamLog?.ready,
     })
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
@@ -107,6 +121,7 @@ export class SetChains {
     const heads: Heads = answers?.heads ?? new Heads(hub)
     const chain = {
       hub,
+      streamLog,
       heads,
       ingest,
       feed,
@@ -123,6 +138,17 @@ export class SetChains {
     reportBlocks(hub, set)
     this.#chains.set(name, chain)
     return chain
+  }
+
+  #openLog(hub: SolanaHub, set: string): StreamLog | null {
+    const { streamLog = null, clock, log } = this.#deps
+    if (streamLog === null) return null
+    const folder = join(streamLog.folder, encodeURIComponent(set))
+    const { bounds } = streamLog
+    return new StreamLog(hub, {
+      ...{ folder, bounds, log },
+      startThread: (events) => startWriterThread({ folder, bounds, clock, log }, events),
+    })
   }
 
   /** What the stream of a set answers; null while it is not open. */
@@ -142,6 +168,12 @@ export class SetChains {
     }))
   }
 
+  logReadings(): StreamLogReading[] {
+    return [...this.#chains].flatMap(([set, { streamLog }]) =>
+      streamLog === null ? [] : [{ set, ...streamLog.counts() }],
+    )
+  }
+
   report(): GeyserReport[] {
     return [...this.#chains].map(([set, { hub, feed, sink }]) => {
       const { gapSlots, restarts } = sink.counts()
@@ -157,7 +189,7 @@ export class SetChains {
       feed.stop()
       heads.stop()
     }
-    await Promise.all(chains.map(({ ingest }) => ingest.stop()))
+    await Promise.all(chains.flatMap(({ ingest, streamLog }) => [ingest.stop(), streamLog?.stop()]))
   }
 }
 

@@ -1,12 +1,14 @@
 // Constructs the nodes and the chains that the products read: devnode, sets of nodes, their geyser
 // streams, the execution pipeline.
 import { randomBytes } from 'node:crypto'
+import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Fault } from '../../base/errors.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import { DevnodeProcess } from '../../devnode/process.ts'
 import { startExecution } from '../../streams/flows/execution.ts'
 import type { FrameLog } from '../../streams/flows/execution-projector.ts'
+import { declareStreamLogMeters } from '../../streams/segments/meters.ts'
 import {
   answersFromStream,
   defaultSet,
@@ -16,7 +18,7 @@ import {
 import { declareGeyserMeters } from '../../upstream/geyser/meters.ts'
 import { declareUpstreamMeters } from '../../upstream/node-pool/meters.ts'
 import { Upstreams } from '../../upstream/node-pool/upstreams.ts'
-import { needsDevnode } from '../config/config.ts'
+import { type Config, needsDevnode } from '../config/config.ts'
 import type { Context } from './context.ts'
 import { SetChains } from './set-chains.ts'
 
@@ -96,8 +98,10 @@ export function openChains(
   const { config, clock, log, meters } = context
   const warmSlots = needsDevnode(config) ? { [defaultSet]: devnodeWarmSlots } : {}
   const onDown = downOf(context, 'geyser stream')
-  const chains = new SetChains(upstreams, { warmSlots, clock, log, onDown })
+  const streamLog = streamLogOf(config)
+  const chains = new SetChains(upstreams, { warmSlots, streamLog, clock, log, onDown })
   declareGeyserMeters(meters, () => chains.readings())
+  declareStreamLogMeters(meters, () => chains.logReadings())
   const { rpc, websocket, grpc, tpu, indexer } = config
   const isRead = [websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)
   const active = registry.list().filter(({ state }) => state === 'active')
@@ -107,6 +111,23 @@ export function openChains(
     if (isRead || (rpc.enabled && answers)) chains.of(name)
   }
   return chains
+}
+
+const keptBytesMax = 20 * 1024 ** 3
+const freeDiskPart = 1 / 10
+
+/** Where the streams of sets are kept; null where they are not. */
+function streamLogOf({ data, streams }: Config) {
+  const { keep, bytes, compress } = streams
+  if (keep === 0) return null
+  const folder = join(data, 'streams')
+  const bytesMax = bytes > 0 ? bytes : Math.min(keptBytesMax, freeBytes(data) * freeDiskPart)
+  return { folder, bounds: { keepMs: keep, bytesMax, compress } }
+}
+
+function freeBytes(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder)
+  return bavail * bsize
 }
 
 /** Ends the process when a vital component died too often to be restarted. */

@@ -15,19 +15,34 @@ export interface UpstreamCounts extends SlotCounts {
   unreadable: number
 }
 
+/** What earlier starts of the server published and kept. */
+export interface EarlierRuns {
+  /** Where this one has to begin to continue them; null when there is nothing to continue. */
+  readonly resumeSlot: number | null
+  started(fromSlot: number | null): void
+}
+
+export interface SolanaUpstreamDeps {
+  readonly log: Log
+  readonly earlier?: EarlierRuns | null
+  slotLimit?(): number
+}
+
 export class SolanaUpstream implements GeyserSink {
   readonly #tracker: SlotTracker
   readonly #log: Log
+  readonly #earlier: EarlierRuns | null
   #unreadable = 0
 
   /** `slotLimit` is the highest slot that a node can have reached; infinite by default. */
-  constructor(hub: SolanaHub, deps: { readonly log: Log; slotLimit?(): number }) {
+  constructor(hub: SolanaHub, deps: SolanaUpstreamDeps) {
     this.#tracker = new SlotTracker(hub, deps.slotLimit)
     this.#log = deps.log
+    this.#earlier = deps.earlier ?? null
   }
 
   resumeFrom(): number | null {
-    return this.#tracker.resumeFrom()
+    return this.#tracker.resumeFrom() ?? this.#earlier?.resumeSlot ?? null
   }
 
   newestSlot(): number | null {
@@ -36,6 +51,7 @@ export class SolanaUpstream implements GeyserSink {
 
   opened(fromSlot: number | null): void {
     const resumeSlot = this.#tracker.resumeFrom()
+    if (this.#tracker.newestSlot === null) this.#earlier?.started(fromSlot)
     this.#tracker.opened(fromSlot)
     if (resumeSlot === null || (fromSlot !== null && fromSlot <= resumeSlot)) return
     this.#log.warn('slots lost: no node could replay them', { resumeSlot, fromSlot })

@@ -332,6 +332,11 @@ export class AssembledBlock implements BlockUpdate {
     this.#items = items
   }
 
+  /** All of them, in the order of arrival. */
+  get items(): UpdateList<SlotItem> {
+    return this.#items
+  }
+
   /** Sorted by index in the block: nodes send them in the order their threads finish. */
   get transactions(): readonly TransactionUpdate[] {
     if (this.#transactions === null) {

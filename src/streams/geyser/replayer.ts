@@ -8,6 +8,7 @@
 import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Replay } from '../hub/hub.ts'
+import { KeptReplay } from '../segments/kept-replay.ts'
 import type { FilterSet } from './filter-set.ts'
 import type { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
@@ -29,7 +30,7 @@ export interface ReplayingStream extends RunSink {
 }
 
 export class Replayer {
-  readonly #replay: Replay<SolanaUpdate>
+  readonly #replay: Replay<SolanaUpdate> | KeptReplay
   readonly #stream: ReplayingStream
   readonly #matcher = new Matcher()
   readonly #group: SubscriberGroup
@@ -40,12 +41,13 @@ export class Replayer {
   #isPaused = false
 
   constructor(
-    replay: Replay<SolanaUpdate>,
+    replay: Replay<SolanaUpdate> | KeptReplay,
     filters: FilterSet,
     pool: SlabPool,
     stream: ReplayingStream,
   ) {
     this.#replay = replay
+    if (replay instanceof KeptReplay) replay.onLoaded = () => this.#schedule()
     this.#stream = stream
     this.#group = new SubscriberGroup(filters, pool, () => {})
     this.#group.sinks.add(stream)
@@ -71,6 +73,7 @@ export class Replayer {
   #pause(): void {
     if (this.#isPaused) return
     this.#isPaused = true
+    if (this.#replay instanceof KeptReplay) this.#replay.release()
     setTimeout(() => {
       this.#isPaused = false
       this.#schedule()
@@ -88,6 +91,10 @@ export class Replayer {
       }
       if (this.#stream.backlogBytes >= aheadBytes) break
       const update = this.#replay.next()
+      if (update === 'loading') {
+        this.#group.flush()
+        return
+      }
       if (update === null) {
         this.#isStopped = true
         for (const slot of this.#early.keys()) this.#deliverEarly(slot)

@@ -81,6 +81,7 @@ export class GeyserService<C> {
     const streams = this.#streams
     const subscriber = new Subscriber(call, {
       hub: chain.hub,
+      streamLog: chain.streamLog ?? null,
       fanOut: this.#fanOuts.of(chain),
       codec,
       limits,

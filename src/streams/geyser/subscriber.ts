@@ -13,6 +13,7 @@ import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub } from '../hub/hub.ts'
+import type { StreamLog } from '../segments/stream-log.ts'
 import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from './codec.ts'
 import type { FanOut } from './fan-out.ts'
 import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
@@ -39,6 +40,8 @@ const queueCut = 256
 
 export interface SubscriberDeps {
   readonly hub: Hub<SolanaUpdate>
+  /** Null where only memory is replayed. */
+  readonly streamLog: StreamLog | null
   readonly fanOut: FanOut
   readonly codec: Codec
   readonly limits: FilterLimits
@@ -172,11 +175,12 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   #follow(filters: FilterSet, from: Long64 | undefined): void {
-    const { hub, fanOut } = this.#deps
+    const { hub, streamLog, fanOut } = this.#deps
+    const { oldestSlot } = streamLog ?? hub
     const fromSlot = from === undefined ? null : (numberOf(from) ?? Number.MAX_SAFE_INTEGER)
-    const replay = fromSlot === null ? null : hub.replay(filters.commitment, fromSlot)
-    if (fromSlot !== null && replay === null && hub.oldestSlot !== null) {
-      const details = `from_slot ${fromSlot} is not available, the oldest slot is ${hub.oldestSlot}`
+    const replay = fromSlot === null ? null : this.#replayOf(filters, fromSlot)
+    if (fromSlot !== null && replay === null && oldestSlot !== null) {
+      const details = `from_slot ${fromSlot} is not available, the oldest slot is ${oldestSlot}`
       this.end('out-of-range', { code: grpcCode.outOfRange, details })
       return
     }
@@ -186,6 +190,12 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#filters = filters
     if (replay === null) this.#group = fanOut.join(this, filters)
     else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
+  }
+
+  #replayOf({ commitment, blocks }: FilterSet, fromSlot: number) {
+    const { hub, streamLog } = this.#deps
+    if (streamLog === null) return hub.replay(commitment, fromSlot)
+    return streamLog.replay({ commitment, fromSlot, wantsBlocks: blocks.length > 0 })
   }
 
   /** Ends the stream and returns false when the budget is exhausted. */

@@ -49,7 +49,7 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
     },
     SubscribeReplayInfo(_, chain) {
       if (chain === null || !chain.isUp()) return unavailable(chain)
-      const firstAvailable = chain.hub.oldestSlot
+      const firstAvailable = (chain.streamLog ?? chain.hub).oldestSlot
       return reply('SubscribeReplayInfoResponse', firstAvailable === null ? {} : { firstAvailable })
     },
     GetSlot: atHead('GetSlot', ({ slot }) => ({ slot })),

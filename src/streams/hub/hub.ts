@@ -35,17 +35,21 @@ const unfinalizedMs = 400_000
 /** A busy mainnet has up to 3 GiB in 33 slots. */
 export const unfinalizedBytesInitial = 4 * 1024 * 1024 * 1024
 
-interface HubUpdate extends Listed {
+export interface HubUpdate extends Listed {
   readonly slot: number
 }
 
-interface Era<U extends HubUpdate> {
+export interface ClosedEra<U extends HubUpdate> {
   readonly slot: number
   readonly updates: readonly [
     processed: UpdateList<U>,
     confirmed: UpdateList<U>,
     finalized: UpdateList<U>,
   ]
+  readonly bytes: number
+}
+
+interface Era<U extends HubUpdate> extends ClosedEra<U> {
   bytes: number
   next: Era<U> | null
   isDropped: boolean
@@ -75,6 +79,8 @@ export class Hub<U extends HubUpdate> {
   #unfinalizedBytes = 0
   /** Slots that were dropped before they were finalized. */
   droppedSlots = 0
+  /** Called with each era once nothing more is added to it. */
+  onClosed: (era: ClosedEra<U>) => void = () => {}
 
   constructor(bounds: HubBounds, bytesOf: (update: U) => number, slotTime = new SlotTime()) {
     this.#bounds = bounds
@@ -204,10 +210,21 @@ export class Hub<U extends HubUpdate> {
 
   /** Replays `fromSlot` and later slots at a commitment; null when some were evicted. */
   replay(commitment: Commitment, fromSlot: number): Replay<U> | null {
+    return this.#replayIn(commitment, fromSlot, fromSlot, 0)
+  }
+
+  /** Continues a replay of `fromSlot` in a later era, after so many of its updates. */
+  continueReplay(commitment: Commitment, fromSlot: number, at: ReplayPosition): Replay<U> | null {
+    return this.#replayIn(commitment, fromSlot, at.era, at.count)
+  }
+
+  #replayIn(commitment: Commitment, fromSlot: number, slot: number, count: number) {
     let era = this.#first
-    if (era === null || fromSlot < era.slot) return null
-    while (era.next !== null && era.slot < fromSlot) era = era.next
-    return new Replay(era, commitment, fromSlot)
+    if (era === null || slot < era.slot) return null
+    while (era.next !== null && era.slot < slot) era = era.next
+    const replay = new Replay(era, commitment, fromSlot)
+    if (era.slot === slot) replay.skip(count)
+    return replay
   }
 
   #contentOf(slot: number): SlotContent<U> {
@@ -258,6 +275,7 @@ export class Hub<U extends HubUpdate> {
     else last.next = era
     this.#last = era
     this.#eras++
+    if (last !== null) this.onClosed(last)
     return era
   }
 
@@ -298,12 +316,19 @@ export class Hub<U extends HubUpdate> {
   }
 }
 
+export interface ReplayPosition {
+  readonly era: number
+  /** Updates of the era that were read. */
+  readonly count: number
+}
+
 /** Reads kept updates. At its end (`next` returns null) a listener takes over in the same turn. */
 export class Replay<U extends HubUpdate> {
   readonly #commitment: Commitment
   readonly #fromSlot: number
   #era: Era<U>
   #reader: UpdateReader<U>
+  #count = 0
 
   constructor(era: Era<U>, commitment: Commitment, fromSlot: number) {
     this.#era = era
@@ -317,17 +342,28 @@ export class Replay<U extends HubUpdate> {
     return this.#era.isDropped
   }
 
+  get position(): ReplayPosition {
+    return { era: this.#era.slot, count: this.#count }
+  }
+
+  /** Passes over updates of its era. */
+  skip(count: number): void {
+    while (this.#count < count && this.#reader.next() !== null) this.#count++
+  }
+
   /** Null at the end, until more is published. Not for a replay that is lost. */
   next(): U | null {
     assert(!this.isLost, 'the slots of the replay were not evicted')
     for (;;) {
       const update = this.#reader.next()
       if (update !== null) {
+        this.#count++
         if (update.slot >= this.#fromSlot) return update
         continue
       }
       if (this.#era.next === null) return null
       this.#era = this.#era.next
+      this.#count = 0
       this.#reader = this.#era.updates[this.#commitment].reader()
     }
   }

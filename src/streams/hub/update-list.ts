@@ -14,10 +14,15 @@ export interface Listed {
   readonly position?: number
 }
 
-interface Run<U> {
+/** Updates of a source in a row, or one update that is kept itself. */
+export interface UpdateRun<U> {
   readonly source: UpdateSource | null
   readonly update: U | null
   readonly start: number
+  readonly end: number
+}
+
+interface Run<U> extends UpdateRun<U> {
   end: number
 }
 
@@ -53,6 +58,17 @@ export class UpdateList<U extends Listed> {
       this.#length += run.end - run.start
       if (run.update !== null) take(run.update)
     }
+  }
+
+  /** Of the updates so far. */
+  runs(): readonly UpdateRun<U>[] {
+    return this.#runs.map((run) => ({ ...run }))
+  }
+
+  /** Appends updates that a source makes. */
+  appendRun(source: UpdateSource, start: number, end: number): void {
+    this.#runs.push({ source, update: null, start, end })
+    this.#length += end - start
   }
 
   /** Drops all; readers that are open find nothing more. */

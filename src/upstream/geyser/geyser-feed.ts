@@ -76,6 +76,8 @@ export interface GeyserFeedDeps {
   /** Slots replayed on the first connection. */
   readonly warmSlots?: number | undefined
   readonly ingest: Pick<IngestWorker, 'connect'>
+  /** Resolves when the sink knows where to resume. */
+  readonly ready?: Promise<void> | undefined
   readonly sink: GeyserSink
   /** Whether the set's nodes know a finalized block of a stream; null when none can say. */
   knowsBlockhash?(blockhash: string, slot: number): Promise<boolean | null>
@@ -151,6 +153,7 @@ export class GeyserFeed {
   }
 
   async #run(): Promise<void> {
+    await this.#deps.ready
     while (!this.#isStopped) {
       const node = this.#rotation.pick()
       if (node === null) {
@@ -188,8 +191,11 @@ export class GeyserFeed {
     if (version!.ok) this.#version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
     if (this.#isAbandoned(node, newest)) this.#beginAnew()
-    const wanted = sink.resumeFrom()
     const published = sink.newestSlot()
+    const resumeSlot = sink.resumeFrom()
+    // A slot of an earlier run that the chain has not reached: it began anew meanwhile.
+    const isAhead = published === null && resumeSlot !== null && resumeSlot > (newest ?? resumeSlot)
+    const wanted = isAhead ? null : resumeSlot
     if (newest !== null && published !== null && published - newest > this.#set.lagSlots)
       return { ...lagging, details: `${published - newest} slots behind` }
     const first = firstIn(replay!)

@@ -111,7 +111,16 @@ describe('a replay', () => {
     const over = new Promise<string>((resolve) => {
       const paid = { meter() {}, charge: () => null }
       const ended = () => resolve('ended')
-      const deps = { hub, fanOut, codec, limits, backlogBytesMax: 1, clock: systemClock, meters }
+      const deps = {
+        hub,
+        streamLog: null,
+        fanOut,
+        codec,
+        limits,
+        backlogBytesMax: 1,
+        clock: systemClock,
+        meters,
+      }
       const subscriber = new Subscriber(unread, { ...deps, ...paid, ended })
       subscriber.message(
         Buffer.from(encoded({ ...requestOf({ ...everything, commitment: 0 }), fromSlot: 1000 })),
@@ -127,7 +136,16 @@ describe('a replay', () => {
     const meters = declareGrpcMeters(new Meters())
     const fanOut = new FanOut(hub, meters)
     let ended = 0
-    const deps = { hub, fanOut, codec, limits, backlogBytesMax: 1, clock: systemClock, meters }
+    const deps = {
+      hub,
+      streamLog: null,
+      fanOut,
+      codec,
+      limits,
+      backlogBytesMax: 1,
+      clock: systemClock,
+      meters,
+    }
     const paid = { meter() {}, charge: () => null, ended: () => void ended++ }
     const subscriber = new Subscriber(unread, { ...deps, ...paid })
     subscriber.message(Buffer.from(encoded(requestOf({ ...everything, commitment: 0 }))))
