@@ -17,6 +17,12 @@ export function setSection(nodes: readonly NodeSection[]): SetSection {
   return { ...singleNodeSet({}), nodes, timeoutMs: 5_000, cacheBytes: 0 }
 }
 
+/** What the relay keeps, in memory and on disk. */
+interface Kept {
+  readonly replaySlots?: number
+  readonly logFolder?: string
+}
+
 export class RelayStage {
   readonly chains: SetChains
   readonly road: SetChain
@@ -24,25 +30,27 @@ export class RelayStage {
   /** What customers see. */
   endpoint!: GrpcStage
 
-  private constructor(nodes: readonly NodeSection[], replaySlots: number) {
+  private constructor(nodes: readonly NodeSection[], { replaySlots = 150, logFolder }: Kept) {
     const deps = { clock: systemClock, log: silentLog }
     const bounds = { replaySlots, replayBytesMax: 2 ** 28 }
     this.#upstreams = new Upstreams({ default: setSection(nodes) }, deps)
-    this.chains = new SetChains(this.#upstreams, { ...deps, bounds })
+    const kept = { keepMs: 3_600_000, bytesMax: 2 ** 30, compress: 'none' } as const
+    const streamLog = logFolder === undefined ? null : { folder: logFolder, bounds: kept }
+    this.chains = new SetChains(this.#upstreams, { ...deps, bounds, streamLog })
     this.road = this.chains.of('default')!
   }
 
   static async open(
     nodes: readonly NodeSection[],
-    options: StageOptions = {},
+    options: StageOptions & Kept = {},
   ): Promise<RelayStage> {
-    const relay = new RelayStage(nodes, 150)
+    const relay = new RelayStage(nodes, options)
     relay.endpoint = await GrpcStage.open({ ...options, chain: relay.road })
     return relay
   }
 
   /** One node of the set, a stage of its own. */
-  static async before(node: GrpcStage, options: StageOptions = {}): Promise<RelayStage> {
+  static async before(node: GrpcStage, options: StageOptions & Kept = {}): Promise<RelayStage> {
     const { token } = node.provision({ plan: 'unlimited' })
     const relay = await RelayStage.open([nodeSection(`http://${node.target}`, token)], options)
     await relay.connected()

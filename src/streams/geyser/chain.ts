@@ -4,15 +4,14 @@ import { codesOf } from '../../base/codes.ts'
 import type { Refusal } from '../../base/errors.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { SolanaHeads, SolanaUpdate } from '../../chain/solana/updates.ts'
-import type { Hub } from '../hub/hub.ts'
-import type { StreamLog } from '../segments/stream-log.ts'
+import type { Hub, KeptStream } from '../hub/hub.ts'
 import { FanOut } from './fan-out.ts'
 import type { GrpcMeters } from './meters.ts'
 
 export interface GrpcChain {
   readonly hub: Hub<SolanaUpdate>
   /** What was published earlier than the hub remembers; none where it is turned off. */
-  readonly streamLog?: StreamLog | null
+  readonly streamLog?: KeptStream<SolanaUpdate> | null
   readonly heads: SolanaHeads
   /** False when its source is disconnected for too long: cached state is stale by then. */
   isUp(): boolean

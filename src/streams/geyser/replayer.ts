@@ -7,8 +7,7 @@
 // live, and a status below the stream's commitment waits for the content, which comes later.
 import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
-import type { Replay } from '../hub/hub.ts'
-import { KeptReplay } from '../segments/kept-replay.ts'
+import type { ReplaySource } from '../hub/hub.ts'
 import type { FilterSet } from './filter-set.ts'
 import type { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
@@ -30,7 +29,7 @@ export interface ReplayingStream extends RunSink {
 }
 
 export class Replayer {
-  readonly #replay: Replay<SolanaUpdate> | KeptReplay
+  readonly #replay: ReplaySource<SolanaUpdate>
   readonly #stream: ReplayingStream
   readonly #matcher = new Matcher()
   readonly #group: SubscriberGroup
@@ -41,13 +40,13 @@ export class Replayer {
   #isPaused = false
 
   constructor(
-    replay: Replay<SolanaUpdate> | KeptReplay,
+    replay: ReplaySource<SolanaUpdate>,
     filters: FilterSet,
     pool: SlabPool,
     stream: ReplayingStream,
   ) {
     this.#replay = replay
-    if (replay instanceof KeptReplay) replay.onLoaded = () => this.#schedule()
+    replay.onLoaded = () => this.#schedule()
     this.#stream = stream
     this.#group = new SubscriberGroup(filters, pool, () => {})
     this.#group.sinks.add(stream)
@@ -73,7 +72,7 @@ export class Replayer {
   #pause(): void {
     if (this.#isPaused) return
     this.#isPaused = true
-    if (this.#replay instanceof KeptReplay) this.#replay.release()
+    this.#replay.release()
     setTimeout(() => {
       this.#isPaused = false
       this.#schedule()

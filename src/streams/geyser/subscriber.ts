@@ -12,8 +12,7 @@ import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
-import type { Hub } from '../hub/hub.ts'
-import type { StreamLog } from '../segments/stream-log.ts'
+import type { Hub, KeptStream } from '../hub/hub.ts'
 import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from './codec.ts'
 import type { FanOut } from './fan-out.ts'
 import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
@@ -41,7 +40,7 @@ const queueCut = 256
 export interface SubscriberDeps {
   readonly hub: Hub<SolanaUpdate>
   /** Null where only memory is replayed. */
-  readonly streamLog: StreamLog | null
+  readonly streamLog: KeptStream<SolanaUpdate> | null
   readonly fanOut: FanOut
   readonly codec: Codec
   readonly limits: FilterLimits

@@ -316,6 +316,32 @@ export class Hub<U extends HubUpdate> {
   }
 }
 
+/** Updates from a past slot on, and what is published meanwhile. */
+export interface ReplaySource<U> {
+  /** The next update is not kept any more. */
+  readonly isLost: boolean
+  /** Called when there is more to say than 'loading'. */
+  onLoaded: () => void
+  /** Null at the end, until more is published; 'loading' until `onLoaded`. */
+  next(): U | null | 'loading'
+  /** A reader that pauses holds nothing. */
+  release(): void
+}
+
+export interface ReplayOptions {
+  readonly commitment: Commitment
+  readonly fromSlot: number
+  readonly wantsBlocks: boolean
+}
+
+/** What was published earlier than the hub remembers. */
+export interface KeptStream<U> {
+  /** The oldest slot that a replay can start from; null while nothing is kept. */
+  readonly oldestSlot: number | null
+  /** Null when some of it was removed. */
+  replay(options: ReplayOptions): ReplaySource<U> | null
+}
+
 export interface ReplayPosition {
   readonly era: number
   /** Updates of the era that were read. */
@@ -323,7 +349,7 @@ export interface ReplayPosition {
 }
 
 /** Reads kept updates. At its end (`next` returns null) a listener takes over in the same turn. */
-export class Replay<U extends HubUpdate> {
+export class Replay<U extends HubUpdate> implements ReplaySource<U> {
   readonly #commitment: Commitment
   readonly #fromSlot: number
   #era: Era<U>
@@ -345,6 +371,10 @@ export class Replay<U extends HubUpdate> {
   get position(): ReplayPosition {
     return { era: this.#era.slot, count: this.#count }
   }
+
+  onLoaded: () => void = () => {}
+
+  release(): void {}
 
   /** Passes over updates of its era. */
   skip(count: number): void {

@@ -5,13 +5,18 @@
 //   era 7 (file) ─► era 8 (file) ─► era 9 (waits to be written) ─► era 10 (memory) ─► live
 //        └ batches are read when they are reached; few are held
 import { assert } from '../../base/assert.ts'
-import type { Commitment } from '../../base/commitment.ts'
-import type { BlockMetaUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
+import type { BlockMetaUpdate, RetractionUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import { AssembledBlock, type SlotItem } from '../flows/tracked-slot.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
-import type { Replay } from '../hub/hub.ts'
+import type { Replay, ReplayOptions, ReplaySource } from '../hub/hub.ts'
 import { UpdateList, type UpdateSource } from '../hub/update-list.ts'
-import type { KeptBlock, KeptElement, KeptRun, KeptUpdate } from './segment-format.ts'
+import type {
+  KeptBlock,
+  KeptElement,
+  KeptRetraction,
+  KeptRun,
+  KeptUpdate,
+} from './segment-format.ts'
 
 /** Batches held by one reader; a block that it wants is read whole, beside them. */
 const batchesHeldMax = 8
@@ -33,6 +38,7 @@ export type ReadableElement =
   | ReadableRun
   | KeptUpdate
   | (KeptBlock & { readonly items: readonly ReadableRun[] })
+  | (KeptRetraction & { readonly restated: readonly ReadableElement[] })
 
 export interface ReadableEra {
   readonly run: number
@@ -50,15 +56,9 @@ export interface KeptEras {
   batch(run: number, era: number, batch: number): Promise<UpdateSource | null>
 }
 
-export interface KeptReplayOptions {
-  readonly commitment: Commitment
-  readonly fromSlot: number
-  readonly wantsBlocks: boolean
-}
-
-export class KeptReplay {
+export class KeptReplay implements ReplaySource<SolanaUpdate> {
   readonly #eras: KeptEras
-  readonly #options: KeptReplayOptions
+  readonly #options: ReplayOptions
   #at: LogPosition
   #memory: Replay<SolanaUpdate> | null = null
   #era: ReadableEra | null = null
@@ -68,17 +68,15 @@ export class KeptReplay {
   readonly #batches = new Map<string, UpdateSource>()
   #isLoading = false
   isLost = false
-  /** Called when `next` has more to say than 'loading'. */
   onLoaded: () => void = () => {}
 
-  constructor(eras: KeptEras, start: LogPosition, options: KeptReplayOptions) {
+  constructor(eras: KeptEras, start: LogPosition, options: ReplayOptions) {
     this.#eras = eras
     this.#at = start
     this.#options = options
     this.#seek()
   }
 
-  /** Null at the end, until more is published. 'loading' until `onLoaded`. */
   next(): SolanaUpdate | null | 'loading' {
     for (;;) {
       if (this.#isLoading || this.isLost) return 'loading'
@@ -96,7 +94,6 @@ export class KeptReplay {
     }
   }
 
-  /** A paused reader holds no batch. */
   release(): void {
     if (!this.#isLoading) this.#batches.clear()
   }
@@ -173,20 +170,52 @@ export class KeptReplay {
   #read(element: ReadableElement): SolanaUpdate | 'skipped' | 'loading' {
     // Reason for the casts: a log contains what the hub published.
     if (element.kind === 'update') return element.update as SolanaUpdate
+    if (element.kind === 'retraction') return this.#readRetraction(element)
     if (element.kind === 'block') {
       if (!this.#options.wantsBlocks || !this.#isWanted(element.slot)) return 'skipped'
-      const items = new UpdateList<SlotItem>()
-      for (const run of element.items) {
-        const source = this.#sourceOf(run, element.items.length)
-        if (source === 'loading') return source
-        items.appendRun(source, run.start, run.end)
-      }
-      return new AssembledBlock(element.meta as BlockMetaUpdate, items, element.isMixed)
+      return this.#readBlock(element, element.items.length)
     }
     if (element.slot < this.#options.fromSlot) return 'skipped'
     const source = this.#sourceOf(element, batchesHeldMax)
     if (source === 'loading') return source
     return source.update(element.start + this.#within) as SolanaUpdate
+  }
+
+  #readBlock(
+    { meta, items, isMixed }: KeptBlock & { readonly items: readonly ReadableRun[] },
+    held: number,
+  ): AssembledBlock | 'loading' {
+    const list = new UpdateList<SlotItem>()
+    for (const run of items) {
+      const source = this.#sourceOf(run, held)
+      if (source === 'loading') return source
+      list.appendRun(source, run.start, run.end)
+    }
+    return new AssembledBlock(meta as BlockMetaUpdate, list, isMixed)
+  }
+
+  #readRetraction({
+    update,
+    restated,
+  }: KeptRetraction & { readonly restated: readonly ReadableElement[] }):
+    | RetractionUpdate
+    | 'skipped'
+    | 'loading' {
+    const retraction = update as RetractionUpdate
+    if (!this.#isWanted(retraction.slot)) return 'skipped'
+    const held = restated.reduce((sum, one) => sum + runsIn(one), 0)
+    const found: SolanaUpdate[] = []
+    for (const one of restated)
+      if (one.kind === 'run') {
+        const source = this.#sourceOf(one, held)
+        if (source === 'loading') return source
+        for (let at = one.start; at < one.end; at++) found.push(source.update(at) as SolanaUpdate)
+      } else if (one.kind === 'block') {
+        const block = this.#readBlock(one, held)
+        if (block === 'loading') return block
+        found.push(block)
+      } else found.push(one.update as SolanaUpdate)
+    return { ...retraction, restated: found }
   }
 
   #sourceOf(run: ReadableRun, held: number): UpdateSource | 'loading' {
@@ -227,6 +256,12 @@ export class KeptReplay {
       },
     )
   }
+}
+
+/** Batches that it takes to read it, at most. */
+function runsIn(element: KeptElement): number {
+  if (element.kind === 'block') return element.items.length
+  return element.kind === 'run' ? 1 : 0
 }
 
 function countOf(element: KeptElement): number {

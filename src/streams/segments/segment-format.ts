@@ -1,6 +1,6 @@
 // Records of the stream log's files.
 //
-//   segment 000017.log:  record record record …                          (all numbers little-endian)
+//   segment 00000017.log:  record record record …                      (all numbers little-endian)
 //   record   | length u32 | crc u32 | kind u8 | flags u8 | 0 u16 | payload, length bytes |
 //   batch    | table bytes u32 | table | bytes |            messages of a node, as GeyserBatch
 //   era      an EraRecord: what was published while a slot was the newest, at each commitment,
@@ -37,8 +37,15 @@ export interface KeptRun {
 
 export interface KeptUpdate {
   readonly kind: 'update'
-  /** A slot, a block meta or a retraction: a plain object. */
+  /** A slot or a block meta: a plain object. */
   readonly update: unknown
+}
+
+export interface KeptRetraction {
+  readonly kind: 'retraction'
+  readonly update: unknown
+  /** What is valid of it nevertheless. */
+  readonly restated: readonly KeptElement[]
 }
 
 export interface KeptBlock {
@@ -49,7 +56,7 @@ export interface KeptBlock {
   readonly items: readonly KeptRun[]
 }
 
-export type KeptElement = KeptRun | KeptUpdate | KeptBlock
+export type KeptElement = KeptRun | KeptUpdate | KeptBlock | KeptRetraction
 
 export interface Finalized {
   readonly slot: number

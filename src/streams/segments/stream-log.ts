@@ -22,12 +22,11 @@ import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import { ReceivedBatch } from '../flows/received-batch.ts'
 import { AssembledBlock } from '../flows/tracked-slot.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
-import type { ClosedEra } from '../hub/hub.ts'
-import type { UpdateRun, UpdateSource } from '../hub/update-list.ts'
+import type { ClosedEra, KeptStream, ReplayOptions } from '../hub/hub.ts'
+import { UpdateList, type UpdateRun, type UpdateSource } from '../hub/update-list.ts'
 import {
   type KeptEras,
   KeptReplay,
-  type KeptReplayOptions,
   type LogPosition,
   type ReadableElement,
   type ReadableEra,
@@ -119,7 +118,7 @@ interface BatchPlace {
   readonly batch: number
 }
 
-export class StreamLog implements KeptEras {
+export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   readonly hub: SolanaHub
   readonly #deps: StreamLogDeps
   readonly #records = new LruMap<string, EraRecord>()
@@ -187,7 +186,6 @@ export class StreamLog implements KeptEras {
     this.#joint = joint
   }
 
-  /** The oldest slot that a replay can start from; null while nothing is kept. */
   get oldestSlot(): number | null {
     const earlier = this.#runs[0]?.eras[0]?.slot
     if (earlier !== undefined) return earlier
@@ -196,8 +194,7 @@ export class StreamLog implements KeptEras {
     return first === null || kept === null ? kept : Math.min(first, kept)
   }
 
-  /** Null when some of it was removed. */
-  replay(options: KeptReplayOptions): KeptReplay | null {
+  replay(options: ReplayOptions): KeptReplay | null {
     const { fromSlot } = options
     const oldest = this.oldestSlot
     if (oldest === null || fromSlot < oldest) return null
@@ -402,11 +399,20 @@ export class StreamLog implements KeptEras {
   }
 
   #elementOf(run: UpdateRun<SolanaUpdate>): KeptElement {
-    const element = elementOf(run)
-    if (element.kind === 'update') return element
-    if (element.kind === 'block')
-      return { ...element, items: element.items.map((item) => this.#referred(item)) }
-    return this.#referred(element)
+    return this.#withPlaces(elementOf(run))
+  }
+
+  #withPlaces(element: ReadableElement): KeptElement {
+    switch (element.kind) {
+      case 'run':
+        return this.#referred(element)
+      case 'block':
+        return { ...element, items: element.items.map((item) => this.#referred(item)) }
+      case 'retraction':
+        return { ...element, restated: element.restated.map((one) => this.#withPlaces(one)) }
+      case 'update':
+        return element
+    }
   }
 
   /** By reference to the batch's place instead of the batch itself. */
@@ -511,13 +517,22 @@ interface BatchUse {
 
 function runsOf(lists: Lists): BatchUse[] {
   const uses: BatchUse[] = []
+  const add = ({ source, update }: UpdateRun<SolanaUpdate>, isOwn: boolean) => {
+    if (source !== null) uses.push(useOf(source, isOwn))
+    else if (update instanceof AssembledBlock)
+      for (const item of update.items.runs()) add(item, false)
+    else if (update?.kind === 'retraction')
+      for (const restated of runsIn(update.restated)) add(restated, false)
+  }
   for (const [commitment, list] of lists.entries())
-    for (const { source, update } of list) {
-      if (source !== null) uses.push(useOf(source, commitment === Commitment.processed))
-      else if (update instanceof AssembledBlock)
-        for (const item of update.items.runs()) uses.push(useOf(item.source!, false))
-    }
+    for (const run of list) add(run, commitment === Commitment.processed)
   return uses
+}
+
+function runsIn(updates: Iterable<SolanaUpdate>): readonly UpdateRun<SolanaUpdate>[] {
+  const list = new UpdateList<SolanaUpdate>()
+  for (const update of updates) list.push(update)
+  return list.runs()
 }
 
 function useOf(source: UpdateSource, isOwn: boolean): BatchUse {
@@ -533,7 +548,9 @@ function elementOf({ source, update, start, end }: UpdateRun<SolanaUpdate>): Rea
     const items = update.items.runs().map((item) => runOf(item.source!, item.start, item.end))
     return { kind: 'block', slot, isMixed, meta: plain(update.meta), items }
   }
-  return { kind: 'update', update: plain(update!) }
+  if (update?.kind !== 'retraction') return { kind: 'update', update: plain(update!) }
+  const { restated, ...own } = update
+  return { kind: 'retraction', update: plain(own), restated: runsIn(restated).map(elementOf) }
 }
 
 function runOf(source: UpdateSource, start: number, end: number): ReadableRun {

@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { accountUpdate } from '../../../../src/chain/solana/update-build.ts'
-import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
+import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import type { KeptReplay } from '../../../../src/streams/segments/kept-replay.ts'
@@ -38,6 +38,8 @@ const digest = (bytes: Uint8Array) => hash('sha1', bytes).slice(0, 12)
 
 /** Everything a subscriber can be sent of it. */
 function textOf(update: SolanaUpdate): string {
+  if (update.kind === 'retraction')
+    return `${update.slot} retraction ${digest(update.body)} of ${[...update.restated].map(textOf)}`
   if (update.kind === 'slot') return `${update.slot} status ${update.status}`
   if (update.kind !== 'block') return `${update.slot} ${update.kind} ${digest(update.body)}`
   const { slot, meta, transactions, accounts, entries } = update
@@ -103,6 +105,19 @@ const chainOf = (slots: number, options = {}) => {
   return Array.from({ length: slots }, () => chain.next()).flat()
 }
 
+/** Every third slot has a bank before its own, of which two items come late. */
+function withVoidBanks(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
+  const isItem = ({ kind }: SolanaUpdate) => ['account', 'transaction', 'entry'].includes(kind)
+  return updates.flatMap((update) => {
+    const { slot, createdAtMs } = update
+    const isBank = update.kind === 'slot' && update.status === slotStatus.createdBank
+    if (!isBank || slot % 3 !== 0) return [update]
+    const items = updates.filter((one) => one.slot === slot && isItem(one))
+    const before = slotUpdate({ slot, createdAtMs }, { parent: slot - 2, status: update.status })
+    return [before, ...items.slice(0, 7), update, ...items.slice(7, 9)]
+  })
+}
+
 /** A hub that forgets nothing. */
 function rememberAll(updates: readonly SolanaUpdate[]) {
   const hub = openSolanaHub({ replaySlots: 1e6, replayBytesMax: 1e12 })
@@ -155,6 +170,19 @@ describe('a replay from the log', () => {
         expect(replayed).toEqual(expected(commitment, slot))
       }
     expect(log.replay(from(999, Commitment.processed))).toBeNull()
+  })
+
+  it('has the retractions where they were, with what they restate', async () => {
+    const updates = withVoidBanks(chainOf(36))
+    const expected = rememberAll(updates)
+    const { log, sink, feed } = await serve()
+    sink.opened(null)
+    await feed(updates)
+    const all = expected(Commitment.processed, 1001)
+    expect(all.filter((text) => / retraction /.test(text)).length).toBeGreaterThan(20)
+    expect(all.some((text) => / retraction \S+ of .*transaction/.test(text))).toBe(true)
+    for (const commitment of commitments)
+      expect(await read(log.replay(from(1001, commitment))!)).toEqual(expected(commitment, 1001))
   })
 
   it('has no block where none is asked for, and the rest', async () => {
@@ -276,12 +304,12 @@ describe('the bounds', () => {
     await feed(
       updates.slice(
         0,
-        updates.findIndex(({ slot }) => slot === 1020),
+        updates.findIndex(({ slot }) => slot === 1008),
       ),
     )
     const replay = log.replay(from(1001, Commitment.processed))!
     await read(replay, 10)
-    await feed(updates.slice(updates.findIndex(({ slot }) => slot === 1020)))
+    await feed(updates.slice(updates.findIndex(({ slot }) => slot === 1008)))
     const bytes = readdirSync(folder).reduce(
       (sum, name) => sum + statSync(join(folder, name)).size,
       0,
