@@ -189,6 +189,26 @@ describe('a model client of a damaged stream', () => {
     expect(reasons).toEqual(['handover', 'handover'])
   })
 
+  it('holds the block that its last transaction puts right, after it was processed', async () => {
+    const slots = next(new SyntheticSolana({ seed: 7, finalizedAfter: 6 }), 4)
+    const last = slots.filter(({ slot }) => slot === 1_003)
+    const isLast = (one: SolanaUpdate) => one.kind === 'transaction' && one.index === 5
+    const own = last.filter(isLast)
+    // The first bank's transaction of the same index comes in its place.
+    const other = next(new SyntheticSolana({ seed: 9, firstSlot: 1_003 }), 1).filter(isLast)
+    const moment = { slot: 1_003, createdAtMs: 1 }
+    const begun = slotUpdate(moment, { parent: 1_001, status: slotStatus.createdBank })
+    const at = last.findIndex(({ kind }) => kind === 'account')
+    const rest = last.slice(at).filter((one) => !isLast(one))
+    const reasons = await held((stage) => {
+      stage.send([...slots.filter(({ slot }) => slot < 1_003), begun])
+      stage.send([...last.slice(0, at), ...other, ...rest, ...own])
+      stage.send(next(new SyntheticSolana({ seed: 8, ...after }), 5))
+    })
+    expect([own.length, other.length]).toEqual([1, 1])
+    expect(reasons).toEqual(['handover', 'handover'])
+  })
+
   it('holds the new blocks of a chain that was set back without a message', async () => {
     const reasons = await held((stage) => {
       stage.send(next(new SyntheticSolana({ seed: 7, confirmedAfter: 3, finalizedAfter: 9 }), 6))
