@@ -59,7 +59,9 @@ export class Fleet {
   }): Promise<Fleet> {
     const fleet = new Fleet()
     // Together, so that their chains are about as old.
-    fleet.nodes.push(...(await Promise.all(options.slotMs.map(startNode))))
+    const servers = await Promise.all(options.slotMs.map(startChain))
+    // One after another: the command in this process has one standard output.
+    for (const started of servers) fleet.nodes.push(await nodeOf(started))
     await fleet.#openFront(options.setFlags)
     return fleet
   }
@@ -190,12 +192,16 @@ export class Fleet {
   }
 }
 
-async function startNode(slotMs: number): Promise<FleetNode> {
+async function startChain(slotMs: number): Promise<Pick<FleetNode, 'server' | 'flags'>> {
   const flags = [...quiet, '--chain.traffic=0', `--chain.slotMs=${slotMs}`]
   const data = mkdtempSync(join(tmpdir(), 'sluice-fleet-'))
   mkdirSync(join(data, 'chain'))
   writeFileSync(join(data, 'chain', 'seed'), '07'.repeat(32))
-  const server = await startServer({ data, flags })
+  return { server: await startServer({ data, flags }), flags }
+}
+
+async function nodeOf(started: Pick<FleetNode, 'server' | 'flags'>): Promise<FleetNode> {
+  const { server, flags } = started
   const { token } = await provision(server.data, 'front', ...unlimited)
   const wire = new SlowWire(server.doors.rpc?.port ?? 0, sendPattern)
   await wire.up()
