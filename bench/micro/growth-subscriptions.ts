@@ -8,6 +8,7 @@ import { Meters } from '../../src/base/telemetry/meters.ts'
 import { keyOf } from '../../src/chain/solana/keys.ts'
 import { accountUpdate, slotUpdate } from '../../src/chain/solana/update-build.ts'
 import { slotStatus } from '../../src/chain/solana/updates.ts'
+import { newestShapes } from '../../src/chain/solana/version.ts'
 import { Budget } from '../../src/customers/quota/budget.ts'
 import { Plan } from '../../src/customers/quota/plan.ts'
 import { unlimitedPlan } from '../../src/customers/subscriptions/plans.ts'
@@ -79,6 +80,7 @@ function openEngine(
   const engine = subscriptions.engineOf({
     hub,
     isUp: () => true,
+    shapes: () => newestShapes,
     slot: () => 0,
     signatureStatus: async () => null,
     readAccounts: async () => [],

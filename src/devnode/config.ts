@@ -1,5 +1,6 @@
 // Declares the `chain` section of the configuration.
 import { choice, group, integer, type Values } from '../base/fields.ts'
+import { agaveVersions } from '../chain/solana/version.ts'
 
 /** `airdropLamports` of a faucet without a cap: its balance is the only bound. */
 export const airdropAny = Number.MAX_SAFE_INTEGER
@@ -10,6 +11,10 @@ export const chainSection = group('The Solana chain that rpc, websocket, grpc an
     doc:
       'Where the chain is: embedded runs one inside the server, ' +
       'upstream uses the nodes of upstreams.default.',
+  }),
+  agave: choice(agaveVersions, {
+    initial: '4.3',
+    doc: 'Version of agave that the embedded chain answers as.',
   }),
   traffic: integer({
     initial: 50,

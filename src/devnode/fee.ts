@@ -1,32 +1,18 @@
 // Reads what a transaction requests of the chain (compute units, loaded bytes) and computes its
 // fee: 5,000 lamports per signature, plus its priority fee.
+import { bidOf, unitsGiven, unitsMax } from '../chain/solana/fee-rate.ts'
 import type { TransactionConfigContent } from '../chain/solana/geyser-content.ts'
 import { isSameKey } from '../chain/solana/keys.ts'
-import { loaderV4, programs } from '../chain/solana/programs.ts'
+import { programs } from '../chain/solana/programs.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import { configOf } from '../chain/solana/transaction-config.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'
 
 export const lamportsPerSignature = 5_000n
-const unitsMax = 1_400_000
-const unitsPerInstruction = 200_000
-const unitsPerBuiltin = 3_000
-const microPerLamport = 1_000_000n
 const loadedBytesMax = 64 * 1024 * 1024
 const heapBytesMin = 32 * 1024
 const heapBytesMax = 256 * 1024
 
-/** Builtin programs: their default compute limit is small unless more is requested. */
-const builtins = [
-  programs.system,
-  programs.computeBudget,
-  programs.loaderV1,
-  programs.loaderV2,
-  programs.upgradeableLoader,
-  loaderV4,
-  programs.secp256k1,
-  programs.ed25519,
-]
 /** Programs whose instructions carry signatures of their own, counted in their first byte. */
 const verifiers = [programs.ed25519, programs.secp256k1, programs.secp256r1] as const
 
@@ -67,7 +53,7 @@ export function feeOf(layout: TransactionLayout, bytes: Uint8Array): Fee {
       layout.dataAt[index]! + layout.dataLength[index]!,
     )
     instructionBytes += data.length
-    given += builtins.some((key) => isSameKey(key, program)) ? unitsPerBuiltin : unitsPerInstruction
+    given += unitsGiven(program)
     const verifier = verifiers.findIndex((key) => isSameKey(key, program))
     if (verifier >= 0) precompileSignatures[verifier]! += data[0] ?? 0
     if (isSameKey(program, programs.computeBudget)) malformed ??= read(requested, index, data)
@@ -93,7 +79,7 @@ function limitsOf(
   const units = Math.min(unitsMax, requested ?? given)
   const price = malformed === null ? (asked ?? 0n) : 0n
   return {
-    bid: (price * BigInt(units) + microPerLamport - 1n) / microPerLamport,
+    bid: bidOf(price, units),
     units,
     loadedBytes: Math.min(loadedBytesMax, loadedBytes ?? loadedBytesMax),
     malformed,

@@ -5,7 +5,7 @@ import type { EndpointAddress } from '../base/running.ts'
 import type { Log } from '../base/telemetry/log.ts'
 import { Meters } from '../base/telemetry/meters.ts'
 import { UdpSocket } from '../base/transport/udp.ts'
-import { solanaVersion } from '../chain/solana/version.ts'
+import type { Shapes } from '../chain/solana/version.ts'
 import type { GrpcChain } from '../streams/geyser/chain.ts'
 import type { LocalChain } from './chain.ts'
 import type { CheatCodes } from './cheat-codes.ts'
@@ -52,6 +52,7 @@ interface NodeSetDeps {
   readonly chain: LocalChain
   readonly cheats: CheatCodes
   readonly leaders: Omit<RpcCluster, 'nodes'>
+  readonly shapes: Shapes
   readonly clock: Clock
   readonly log: Log
 }
@@ -129,10 +130,11 @@ export class NodeSet implements NodeSwitch {
   }
 
   async #open(node: ServedNode, index: number): Promise<NonNullable<ServedNode['running']>> {
-    const { chain, cheats, leaders, clock, log, options } = this.#deps
+    const { chain, cheats, leaders, shapes, clock, log, options } = this.#deps
     const { host, secret, version } = options
     const { hub, heads, ledger, identity, listen } = node
-    const methods = { chain, ledger, cluster: { ...leaders, nodes: this.#nodes } }
+    const methods = { chain, ledger, shapes, cluster: { ...leaders, nodes: this.#nodes } }
+    const solanaVersion = () => shapes.release['solana-core']
     const meters = new Meters()
     const stops: (() => unknown)[] = []
     const stop = async () => {
@@ -154,12 +156,12 @@ export class NodeSet implements NodeSwitch {
       stops.push(() => rpc.stop())
       const ws = await startPubsubServer(
         { host, port: listen.wsPort, portKey: '--ws-port' },
-        { hub, ledger, version: solanaVersion, secret, meters, clock, log },
+        { hub, ledger, shapes, secret, meters, clock, log },
       )
       stops.push(() => ws.stop())
       const grpc = await startGeyserServer(
         { host, port: listen.grpcPort, portKey: '--grpc-port' },
-        { chain: { ...alwaysUp, hub, heads }, meters, version, secret, clock, log },
+        { chain: { ...alwaysUp, solanaVersion, hub, heads }, meters, version, secret, clock, log },
       )
       stops.push(() => grpc.stop())
       const addresses = { rpc: rpc.address, ws: ws.address, grpc: grpc.address!, identity }
@@ -171,10 +173,9 @@ export class NodeSet implements NodeSwitch {
   }
 }
 
-const alwaysUp: Omit<GrpcChain, 'hub' | 'heads'> = {
+const alwaysUp: Pick<GrpcChain, 'isUp' | 'watch'> = {
   isUp: () => true,
   watch: () => () => {},
-  solanaVersion: () => solanaVersion['solana-core'],
 }
 
 /** As it is written before a port. */

@@ -30,7 +30,7 @@ import type {
   SolanaUpdate,
   TransactionUpdate,
 } from '../chain/solana/updates.ts'
-import { solanaVersion } from '../chain/solana/version.ts'
+import { type Shapes, shapesByVersion } from '../chain/solana/version.ts'
 import { Heads } from '../streams/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../streams/geyser/hub.ts'
 import { Cluster } from './cluster/cluster.ts'
@@ -107,6 +107,7 @@ export async function startDevnode(
 ): Promise<RunningDevnode> {
   const clock = systemClock
   const { version } = options
+  const shapes = shapesByVersion[options.chain.agave]
   const counter = new StatsCounter()
   const feed = new ShredFeed({ clock, log, onDown })
   const publisher = publisherOf(options, { clock, feed })
@@ -129,7 +130,8 @@ export async function startDevnode(
     })
     stops.push(() => running.stop())
     const { ledger } = chain
-    const nodes = new NodeSet({ options, chain, cheats, leaders: publisher.leaders, clock, log })
+    const { leaders } = publisher
+    const nodes = new NodeSet({ options, chain, cheats, leaders, shapes, clock, log })
     stops.push(() => nodes.stop())
     const addresses = await nodes.start(publisher.nodes(ledger), feed)
     const sendStats = () => report(statsOf(ledger, counter))
@@ -141,7 +143,7 @@ export async function startDevnode(
     if (options.shreds !== null) await sendShreds(options.shreds)
     if (options.files !== null) {
       const contact = nodes.contact()
-      await writeLedgerFiles(options.files, { seed, ledger, contact, version })
+      await writeLedgerFiles(options.files, { seed, ledger, shapes, contact, version })
     }
     return {
       addresses: { ...first!, peers, faucet: ledger.faucet, pid: process.pid },
@@ -223,20 +225,21 @@ export async function writeLedgerFiles(
   node: {
     readonly seed: Uint8Array
     readonly ledger: Pick<LedgerState, 'genesisHash' | 'identity'>
+    readonly shapes: Shapes
     readonly contact: NodeContact
     /** The version of the package. */
     readonly version: string
   },
 ): Promise<void> {
-  const { seed, ledger, contact, version } = node
+  const { seed, ledger, shapes, contact, version } = node
   const { host, rpc, udp, shredVersion } = contact
   for (const [file, name] of Object.entries(keyPairFiles)) {
     const { secretKey } = Keypair.derive(seed, name)
     await writeFile(join(folder, file), `${JSON.stringify([...secretKey])}\n`, { mode: 0o600 })
   }
-  const featureSet = solanaVersion['feature-set'].toString(16)
+  const { 'solana-core': core, 'feature-set': featureSet } = shapes.release
   const lines = [
-    `agave-validator ${solanaVersion['solana-core']} (sluice ${version}; feat:${featureSet})`,
+    `agave-validator ${core} (sluice ${version}; feat:${featureSet.toString(16)})`,
     `identity pubkey: ${ledger.identity}`,
     `genesis hash: ${ledger.genesisHash}`,
     `shred_version: ${shredVersion}`,

@@ -18,6 +18,7 @@ import { openHttpEndpoint } from '../base/transport/http-endpoint.ts'
 import type { ListenAddress } from '../base/transport/listen-address.ts'
 import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../base/transport/reply.ts'
 import type { Socket } from '../base/transport/socket.ts'
+import type { Shapes } from '../chain/solana/version.ts'
 import type { SolanaHub } from '../streams/geyser/hub.ts'
 import type { Customer, PubsubChain, Session } from '../streams/pubsub/chain.ts'
 import { PubsubEngine } from '../streams/pubsub/engine.ts'
@@ -30,8 +31,8 @@ import type { Ledger } from './ledger/ledger.ts'
 export interface PubsubServerDeps {
   readonly hub: SolanaHub
   readonly ledger: Ledger
-  /** Answer of getVersion. */
-  readonly version: Readonly<Record<string, string | number>>
+  /** Of the version that it answers as. */
+  readonly shapes: Shapes
   /** What a caller must send as x-token; null serves everybody. */
   readonly secret: string | null
   readonly meters: Meters
@@ -51,13 +52,14 @@ export async function startPubsubServer(listen: ListenAddress, deps: PubsubServe
   const chain: PubsubChain = {
     hub: deps.hub,
     isUp: () => true,
+    shapes: () => deps.shapes,
     slot: (commitment) => ledger.slot(commitment),
     signatureStatus: async (signature) => ledger.signatureStatus(signature),
     readAccounts: async (keys) => keys.map((key) => ledger.account(key, Commitment.processed)),
   }
   const notifier = new Notifier(meters, clock)
   const engine = new PubsubEngine({ ...deps, chain, ids: new Ids(), notifier, meters })
-  const version = encodedText(JSON.stringify(deps.version))
+  const version = encodedText(JSON.stringify(deps.shapes.release))
   const table = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
   const methods = new UnlimitedMethods<Connection>({ methods: table, log })
   const isAdmitted = secretCheck(deps.secret)

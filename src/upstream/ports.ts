@@ -9,8 +9,6 @@ import type { GeyserBatch } from '../chain/solana/geyser-batch.ts'
 export interface AnswerSource {
   /** Null when a node has to answer. */
   answer(call: Call): StreamAnswer | null
-  /** The `apiVersion` in a context of the set's nodes. */
-  observeVersion(apiVersion: string): void
 }
 
 export interface StreamAnswer {

@@ -15,6 +15,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { programs, sysvars } from '../../src/chain/solana/programs.ts'
 import { slotStatus } from '../../src/chain/solana/updates.ts'
+import { newestShapes } from '../../src/chain/solana/version.ts'
 import { ChainStage, good } from '../testkit/chain-stage.ts'
 
 const stage = new ChainStage({ traffic: 100 })
@@ -71,6 +72,7 @@ describe('the embedded chain', () => {
     expect(landed.meta.computeUnitsConsumed).toBe(150n)
     expect(
       ledger.signaturesForAddress(to.toBytes(), {
+        shapes: newestShapes,
         limit: 10,
         before: null,
         until: null,
@@ -339,7 +341,8 @@ describe('the embedded chain', () => {
   it('carries background traffic of transfers, tokens and memos', async () => {
     const { ledger } = stage.chain
     await stage.reached(ledger.slot(0) + 12, 0)
-    const options = { limit: 1, before: null, until: null, commitment: 0 } as const
+    const page = { limit: 1, before: null, until: null, commitment: 0 } as const
+    const options = { ...page, shapes: newestShapes }
     const [token] = ledger.signaturesForAddress(programs.token, options)
     const { meta, err } = ledger.transaction(token!.signature)!
     expect(err).toBeNull()
@@ -355,7 +358,7 @@ describe('the embedded chain', () => {
       ...ledger.tokenAccounts('mint', new PublicKey(meta.preTokenBalances[0]!.mint).toBytes(), 0),
     ]
     expect(holders).toHaveLength(32)
-    expect(ledger.prioritizationFees([]).length).toBeGreaterThan(0)
+    expect(ledger.prioritizationFees([], true).length).toBeGreaterThan(0)
     expect(ledger.account(sysvars.clock, 0)!.slot).toBe(ledger.stateSlot(0))
   })
 

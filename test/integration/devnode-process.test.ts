@@ -37,6 +37,7 @@ const options = {
   shreds: null,
   chain: {
     traffic: 100,
+    agave: '4.3' as const,
     slotMs: 40,
     slotsPerEpoch: 432_000,
     historySlots: 1_000,

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { newestShapes } from '../../src/chain/solana/version.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import type { RpcAnswer } from '../testkit/solana-node.ts'
 import { until } from '../testkit/until.ts'
@@ -89,7 +90,7 @@ it('describes itself as a validator does, with addresses where it listens', asyn
     tpuQuic: udp,
     tpuVote: udp,
     tvu: udp,
-    version: '4.0.0',
+    version: newestShapes.release['solana-core'],
   })
 })
 

@@ -2,6 +2,7 @@
 import { Keypair, Transaction, type TransactionInstruction } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { decodeKey } from '../../src/chain/solana/base58.ts'
+import { newestShapes } from '../../src/chain/solana/version.ts'
 import { embeddedRpcMethods } from '../../src/devnode/rpc/methods.ts'
 import { good } from '../testkit/chain-stage.ts'
 import { byNumber, type ReadRow } from '../testkit/index-reader.ts'
@@ -124,7 +125,12 @@ describe('the Solana chain in the index', () => {
       isMigrated: () => false,
       genesisBlock: () => null,
     }
-    const { getBlock } = embeddedRpcMethods({ chain: chain(), ledger, cluster })
+    const { getBlock } = embeddedRpcMethods({
+      chain: chain(),
+      ledger,
+      cluster,
+      shapes: newestShapes,
+    })
     const to = chain().ledger.slot(1)
     const inRange = ({ slot }: ReadRow) => Number(slot) >= from && Number(slot) <= to
     const transactions = (await stage.rows('transactions')).filter(inRange)

@@ -17,7 +17,8 @@ async function start(options: Partial<SetOptions> = {}) {
   const read = (key: Uint8Array, minSlot: number) =>
     readAccount(stage.upstreams.set('default')!, key, minSlot)
   const accounts = { bytesMax: 1_000_000, read }
-  const answers = new StreamAnswers(chain.hub, { ...streamDeps, accounts })
+  const apiVersion = () => stage.upstreams.set('default')!.apiVersion()
+  const answers = new StreamAnswers(chain.hub, { ...streamDeps, apiVersion, accounts })
   stage = await ProxyStage.start({ default: { nodes: 1, ...options } }, () => answers)
   const node = stage.node()
   const call = (method: string, params: unknown = [], token?: string) =>

@@ -6,6 +6,7 @@ import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { isSameKey } from '../../src/chain/solana/keys.ts'
+import { newestShapes } from '../../src/chain/solana/version.ts'
 import { ChainStage, good } from '../testkit/chain-stage.ts'
 import { sampleTransactions } from '../testkit/solana-samples.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
@@ -122,7 +123,8 @@ describe('the embedded chain across restarts', () => {
     const read = () => {
       const { ledger } = stage.chain
       const { slot } = ledger.signatureStatus(signature)!
-      const page = { limit: 10, before: null, until: null, commitment: 2 as const }
+      const shapes = newestShapes
+      const page = { limit: 10, before: null, until: null, commitment: 2 as const, shapes }
       const block = ledger.block(slot)!
       return {
         found: ledger.transaction(signature)!.slot,

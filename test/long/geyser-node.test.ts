@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client, credentials } from '@grpc/grpc-js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { newestShapes } from '../../src/chain/solana/version.ts'
 import { Follower } from '../testkit/follower.ts'
 import { openEverything, wordsIn } from '../testkit/geyser-everything.ts'
 import { call, callBytes, codec, withToken } from '../testkit/grpc-stage.ts'
@@ -106,7 +107,10 @@ describe('a Sluice before a Sluice', () => {
     const version = JSON.parse(
       (await call(client, 'GetVersion', {}, withToken(token))).value.version,
     )
-    expect(version.version).toMatchObject({ package: 'sluice', solana: '4.0.0' })
+    expect(version.version).toMatchObject({
+      package: 'sluice',
+      solana: newestShapes.release['solana-core'],
+    })
     const latest = (await call(client, 'GetLatestBlockhash', {}, withToken(token))).value
     const valid = await call(
       client,

@@ -17,6 +17,7 @@ import { until } from './until.ts'
 
 export const quickSection: ChainSection = {
   source: 'embedded',
+  agave: '4.3',
   traffic: 0,
   slotMs: 40,
   slotsPerEpoch: 432_000,

@@ -13,6 +13,7 @@ import {
 import { expect, it } from 'vitest'
 import { jsonText } from '../../src/base/json-text.ts'
 import { parsedInstruction } from '../../src/chain/solana/json-parsed/instructions.ts'
+import { oldestShapes, type Shapes } from '../../src/chain/solana/version.ts'
 
 const keysMax = 12
 const keys = Array.from({ length: keysMax }, (_, n) => new PublicKey(Buffer.alloc(32, n + 1)))
@@ -66,7 +67,11 @@ export function u32(value: number): Buffer {
   return u32
 }
 
-export function shownText({ programId, keys: metas, data }: TransactionInstruction): string {
+/** As agave 4.0 unless other shapes are given. */
+export function shownText(
+  { programId, keys: metas, data }: TransactionInstruction,
+  shapes: Shapes = oldestShapes,
+): string {
   const all = [programId, ...metas.map(({ pubkey }) => pubkey)]
   const accounts = Uint8Array.from(metas, (_, index) => index + 1)
   const instruction = { programIdIndex: 0, accounts, data }
@@ -75,6 +80,7 @@ export function shownText({ programId, keys: metas, data }: TransactionInstructi
       instruction,
       all.map((one) => one.toBytes()),
       1,
+      shapes,
     ),
   )
   return named(text)

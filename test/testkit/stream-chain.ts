@@ -21,6 +21,7 @@ export const noAccounts = { bytesMax: 0, read: async () => null }
 /** For answers from a stream that is live, of a node of our version. */
 export const streamDeps = {
   isLive: () => true,
+  apiVersion: () => '4.0.0',
   nodeVersion: () => '4.0.0',
   accounts: noAccounts,
   blocks: { bytesMax: 1_000_000 },

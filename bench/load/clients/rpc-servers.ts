@@ -38,7 +38,6 @@ async function startStream(): Promise<Started> {
   })
   const accounts = { bytesMax: 1e6, read }
   const answers = new StreamAnswers(chain.hub, { ...streamDeps, accounts })
-  answers.observeVersion('4.0.0')
   const params = [encodeBase58(hotAccount), { commitment: 'confirmed' }]
   const call = { method: 'getBalance', params, paramsText: JSON.stringify(params), id: '1' }
   let slot = 100

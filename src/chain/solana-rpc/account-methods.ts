@@ -47,7 +47,7 @@ export function accountMethods(source: Source<AccountReads>) {
       return () => {
         const account = ledger.account(key, view.commitment)
         if (account === null) return inContext(source, view.slot, 'null')
-        const text = accountText(account, format, readerAt(view))
+        const text = accountText(account, format, readerAt(view), source)
         return text === null
           ? failure(rpcFaults.base58TooLarge)
           : inContext(source, view.slot, text)
@@ -61,7 +61,7 @@ export function accountMethods(source: Source<AccountReads>) {
       return () => {
         const accounts = keys.map((key) => ledger.account(key, view.commitment))
         const texts = accounts.map((account) =>
-          account === null ? 'null' : accountText(account, format, readerAt(view)),
+          account === null ? 'null' : accountText(account, format, readerAt(view), source),
         )
         if (texts.includes(null)) return failure(rpcFaults.base58TooLarge)
         return inContext(source, view.slot, `[${texts.join(',')}]`)
@@ -123,6 +123,7 @@ export function accountText(
   account: AccountState,
   view: AccountView,
   read: ReadState,
+  source: Pick<Source<unknown>, 'shapes'>,
 ): string | null {
   const { encoding, dataSlice } = view
   if (encoding === 'binary' || encoding === 'base58') {
@@ -131,7 +132,8 @@ export function accountText(
   }
   if (encoding === 'base64' && dataSlice === null && account.data.length <= keptBytesMax)
     return keptText(account, view)
-  return sortedAccountText(account, view, accountParser(read))
+  const parse = encoding === 'jsonParsed' ? accountParser(read, source.shapes) : () => null
+  return sortedAccountText(account, view, parse)
 }
 
 /** A version of an account never changes, so its text is built once and goes when it goes. */

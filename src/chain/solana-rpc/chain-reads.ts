@@ -4,6 +4,7 @@ import type { Commitment } from '../../base/commitment.ts'
 import type { RpcError } from '../../base/jsonrpc/build.ts'
 import type { AccountState, RewardContent, TransactionContent } from '../solana/geyser-content.ts'
 import type { SignatureStatus } from '../solana/updates.ts'
+import type { Shapes } from '../solana/version.ts'
 import type { BlockFee } from './recent-fees.ts'
 
 export interface SlotReads {
@@ -63,8 +64,9 @@ export interface HistoryReads extends Pick<SlotReads, 'slot' | 'stateSlot'> {
 }
 
 export interface FeeReads {
-  /** Of the last confirmed blocks, ascending; with accounts, what it took to write all of them. */
-  prioritizationFees(accounts: readonly Uint8Array[]): readonly BlockFee[]
+  /** Of the last confirmed blocks, ascending; with accounts, what it took to write all of them.
+   *  `isPaid`: the rates that were paid, not those that were offered. */
+  prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): readonly BlockFee[]
 }
 
 /** A source of answers: a node, or the stream of a set. */
@@ -72,4 +74,6 @@ export interface Source<Reads> {
   readonly ledger: Reads
   /** As in getVersion; included in every context. */
   readonly apiVersion: string
+  /** Read only where an answer depends on them: a stream may not know them. */
+  readonly shapes: Shapes
 }

@@ -16,6 +16,7 @@ import {
   versionOf,
 } from '../solana/ui-transaction.ts'
 import type { SignatureStatus } from '../solana/updates.ts'
+import type { Shapes } from '../solana/version.ts'
 import type { HistoryReads, LandedBlock, Source } from './chain-reads.ts'
 import { rpcFaults } from './errors.ts'
 import { ParamFields, type Params } from './params.ts'
@@ -56,7 +57,7 @@ export function historyMethods(source: Source<HistoryReads>) {
         if (found === null) return encodedText('null')
         const { blockTime, slot, index, content } = found
         const where = [`"blockTime":${blockTime}`, `"slot":${slot}`, `"transactionIndex":${index}`]
-        const text = transactionText(content, view, ...where)
+        const text = transactionText(content, view, source.shapes, ...where)
         return typeof text === 'string' ? encodedText(text) : failure(text)
       }
     }),
@@ -66,7 +67,7 @@ export function historyMethods(source: Source<HistoryReads>) {
       const { commitment } = historyViewOf(config, ledger)
       return () => {
         const found = ledger.landedBlock(slot, commitment)
-        return 'code' in found ? failure(found) : blockAnswer(found, view)
+        return 'code' in found ? failure(found) : blockAnswer(found, view, source.shapes)
       }
     }),
   } satisfies Readonly<Record<string, Answering>>
@@ -82,7 +83,11 @@ function statusText({ commitment, confirmations, err, slot }: SignatureStatus): 
   })
 }
 
-function blockAnswer(block: LandedBlock, view: TransactionView): Answer | Promise<Answer> {
+function blockAnswer(
+  block: LandedBlock,
+  view: TransactionView,
+  shapes: Shapes,
+): Answer | Promise<Answer> {
   const parts = [
     `"blockHeight":${block.blockHeight}`,
     `"blockTime":${block.blockTime}`,
@@ -98,7 +103,7 @@ function blockAnswer(block: LandedBlock, view: TransactionView): Answer | Promis
   if (view.details === 'none' || view.details === 'signatures')
     return encodedText(`{${parts.join(',')}}`)
   const texts = inTurns(block.transactions(), transactionsPerTurn, ({ content }) =>
-    transactionText(content, view),
+    transactionText(content, view, shapes),
   )
   return whenDone(texts, (list) => {
     const problem = list.find((text) => typeof text !== 'string')
@@ -136,8 +141,9 @@ export function encodingConfigOf(params: Params, struct: string): [ParamFields, 
 export function transactionText(
   content: TransactionContent,
   view: TransactionView,
+  shapes: Shapes,
   ...also: readonly string[]
 ): string | RpcError {
   if (!isShowable(content, view)) return rpcFaults.unsupportedVersion(versionOf(content))
-  return objectText([...also, ...transactionMembers(content, view)], view.isSorted)
+  return objectText([...also, ...transactionMembers(content, view, shapes)], view.isSorted)
 }

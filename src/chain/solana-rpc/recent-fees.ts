@@ -25,8 +25,8 @@ class BlockFees {
   least: FeeRate | null = null
   readonly byAccount = new Map<string, FeeRate>()
 
-  add(message: MessageContent, loaded: Loaded): void {
-    const rate = feeRateOf(message)
+  add(message: MessageContent, loaded: Loaded, isPaid: boolean): void {
+    const rate = feeRateOf(message, isPaid)
     if (rate === null) return
     if (this.least === null || rate < this.least) this.least = rate
     const locks = writeLocks(message, loaded)
@@ -51,6 +51,12 @@ export class RecentFees {
   readonly #blocks: { readonly slot: number; readonly fees: BlockFees }[] = []
   #accounts = 0
   #open = new BlockFees()
+  readonly #isPaid: boolean
+
+  /** `isPaid`: by the rates that were paid, not those that were offered. */
+  constructor(isPaid: boolean) {
+    this.#isPaid = isPaid
+  }
 
   /** Whether it has as many blocks as a validator keeps. */
   get isFull(): boolean {
@@ -59,7 +65,7 @@ export class RecentFees {
 
   /** Adds a transaction of the next block: failed ones, too, votes not. */
   land(message: MessageContent, loaded: Loaded): void {
-    this.#open.add(message, loaded)
+    this.#open.add(message, loaded, this.#isPaid)
   }
 
   /** Drops what landed since the last block. */

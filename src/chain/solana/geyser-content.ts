@@ -36,9 +36,11 @@ export interface RewardContent {
   readonly pubkey: string
   readonly lamports: bigint
   readonly postBalance: bigint
-  /** 0 unspecified, 1 fee, 2 rent, 3 staking, 4 voting, 5 deactivated stake. */
+  /** 0 unspecified, 1 fee, 2 rent, 3 staking, 4 voting, 5 deactivated stake; later ones follow. */
   readonly rewardType: number
   readonly commission: string
+  /** '' where the node gives none. */
+  readonly commissionBps: string
 }
 
 /** Limits and bid that a message of version 1 carries itself; null where it gives none. */

@@ -14,7 +14,7 @@ import type {
 } from './geyser-content.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
-const rewardFieldMax = 5
+const rewardFieldMax = 6
 type Open<T> = { -readonly [K in keyof T]: T[K] }
 
 /** From a SubscribeUpdateTransactionInfo. The byte fields are views of it. */
@@ -246,6 +246,7 @@ function decodeReward(bytes: Uint8Array): RewardContent {
     postBalance: 0n,
     rewardType: 0,
     commission: '',
+    commissionBps: '',
   }
   const reader = new ProtoReader(bytes)
   while (reader.next()) {
@@ -254,6 +255,7 @@ function decodeReward(bytes: Uint8Array): RewardContent {
     else if (reader.field === 3) reward.postBalance = reader.big
     else if (reader.field === 4) reward.rewardType = reader.number
     else if (reader.field === 5) reward.commission = reader.text
+    else if (reader.field === 6) reward.commissionBps = reader.text
   }
   return reward
 }

@@ -147,6 +147,7 @@ export function writeRewards(
   rewards: readonly RewardContent[],
 ): void {
   out.messages(field, rewards, (reward) => {
+    out.string(6, reward.commissionBps)
     out.string(5, reward.commission)
     out.number(4, reward.rewardType)
     out.big(3, reward.postBalance)

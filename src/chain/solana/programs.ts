@@ -8,6 +8,7 @@ export const programs = {
   token2022: key('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'),
   associatedToken: key('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL'),
   memo: key('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr'),
+  memoV4: key('Memo4c2pN8afCj432Lb7RMVKi9PbQnnW7ewFFaV3oAH'),
   memoV1: key('Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo'),
   computeBudget: key('ComputeBudget111111111111111111111111111111'),
   addressLookupTable: key('AddressLookupTab1e1111111111111111111111111'),

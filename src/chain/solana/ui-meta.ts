@@ -124,13 +124,15 @@ export function tokenBalanceText(balance: TokenBalanceContent, { isSorted }: Wri
 const rewardTypes = [null, 'Fee', 'Rent', 'Staking', 'Voting', 'DeactivatedStake'] as const
 
 function rewardText(reward: RewardContent, { isSorted }: Written): string {
-  const { commission } = reward
+  const { commission, commissionBps, rewardType: type } = reward
   const members = [
     `"pubkey":"${reward.pubkey}"`,
     `"lamports":${reward.lamports}`,
     `"postBalance":${reward.postBalance}`,
-    `"rewardType":${JSON.stringify(rewardTypes[reward.rewardType] ?? null)}`,
+    // A type that has no name here is shown by its number.
+    `"rewardType":${JSON.stringify(rewardTypes[type] === undefined ? type : rewardTypes[type])}`,
     `"commission":${commission === '' ? 'null' : commission}`,
   ]
+  if (commissionBps !== '') members.push(`"commissionBps":${commissionBps}`)
   return objectText(members, isSorted)
 }

@@ -6,6 +6,7 @@ import type { InstructionContent, MessageContent, TransactionContent } from './g
 import { parsedInstruction } from './json-parsed/instructions.ts'
 import { parsedKeys } from './json-parsed/message-keys.ts'
 import { metaText, simpleMetaText } from './ui-meta.ts'
+import type { Shapes } from './version.ts'
 import { transactionBytes } from './wire.ts'
 
 export const transactionEncodings = ['binary', 'base64', 'base58', 'json', 'jsonParsed'] as const
@@ -37,16 +38,24 @@ export function versionOf({ message }: TransactionContent): number {
 }
 
 /** `{"transaction":…,"meta":…,"version":…}` for the details `full` and `accounts`. */
-export function uiTransactionText(content: TransactionContent, view: TransactionView): string {
-  return objectText(transactionMembers(content, view), view.isSorted)
+export function uiTransactionText(
+  content: TransactionContent,
+  view: TransactionView,
+  shapes: Shapes,
+): string {
+  return objectText(transactionMembers(content, view, shapes), view.isSorted)
 }
 
 /** The same members, each with its name. */
-export function transactionMembers(content: TransactionContent, view: TransactionView): string[] {
+export function transactionMembers(
+  content: TransactionContent,
+  view: TransactionView,
+  shapes: Shapes,
+): string[] {
   const isFull = view.details === 'full'
-  const transaction = isFull ? fullText(content, view) : keysOnlyText(content, view)
+  const transaction = isFull ? fullText(content, view, shapes) : keysOnlyText(content, view)
   const meta = isFull
-    ? metaText(content, view, (instruction) => innerText(instruction, content, view))
+    ? metaText(content, view, (instruction) => innerText(instruction, content, view, shapes))
     : simpleMetaText(content, view)
   const members = [`"transaction":${transaction}`, `"meta":${meta}`]
   // Without maxSupportedTransactionVersion the client knows no versions: omit the member.
@@ -60,7 +69,7 @@ function keysOnlyText(content: TransactionContent, { isSorted }: TransactionView
   return objectText([signatures, `"accountKeys":${keysText(content)}`], isSorted)
 }
 
-function fullText(content: TransactionContent, view: TransactionView): string {
+function fullText(content: TransactionContent, view: TransactionView, shapes: Shapes): string {
   switch (view.encoding) {
     case 'binary':
       return `"${encodeBase58(transactionBytes(content))}"`
@@ -70,7 +79,8 @@ function fullText(content: TransactionContent, view: TransactionView): string {
       return `["${transactionBytes(content).toString('base64')}","base64"]`
     case 'json':
     case 'jsonParsed': {
-      const message = view.encoding === 'json' ? rawMembers(content, view) : parsedMembers(content)
+      const message =
+        view.encoding === 'json' ? rawMembers(content, view) : parsedMembers(content, shapes)
       message.push(...versionMembers(content.message, view))
       const signatures = `"signatures":${base58List(content.signatures)}`
       const text = `"message":${objectText(message, view.isSorted)}`
@@ -94,10 +104,12 @@ function rawMembers({ message }: TransactionContent, view: TransactionView): str
   ]
 }
 
-function parsedMembers(content: TransactionContent): string[] {
+function parsedMembers(content: TransactionContent, shapes: Shapes): string[] {
   const { message } = content
   const keys = allKeys(content)
-  const instructions = message.instructions.map((one) => jsonText(parsedInstruction(one, keys, 1)))
+  const instructions = message.instructions.map((one) =>
+    jsonText(parsedInstruction(one, keys, 1, shapes)),
+  )
   return [
     `"accountKeys":${keysText(content)}`,
     `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}"`,
@@ -109,10 +121,11 @@ function innerText(
   instruction: InstructionContent & { readonly stackHeight?: number },
   content: TransactionContent,
   view: TransactionView,
+  shapes: Shapes,
 ): string {
   const height = instruction.stackHeight ?? null
   if (view.encoding !== 'jsonParsed') return compiledText(instruction, height, view)
-  return jsonText(parsedInstruction(instruction, allKeys(content), height))
+  return jsonText(parsedInstruction(instruction, allKeys(content), height, shapes))
 }
 
 function compiledText(

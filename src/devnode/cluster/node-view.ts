@@ -231,8 +231,8 @@ export class LedgerView implements Ledger {
       .map((info) => ({ ...info, commitment: this.#commitmentOf(info.slot) }))
   }
 
-  prioritizationFees(accounts: readonly Uint8Array[]): BlockFee[] {
-    const fees = this.#ledger.prioritizationFees(accounts)
+  prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): BlockFee[] {
+    const fees = this.#ledger.prioritizationFees(accounts, isPaid)
     return fees.filter(({ slot }) => slot <= this.#view.slot(Commitment.confirmed))
   }
 

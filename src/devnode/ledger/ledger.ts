@@ -13,6 +13,7 @@ import type {
 } from '../../chain/solana/geyser-content.ts'
 import type { TransactionError } from '../../chain/solana/transaction-error.ts'
 import type { SignatureStatus } from '../../chain/solana/updates.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import type { FeeReads, SlotReads } from '../../chain/solana-rpc/chain-reads.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
 
@@ -21,6 +22,8 @@ export interface SignatureRange {
   readonly before: Uint8Array | null
   readonly until: Uint8Array | null
   readonly commitment: Commitment
+  /** Decide which memo programs are known. */
+  readonly shapes: Shapes
 }
 
 /** One version of an account. An account of 0 lamports does not exist and is never returned. */

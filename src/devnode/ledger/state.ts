@@ -6,10 +6,11 @@
 //   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
 import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
+import { memoPrograms } from '../../chain/solana/json-parsed/instructions.ts'
 import { isSameKey } from '../../chain/solana/keys.ts'
-import { programs } from '../../chain/solana/programs.ts'
 import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../chain/solana/updates.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import type { LatestBlockhash } from '../../chain/solana-rpc/chain-reads.ts'
 import { type BlockFee, RecentFees } from '../../chain/solana-rpc/recent-fees.ts'
 import { rentExemptMinimum } from '../rent.ts'
@@ -44,7 +45,8 @@ export class LedgerState implements Ledger {
   readonly #accounts = new Accounts()
   readonly #history: BlockHistory
   readonly #samples = new Samples()
-  readonly #fees = new RecentFees()
+  /** Of offered and of paid rates: versions of agave differ. */
+  readonly #fees = [new RecentFees(false), new RecentFees(true)] as const
   readonly #blocks: Blocks
   #openSlot = 0
   #confirmed = 0
@@ -107,7 +109,7 @@ export class LedgerState implements Ledger {
   land(transaction: StoredTransaction, content: TransactionContent, known: Indexed): void {
     this.#open.push(transaction)
     this.#history.add(transaction, known)
-    this.#fees.land(content.message, content.meta)
+    for (const fees of this.#fees) fees.land(content.message, content.meta)
   }
 
   /** The open slot's transactions; the caller makes its block of them. */
@@ -117,7 +119,7 @@ export class LedgerState implements Ledger {
 
   close(block: Block): void {
     this.#open = []
-    this.#fees.close(block.slot)
+    for (const fees of this.#fees) fees.close(block.slot)
     this.#append(block)
   }
 
@@ -295,13 +297,13 @@ export class LedgerState implements Ledger {
   ): SignatureInfo[] {
     return this.#history.page(address, options).map((transaction) => {
       const { signature, slot, index, err, blockTime } = transaction
-      const memo = memoOf(transaction.bytes)
+      const memo = memoOf(transaction.bytes, options.shapes)
       return { signature, slot, index, err, blockTime, commitment: this.#commitmentOf(slot), memo }
     })
   }
 
-  prioritizationFees(accounts: readonly Uint8Array[]): BlockFee[] {
-    return this.#fees.read(accounts)
+  prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): BlockFee[] {
+    return this.#fees[isPaid ? 1 : 0].read(accounts)
   }
 
   performanceSamples(limit: number): PerformanceSample[] {
@@ -328,13 +330,14 @@ export class LedgerState implements Ledger {
 const layout = new TransactionLayout({ v1: true })
 
 /** `[5] hello; [2] hi`, lengths in bytes; null without a memo. */
-export function memoOf(bytes: Uint8Array): string | null {
+export function memoOf(bytes: Uint8Array, shapes: Shapes): string | null {
   if (layout.decode(bytes) !== 'ok') return null
+  const known = memoPrograms(shapes)
   const memos: string[] = []
   for (let index = 0; index < layout.instructionCount; index++) {
     const at = layout.keysAt + layout.programIndex[index]! * 32
     const program = bytes.subarray(at, at + 32)
-    if (!isSameKey(program, programs.memo) && !isSameKey(program, programs.memoV1)) continue
+    if (!known.some((key) => isSameKey(program, key))) continue
     const from = layout.dataAt[index]!
     const length = layout.dataLength[index]!
     memos.push(`[${length}] ${Buffer.from(bytes.subarray(from, from + length)).toString()}`)

@@ -22,6 +22,7 @@ import {
   type AccountView,
   sortedAccountText,
 } from '../../chain/solana/ui-account.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import {
   accountText,
   accountViewOf,
@@ -99,9 +100,8 @@ function programAccounts(node: RpcNode): Answering {
       for (const account of ledger.accountsByOwner(program, view.commitment))
         if (filtersTake(filters, account)) found.push(account)
       if (isSorted) found.sort((a, b) => Buffer.compare(a.pubkey, b.pubkey))
-      const texts = keyedAccountsText(found, format, (pubkey) =>
-        ledger.account(pubkey, view.commitment),
-      )
+      const read = (pubkey: Uint8Array) => ledger.account(pubkey, view.commitment)
+      const texts = keyedAccountsText(found, format, read, node.shapes)
       return whenDone(texts, (list) => {
         if (list === null) return failure(rpcFaults.base58TooLarge)
         return hasContext ? inContext(node, view.slot, list) : encodedText(list)
@@ -145,12 +145,13 @@ export function keyedAccountsText(
   accounts: readonly LedgerAccount[],
   view: AccountView,
   read: ReadState,
+  shapes: Shapes,
 ): string | null | Promise<string | null> {
-  const parse = accountParser(read)
+  const parse = accountParser(read, shapes)
   const texts = inTurns(accounts, accountsPerTurn, (account) => {
     const text = isParsedToken(account, view)
       ? parsedText(account, view, parse)
-      : accountText(account, view, read)
+      : accountText(account, view, read, { shapes })
     return text && `{"account":${text},"pubkey":"${keyText(account.pubkey)}"}`
   })
   return whenDone(texts, (list) =>

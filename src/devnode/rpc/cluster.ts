@@ -10,7 +10,7 @@ import { parsedVote } from '../../chain/solana/json-parsed/vote-account.ts'
 import { keyText } from '../../chain/solana/key-text.ts'
 import { isSameKey } from '../../chain/solana/keys.ts'
 import { programs, sysvars } from '../../chain/solana/programs.ts'
-import { solanaVersion } from '../../chain/solana/version.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import { refusalError, rpcFaults } from '../../chain/solana-rpc/errors.ts'
 import type { Params } from '../../chain/solana-rpc/params.ts'
 import { slotMethods } from '../../chain/solana-rpc/slot-methods.ts'
@@ -61,7 +61,7 @@ export function epochInfoOf(ledger: Ledger, commitment: Commitment): Answer {
 }
 
 function epochMethods(node: RpcNode): Readonly<Record<string, Answering>> {
-  const { ledger } = node
+  const { ledger, shapes } = node
   return {
     getTransactionCount: answering(oneConfig, (params) => {
       const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
@@ -92,10 +92,12 @@ function epochMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       () => () => asJson(ledger.slot(Commitment.processed)),
     ),
     getHighestSnapshotSlot: answering(noParams, () => () => failure(rpcFaults.noSnapshot)),
-    getAgGenesisCert: answering(
-      noParams,
-      () => () => asJson(genesisCertificate(node, ledger.slot(Commitment.finalized))),
-    ),
+    ...(shapes.getAgGenesisCert && {
+      getAgGenesisCert: answering(
+        noParams,
+        () => () => asJson(genesisCertificate(node, ledger.slot(Commitment.finalized))),
+      ),
+    }),
   }
 }
 
@@ -105,14 +107,15 @@ const blsSignatureBytes = 192
  * The certificate of the block after which Alpenglow began, once a finalized block has it. In shape
  * only: the consensus that would sign it does not run here.
  */
-function genesisCertificate({ cluster }: RpcNode, finalized: number) {
+function genesisCertificate({ cluster, shapes }: RpcNode, finalized: number) {
   const block = cluster.genesisBlock(finalized)
   if (block === null) return null
   const signers = cluster.nodes.map((_, node) => 1 << (node % 8))
   const bitmap = [signers.reduce((bits, bit) => bits | bit, 0)]
   const signature = [...new Uint8Array(blsSignatureBytes)]
+  const blockId = [...block.blockId]
   return {
-    block: { blockId: [...block.blockId], slot: block.slot },
+    block: { [shapes.certificateBlockId ? 'blockId' : 'block_id']: blockId, slot: block.slot },
     signature: { bitmap, signature },
   }
 }
@@ -197,18 +200,18 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     getBlockProduction: blockProduction(node),
     getClusterNodes: answering(
       noParams,
-      () => () => asJson(cluster.nodes.map((peer) => contactInfo(peer, node.apiVersion))),
+      () => () => asJson(cluster.nodes.map((peer) => contactInfo(peer, node.shapes))),
     ),
   }
 }
 
 /** One UDP port stands for all that a validator has: see node-set.ts. */
-function contactInfo(peer: RpcPeer, apiVersion: string) {
+function contactInfo(peer: RpcPeer, { release }: Shapes) {
   const { host, rpc, ws, udp, shredVersion } = peer.contact()
   const at = (port: number) => (port === 0 ? null : `${host}:${port}`)
   return {
     clientId: 'Agave',
-    featureSet: solanaVersion['feature-set'],
+    featureSet: release['feature-set'],
     gossip: at(udp),
     pubkey: peer.identity,
     pubsub: at(ws),
@@ -221,7 +224,7 @@ function contactInfo(peer: RpcPeer, apiVersion: string) {
     tpuQuic: at(udp),
     tpuVote: at(udp),
     tvu: at(udp),
-    version: apiVersion,
+    version: release['solana-core'],
   }
 }
 
@@ -270,7 +273,8 @@ function productionOf(
 }
 
 function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
-  const { ledger, chain } = node
+  const { ledger, chain, shapes } = node
+  const addressesMax = shapes.inflationRewardLimit ? inflationAddressesMax : Number.MAX_SAFE_INTEGER
   const { slotsPerEpoch } = ledger.epochSchedule
   let minimum: Outcome<bigint> | null = null
   return {
@@ -283,7 +287,7 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       return asJson({ epoch, foundation: 0, total: 0, validator: 0 })
     }),
     getInflationReward: answering({ least: 1, most: 2 }, (params) => {
-      const keys = params.texts(0, inflationAddressesMax).map((text) => params.keyOf(text))
+      const keys = params.texts(0, addressesMax).map((text) => params.keyOf(text))
       const config = params.config(1, 'RpcEpochConfig')
       const view = historyViewOf(config, ledger)
       const newest = Math.floor(view.slot / slotsPerEpoch)
@@ -381,6 +385,7 @@ const commitmentDepths = 32
 interface VoteInfo {
   readonly nodePubkey: string
   readonly commission: number
+  readonly inflationRewardsCommissionBps: number
   readonly rootSlot: bigint | null
   readonly votes: readonly { readonly slot: bigint }[]
   readonly epochCredits: readonly {
@@ -390,7 +395,11 @@ interface VoteInfo {
   }[]
 }
 
-export function stakeMethods({ ledger, cluster }: RpcNode): Readonly<Record<string, Answering>> {
+export function stakeMethods({
+  ledger,
+  cluster,
+  shapes,
+}: RpcNode): Readonly<Record<string, Answering>> {
   return {
     getVoteAccounts: answering({ least: 0, most: 1 }, (params) => {
       const config = params.config(0, 'RpcGetVoteAccountsConfig')
@@ -402,7 +411,7 @@ export function stakeMethods({ ledger, cluster }: RpcNode): Readonly<Record<stri
       return () => {
         const all = [...ledger.accountsByOwner(programs.vote, commitment)]
           .filter(({ pubkey }) => only === null || isSameKey(pubkey, only))
-          .flatMap((account) => voteAccount(ledger, account, commitment) ?? [])
+          .flatMap((account) => voteAccount({ ledger, shapes }, account, commitment) ?? [])
         const isCurrent = ({ lastVote }: { lastVote: bigint }) =>
           lastVote > (slot >= distance ? slot - distance : 0)
         const isListed = ({ activatedStake }: { activatedStake: bigint }) =>
@@ -433,9 +442,13 @@ export function stakeMethods({ ledger, cluster }: RpcNode): Readonly<Record<stri
   }
 }
 
-function voteAccount(ledger: Ledger, account: LedgerAccount, commitment: Commitment) {
+function voteAccount(
+  { ledger, shapes }: Pick<RpcNode, 'ledger' | 'shapes'>,
+  account: LedgerAccount,
+  commitment: Commitment,
+) {
   // Reason for the cast: the parser shows these members of every vote account.
-  const info = (parsedVote(account)?.info ?? null) as VoteInfo | null
+  const info = (parsedVote(account, shapes)?.info ?? null) as VoteInfo | null
   if (info === null) return null
   const { effective: activatedStake } = stakeOf(ledger, commitment, account.pubkey)
   return {
@@ -449,6 +462,10 @@ function voteAccount(ledger: Ledger, account: LedgerAccount, commitment: Commitm
         BigInt(previousCredits),
       ]),
     epochVoteAccount: activatedStake > 0n,
+    // Undefined is not shown.
+    inflationRewardsCommissionBps: shapes.commissionBps
+      ? info.inflationRewardsCommissionBps
+      : undefined,
     lastVote: info.votes.at(-1)?.slot ?? 0n,
     nodePubkey: info.nodePubkey,
     rootSlot: info.rootSlot ?? 0n,

@@ -1,7 +1,7 @@
 // The JSON-RPC methods of the devnode as one table. Thread: main of the devnode.
 import { value } from '../../base/jsonrpc/build.ts'
 import type { MethodTable } from '../../base/jsonrpc/serve.ts'
-import { solanaVersion } from '../../chain/solana/version.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import type { LocalChain } from '../chain.ts'
 import type { CheatCodes } from '../cheat-codes.ts'
 import type { Ledger } from '../ledger/ledger.ts'
@@ -16,15 +16,20 @@ import { transactionMethods } from './transactions.ts'
 
 /** `ledger`: as this node sees the chain. Without `cheating` there are no cheat codes. */
 export function embeddedRpcMethods(
-  of: { readonly chain: LocalChain; readonly ledger: Ledger; readonly cluster: RpcCluster },
+  of: {
+    readonly chain: LocalChain
+    readonly ledger: Ledger
+    readonly cluster: RpcCluster
+    readonly shapes: Shapes
+  },
   cheating: {
     readonly cheats: CheatCodes
     /** Of a cluster; `index` is this node's own. */
     readonly switches: { readonly switches: NodeSwitch; readonly index: number } | null
   } | null = null,
 ): MethodTable<unknown> {
-  const apiVersion = solanaVersion['solana-core']
-  const node: RpcNode = { ...of, apiVersion }
+  const { release } = of.shapes
+  const node: RpcNode = { ...of, apiVersion: release['solana-core'] }
   return {
     ...accountMethods(node),
     ...tokenMethods(node),
@@ -32,7 +37,7 @@ export function embeddedRpcMethods(
     ...transactionMethods(node),
     ...clusterMethods(node),
     ...submitMethods(node),
-    getVersion: () => value(solanaVersion),
+    getVersion: () => value(release),
     getHealth: () => value('ok'),
     ...(cheating === null ? {} : surfnetMethods(node, cheating.cheats)),
     ...(cheating === null || cheating.switches === null ? {} : switchMethods(cheating.switches)),

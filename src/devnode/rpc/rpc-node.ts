@@ -1,4 +1,5 @@
 // What the RPC methods of the devnode read. Thread: main of the devnode (types only).
+import type { Shapes } from '../../chain/solana/version.ts'
 import type { LocalChain } from '../chain.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 
@@ -8,6 +9,7 @@ export interface RpcNode {
   readonly ledger: Ledger
   /** As in getVersion; included in every context. */
   readonly apiVersion: string
+  readonly shapes: Shapes
   readonly cluster: RpcCluster
 }
 

@@ -3,13 +3,14 @@
 //
 //   text -> decode strictly -> simulate (verifies signatures) -> submit -> signature
 import { Commitment, commitmentNames } from '../../base/commitment.ts'
-import type { Outcome } from '../../base/errors.ts'
+import { type Outcome, refuse } from '../../base/errors.ts'
 import { jsonText, ReadyJson } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../base/jsonrpc/build.ts'
 import { encodeBase58 } from '../../chain/solana/base58.ts'
 import { parsedInstruction } from '../../chain/solana/json-parsed/instructions.ts'
 import type { DecodeProblem } from '../../chain/solana/transaction.ts'
 import { loadedText, returnDataText, tokenBalanceText } from '../../chain/solana/ui-meta.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import { accountText } from '../../chain/solana-rpc/account-methods.ts'
 import { refusalError } from '../../chain/solana-rpc/errors.ts'
 import type { ParamFields, Params } from '../../chain/solana-rpc/params.ts'
@@ -21,6 +22,7 @@ import {
   bytesOfText,
   messageName,
   problemError,
+  versionOne,
   type WireTransaction,
   wireTransactionOf,
 } from './wire-transaction.ts'
@@ -28,11 +30,11 @@ import {
 const sendEncodings = ['binary', 'base64', 'base58', 'json', 'jsonParsed'] as const
 
 export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>> {
-  const { chain, ledger } = node
+  const { chain, ledger, shapes } = node
   return {
     sendTransaction: answering({ least: 1, most: 2 }, (params) => {
       const config = params.config(1, 'RpcSendTransactionConfig')
-      const wire = readWire(params, config)
+      const wire = readWire(params, config, shapes)
       const isPreflight = config.flag('skipPreflight') !== true
       config.choice('preflightCommitment', commitmentNames)
       config.u64('maxRetries', 'usize')
@@ -46,7 +48,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const isBlockhashReplaced = config.flag('replaceRecentBlockhash') === true
       const hasCalls = config.flag('innerInstructions') === true
       const asked = config.fields('accounts', 'RpcSimulateTransactionAccountsConfig')
-      const wire = readWire(params, config)
+      const wire = readWire(params, config, shapes)
       viewOf(config, ledger, Commitment.processed)
       if (mustVerify && isBlockhashReplaced)
         params.fail('sigVerify may not be used with replaceRecentBlockhash')
@@ -62,7 +64,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
         if (params.problem !== null) return failure(params.problem)
         const after = accounts && { encoding: accounts.encoding, keys: keys! }
         const shown = { keys: wire!.keys, hasCalls, accounts: after }
-        return inContext(node, simulated.slot, simulatedText(simulated, shown))
+        return inContext(node, simulated.slot, simulatedText(simulated, shown, shapes))
       }
     }),
     requestAirdrop: answering({ least: 2, most: 3 }, (params) => {
@@ -80,11 +82,15 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       }
     }),
     getFeeForMessage: answering({ least: 1, most: 2 }, (params) => {
-      const message = bytesOfText(params.text(0), 'base64', messageName)
+      const message = bytesOfText(params.text(0), 'base64', { name: messageName, shapes })
       if ('code' in message) params.refuse(message)
       const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
       const fee: Outcome<bigint | null> | null =
-        'code' in message ? null : chain.feeForMessage(message, view.commitment)
+        'code' in message
+          ? null
+          : !shapes.transactionV1 && message[0] === versionOne
+            ? refuse('invalid', 'unsupported-version', 'version 1')
+            : chain.feeForMessage(message, view.commitment)
       // Reason for the casts: only a message that was decoded has a fee, and the code says why not.
       if (fee?.ok === false)
         params.refuse(
@@ -109,13 +115,13 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
   }
 }
 
-function readWire(params: Params, config: ParamFields): WireTransaction | null {
+function readWire(params: Params, config: ParamFields, shapes: Shapes): WireTransaction | null {
   const text = params.text(0)
   const encoding = config.choice('encoding', sendEncodings) ?? 'base58'
   if (encoding === 'json' || encoding === 'jsonParsed')
     params.fail(`unsupported encoding: ${encoding}. Supported encodings: base58, base64`)
   if (params.problem !== null) return null
-  const wire = wireTransactionOf(text, encoding === 'base64' ? 'base64' : 'base58')
+  const wire = wireTransactionOf(text, encoding === 'base64' ? 'base64' : 'base58', shapes)
   if ('bytes' in wire) return wire
   params.refuse(wire)
   return null
@@ -183,6 +189,7 @@ export function simulatedText(
     readonly hasCalls: boolean
     readonly accounts: AskedAccounts | null
   },
+  shapes: Shapes,
 ): string {
   const { loadedWritableAddresses, loadedReadonlyAddresses } = simulated
   const keys = [...shown.keys, ...loadedWritableAddresses, ...loadedReadonlyAddresses]
@@ -191,10 +198,10 @@ export function simulatedText(
     balances &&
     new ReadyJson(`[${balances[which].map((one) => tokenBalanceText(one, sorted)).join(',')}]`)
   return jsonText({
-    accounts: shown.accounts === null ? null : accountsAfter(simulated, shown.accounts),
+    accounts: shown.accounts === null ? null : accountsAfter(simulated, shown.accounts, shapes),
     err: simulated.err,
     fee: simulated.fee,
-    innerInstructions: shown.hasCalls ? calls(simulated, keys) : null,
+    innerInstructions: shown.hasCalls ? calls(simulated, keys, shapes) : null,
     loadedAccountsDataSize: simulated.loadedAccountsDataSize,
     loadedAddresses: new ReadyJson(loadedText(simulated, sorted)),
     logs: simulated.logs,
@@ -208,21 +215,26 @@ export function simulatedText(
   })
 }
 
-function calls({ innerInstructions }: Simulated, keys: readonly Uint8Array[]) {
+function calls({ innerInstructions }: Simulated, keys: readonly Uint8Array[], shapes: Shapes) {
   if (innerInstructions === null) return null
   return innerInstructions.map(({ index, instructions }) => ({
     index,
     instructions: instructions.map((instruction) =>
-      parsedInstruction(instruction, keys, instruction.stackHeight ?? null),
+      parsedInstruction(instruction, keys, instruction.stackHeight ?? null, shapes),
     ),
   }))
 }
 
-function accountsAfter(simulated: Simulated, { keys, encoding }: AskedAccounts): unknown[] {
+function accountsAfter(
+  simulated: Simulated,
+  { keys, encoding }: AskedAccounts,
+  shapes: Shapes,
+): unknown[] {
   return keys.map((key) => {
     const account = key === null ? null : simulated.account(key)
     if (account === null) return null
     const read = (pubkey: Uint8Array) => simulated.account(pubkey)
-    return new ReadyJson(accountText(account, { encoding, dataSlice: null }, read)!)
+    const view = { encoding, dataSlice: null }
+    return new ReadyJson(accountText(account, view, read, { shapes })!)
   })
 }

@@ -10,6 +10,7 @@ import { isSameKey } from '../../chain/solana/keys.ts'
 import { programs } from '../../chain/solana/programs.ts'
 import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import { type AccountEncoding, accountEncodings } from '../../chain/solana/ui-account.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import { accountText } from '../../chain/solana-rpc/account-methods.ts'
 import { invalidParams, refusalError } from '../../chain/solana-rpc/errors.ts'
 import type { ParamFields, Params } from '../../chain/solana-rpc/params.ts'
@@ -34,7 +35,7 @@ export function surfnetMethods(
     ...accountCheats(node, cheats),
     ...clockCheats(node, cheats),
     surfnet_profileTransaction: answering({ least: 1, most: 3 }, (params) => {
-      const wire = wireTransactionOf(params.text(0), 'base64')
+      const wire = wireTransactionOf(params.text(0), 'base64', node.shapes)
       if (!('bytes' in wire)) params.refuse(wire)
       const config = params.config(2, 'RpcProfileResultConfig')
       const encoding = config.choice('encoding', accountEncodings) ?? 'jsonParsed'
@@ -205,6 +206,12 @@ const base64 = { encoding: 'base64', dataSlice: null } as const
 /** An account at a moment; null when it does not exist. */
 type ReadLedger = (pubkey: Uint8Array) => LedgerAccount | null
 
+/** How accounts are shown. */
+interface Form {
+  readonly encoding: AccountEncoding
+  readonly shapes: Shapes
+}
+
 /** The state after a number of instructions, and what they took. */
 interface Stage {
   readonly read: ReadLedger
@@ -214,7 +221,7 @@ interface Stage {
 
 /** `key`: the id of the profile. Refused `invalid` for bytes that the chain cannot read. */
 export function profileText(
-  { chain, ledger }: RpcNode,
+  { chain, ledger, shapes }: RpcNode,
   wire: WireTransaction,
   view: { readonly encoding: AccountEncoding; readonly key: string; readonly isDeep: boolean },
 ): Outcome<string> {
@@ -228,8 +235,9 @@ export function profileText(
   const before: ReadLedger = (pubkey) => ledger.account(pubkey, Commitment.processed)
   const first: Stage = { read: before, units: 0n, logCount: 0 }
   const { encoding, key } = view
+  const form: Form = { encoding, shapes }
   const profile = (from: Stage, run: Simulated, indexes: Iterable<number>) =>
-    difference(from, run, { keys, indexes, encoding })
+    difference(from, run, { keys, indexes, form })
   const prefixes = view.isDeep ? prefixesOf(wire.bytes) : []
   const instructions: unknown[] = []
   let stage = first
@@ -249,7 +257,7 @@ export function profileText(
       instructionProfiles: instructions.length === 0 ? undefined : instructions,
       transactionProfile: profile(first, simulated, keys.keys()),
       readonlyAccountStates: Object.fromEntries(
-        readonly.map(([name, account]) => [name, shown(account, before, encoding)]),
+        readonly.map(([name, account]) => [name, shown(account, before, form)]),
       ),
     }),
   )
@@ -283,7 +291,7 @@ function difference(
   of: {
     readonly keys: readonly Uint8Array[]
     readonly indexes: Iterable<number>
-    readonly encoding: AccountEncoding
+    readonly form: Form
   },
 ) {
   const to = stageAfter(from, run)
@@ -291,7 +299,7 @@ function difference(
   for (const index of of.indexes) {
     const pubkey = of.keys[index]!
     accountStates[keyText(pubkey)] = layout.isWritable(index)
-      ? { type: 'writable', accountChange: changeOf(pubkey, [from.read, to.read], of.encoding) }
+      ? { type: 'writable', accountChange: changeOf(pubkey, [from.read, to.read], of.form) }
       : { type: 'readonly' }
   }
   return {
@@ -305,20 +313,20 @@ function difference(
 function changeOf(
   pubkey: Uint8Array,
   [before, after]: readonly [ReadLedger, ReadLedger],
-  encoding: AccountEncoding,
+  form: Form,
 ) {
   const [old, fresh] = [before(pubkey), after(pubkey)]
-  const was = shown(old, before, encoding)
+  const was = shown(old, before, form)
   if (isUnchanged(old, fresh)) return { type: 'unchanged', data: was }
-  const is = shown(fresh, after, encoding)
+  const is = shown(fresh, after, form)
   if (old === null) return { type: 'create', data: is }
   return fresh === null ? { type: 'delete', data: was } : { type: 'update', data: [was, is] }
 }
 
-function shown(account: LedgerAccount | null, read: ReadLedger, encoding: AccountEncoding) {
+function shown(account: LedgerAccount | null, read: ReadLedger, form: Form) {
   if (account === null) return null
-  const text = accountText(account, { encoding, dataSlice: null }, read)
-  return new ReadyJson(text ?? accountText(account, base64, read)!)
+  const text = accountText(account, { encoding: form.encoding, dataSlice: null }, read, form)
+  return new ReadyJson(text ?? accountText(account, base64, read, form)!)
 }
 
 function isUnchanged(a: LedgerAccount | null, b: LedgerAccount | null): boolean {

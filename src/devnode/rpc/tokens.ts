@@ -72,7 +72,8 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
           if (isSameKey(isByMint ? account.data.subarray(0, 32) : account.owner, key))
             found.push(account)
         found.sort((a, b) => Buffer.compare(a.pubkey, b.pubkey))
-        return whenDone(keyedAccountsText(found, format, readerAt(view)), (list) =>
+        const texts = keyedAccountsText(found, format, readerAt(view), node.shapes)
+        return whenDone(texts, (list) =>
           list === null ? failure(rpcFaults.base58TooLarge) : inContext(node, view.slot, list),
         )
       }

@@ -16,10 +16,10 @@ import type { RpcNode } from './rpc-node.ts'
 const signaturesMax = 1_000
 
 export function transactionMethods(node: RpcNode): Readonly<Record<string, Answering>> {
-  const { ledger, apiVersion } = node
+  const { ledger, apiVersion, shapes } = node
   return {
-    ...historyMethods({ apiVersion, ledger: historyOf(ledger) }),
-    getSignaturesForAddress: signaturesForAddress(ledger),
+    ...historyMethods({ apiVersion, shapes, ledger: historyOf(ledger) }),
+    getSignaturesForAddress: signaturesForAddress(node),
   }
 }
 
@@ -38,7 +38,7 @@ function historyOf(ledger: Ledger): HistoryReads {
   }
 }
 
-function signaturesForAddress(ledger: Ledger): Answering {
+function signaturesForAddress({ ledger, shapes }: RpcNode): Answering {
   return answering({ least: 1, most: 2 }, (params) => {
     const address = params.key(0)
     const config = params.config(1, 'RpcSignaturesForAddressConfig')
@@ -50,6 +50,7 @@ function signaturesForAddress(ledger: Ledger): Answering {
     const options = {
       limit,
       commitment,
+      shapes,
       before: before === null ? null : params.signatureOf(before),
       until: until === null ? null : params.signatureOf(until),
     }

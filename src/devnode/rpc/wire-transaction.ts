@@ -9,6 +9,7 @@ import {
   transactionBytesMax,
   transactionV1BytesMax,
 } from '../../chain/solana/transaction.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import { invalidParams } from '../../chain/solana-rpc/errors.ts'
 
 const base64TextMax = 1644
@@ -18,6 +19,8 @@ const base64V1TextMax = 5464
 const base64V1Lead = 'gQ'
 const offChainVersion = 127
 const typeName = 'solana_transaction::versioned::VersionedTransaction'
+/** The first byte of version 1. */
+export const versionOne = 0x81
 const layout = new TransactionLayout({ v1: true })
 
 export interface WireTransaction {
@@ -32,10 +35,13 @@ export interface WireTransaction {
 export function wireTransactionOf(
   text: string,
   encoding: 'base58' | 'base64',
+  shapes: Shapes,
 ): WireTransaction | RpcError {
-  const bytes = bytesOfText(text, encoding, typeName)
+  const bytes = bytesOfText(text, encoding, { name: typeName, shapes })
   if ('code' in bytes) return bytes
-  const problem = layout.decode(bytes)
+  // A validator that does not know version 1 reads its first bytes as a count of signatures.
+  const isUnknown = !shapes.transactionV1 && bytes[0] === versionOne
+  const problem = isUnknown ? 'truncated' : layout.decode(bytes)
   if (problem !== 'ok') return problemError(problem, bytes)
   const { keysAt, signaturesAt } = layout
   return {
@@ -52,12 +58,12 @@ export function wireTransactionOf(
 export function bytesOfText(
   text: string,
   encoding: 'base58' | 'base64',
-  name: string,
+  { name, shapes }: { readonly name: string; readonly shapes: Shapes },
 ): Uint8Array | RpcError {
   const { textMax, bytesMax } =
     encoding === 'base58'
       ? { textMax: base58TextMax, bytesMax: transactionBytesMax }
-      : base64Limits(text)
+      : base64Limits(text, shapes)
   if (text.length > textMax)
     return invalidParams(
       `${encoding} encoded ${name} too large: ${text.length} bytes ` +
@@ -113,8 +119,11 @@ function versionProblem(version: number): string {
 }
 
 /** How long a transaction or message may be: version 1 is longer than the others. */
-function base64Limits(text: string): { textMax: number; bytesMax: number } {
-  return text.slice(0, 2) >= base64V1Lead
+function base64Limits(
+  text: string,
+  { transactionV1Long }: Shapes,
+): { textMax: number; bytesMax: number } {
+  return transactionV1Long && text.slice(0, 2) >= base64V1Lead
     ? { textMax: base64V1TextMax, bytesMax: transactionV1BytesMax }
     : { textMax: base64TextMax, bytesMax: transactionBytesMax }
 }

@@ -2,6 +2,7 @@
 // formats, and a few of its own.
 import { resolve } from 'node:path'
 import { accept, type Outcome } from '../../base/errors.ts'
+import { type AgaveVersion, agaveVersions } from '../../chain/solana/version.ts'
 import { type FaultName, faultNames, usualFaults } from '../../devnode/cluster/plan.ts'
 import type { GenesisInput } from '../../devnode/genesis-input.ts'
 import type { DevnodeCluster } from '../../devnode/node.ts'
@@ -37,6 +38,11 @@ export const devnodeFlags: readonly FlagSpec[] = [
   { name: 'reset', short: 'r', doc: 'Drop the chain in that folder and begin at slot 0.' },
   { name: 'quiet', short: 'q', doc: 'Print nothing at the start.' },
   { name: 'shreds', value: 'host:port', doc: 'Send shreds by UDP to this literal address.' },
+  {
+    name: 'agave',
+    value: 'version',
+    doc: `Version of agave to answer as: ${agaveVersions.join(', ')} [chain.agave].`,
+  },
   {
     name: 'traffic',
     value: 'rate',
@@ -290,6 +296,14 @@ export function lamportsOf(call: Pick<Call, 'flags'>, name: string): Outcome<big
   const [, whole, part = ''] = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text) ?? []
   if (whole === undefined) return misuse(`--${name} must be an amount of SOL, such as 1000 or 0.5`)
   return accept(BigInt(whole) * lamportsPerSol + BigInt(part.padEnd(9, '0')))
+}
+
+/** Undefined without the flag. */
+export function agaveOf(call: Call): Outcome<AgaveVersion | undefined> {
+  const given = flagOf(call, 'agave')
+  const found = agaveVersions.find((version) => version === given)
+  if (given === found) return accept(found)
+  return misuse(`--agave must be one of ${agaveVersions.join(', ')}`)
 }
 
 /** The slot time of --slot-ms or --ticks-per-slot; null when neither is given. */

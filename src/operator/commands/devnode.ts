@@ -13,6 +13,7 @@ import type { NodeAddresses } from '../../devnode/node-set.ts'
 import type { Config } from '../config/config.ts'
 import { urlOf } from './banner.ts'
 import {
+  agaveOf,
   clusterOf,
   defaultPorts,
   devnodeFlags,
@@ -122,12 +123,15 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
 
 /** The configured section and what the flags change. */
 function chainOf(call: Call, chain: Config['chain']): Outcome<Config['chain']> {
+  const agave = agaveOf(call)
+  if (!agave.ok) return agave
   const slotMs = slotMsOf(call)
   if (!slotMs.ok) return slotMs
   const cap = lamportsOf(call, 'faucet-per-request-sol-cap')
   if (!cap.ok) return cap
   return accept({
     ...chain,
+    agave: agave.value ?? chain.agave,
     traffic: numberOf(call, 'traffic', 0),
     slotMs: slotMs.value ?? chain.slotMs,
     slotsPerEpoch: numberOf(call, 'slots-per-epoch', chain.slotsPerEpoch),

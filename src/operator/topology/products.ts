@@ -6,7 +6,7 @@ import { Commitment } from '../../base/commitment.ts'
 import { messageOf } from '../../base/errors.ts'
 import { Addresses } from '../../base/transport/address.ts'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
-import { solanaVersion } from '../../chain/solana/version.ts'
+import { shapesByVersion } from '../../chain/solana/version.ts'
 import { startEngine } from '../../indexer/engines.ts'
 import { IngestPipeline } from '../../indexer/ingest.ts'
 import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
@@ -75,7 +75,7 @@ export function openWebsocket(context: Context, read: Admission & Read<'chains'>
   return startWebsocket(section, {
     ...sharedOf(context, read),
     meters: declareWebsocketMeters(meters),
-    version: { ...solanaVersion, sluice: version },
+    version: { ...shapesByVersion[config.chain.agave].release, sluice: version },
     methods: [],
     chainOf: chainOf(read.chains),
   })
@@ -188,7 +188,7 @@ export async function openTpu(
     addressBudget,
     addressRefused: quota.quotaMeters.addressRefused.tpu,
     tipAccountsPath: join(data, 'tip-accounts.json'),
-    version: { ...solanaVersion, sluice: version },
+    version: { ...shapesByVersion[config.chain.agave].release, sluice: version },
     clock,
     log,
   })

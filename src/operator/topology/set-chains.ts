@@ -7,7 +7,8 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Fault } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import { StreamAnswers } from '../../streams/answers/stream-answers.ts'
+import { lowestVersion, oldestShapes, type Shapes, shapesOf } from '../../chain/solana/version.ts'
+import { StreamAnswers, type StreamAnswersDeps } from '../../streams/answers/stream-answers.ts'
 import { SolanaUpstream } from '../../streams/flows/solana-upstream.ts'
 import { Heads } from '../../streams/geyser/heads.ts'
 import { gatewayBounds, openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
@@ -43,6 +44,7 @@ export interface SetChain {
   isUp(): boolean
   watch(listener: () => void): () => void
   solanaVersion(): string
+  shapes(): Shapes
   slot(commitment: Commitment): number
   signatureStatus: PubsubChain['signatureStatus']
   readAccounts: PubsubChain['readAccounts']
@@ -115,9 +117,12 @@ export class SetChains {
       ready: streamLog?.ready,
     })
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
+    const nodeVersion = () => lowestVersion([feed.solanaVersion(), set.apiVersion()])
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     // The first listener: what it answers is never older than what others were sent.
-    const answers = answersFromStream(set.section) ? openAnswers(hub, set, feed, isLive) : null
+    const answers = answersFromStream(set.section)
+      ? openAnswers(hub, set, { isLive, nodeVersion })
+      : null
     const heads: Heads = answers?.heads ?? new Heads(hub)
     const chain = {
       hub,
@@ -129,6 +134,8 @@ export class SetChains {
       isUp: () => feed.isUp(),
       watch: (listener: () => void) => feed.watch(listener),
       solanaVersion: () => feed.solanaVersion(),
+      // Nodes of a version before the table differ least from the oldest in it.
+      shapes: () => shapesOf(nodeVersion()) ?? oldestShapes,
       slot,
       signatureStatus: (signature: Uint8Array) =>
         readSignatureStatus(set, signature, slot(Commitment.processed)),
@@ -196,13 +203,12 @@ export class SetChains {
 function openAnswers(
   hub: SolanaHub,
   set: UpstreamSet,
-  feed: GeyserFeed,
-  isLive: () => boolean,
+  deps: Pick<StreamAnswersDeps, 'isLive' | 'nodeVersion'>,
 ): StreamAnswers {
   const { streamAnswerBytes: bytesMax, streamHistoryBytes } = set.section
   return new StreamAnswers(hub, {
-    isLive,
-    nodeVersion: () => feed.solanaVersion(),
+    ...deps,
+    apiVersion: () => set.apiVersion(),
     accounts: { bytesMax, read: (key, minSlot) => readAccount(set, key, minSlot) },
     blocks: { bytesMax: streamHistoryBytes },
   })

@@ -6,7 +6,7 @@
 //   moves
 import { Commitment } from '../../base/commitment.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
-import { solanaVersion } from '../../chain/solana/version.ts'
+import { newestShapes, type Shapes, shapesOf } from '../../chain/solana/version.ts'
 import { accountMethods } from '../../chain/solana-rpc/account-methods.ts'
 import { feeMethods } from '../../chain/solana-rpc/fee-methods.ts'
 import { historyMethods } from '../../chain/solana-rpc/history-methods.ts'
@@ -23,13 +23,6 @@ import { StreamFees, StreamLedger } from './stream-ledger.ts'
 const rememberedMax = 4_096
 const rememberedParamsMax = 256
 const rememberedTextMax = 4_096
-/** Their members, or how they are computed, differ between minor versions of nodes. */
-const versioned: ReadonlySet<string> = new Set([
-  'getTransaction',
-  'getBlock',
-  'getRecentPrioritizationFees',
-])
-const ourVersion = minorOf(solanaVersion['solana-core'])
 /** Any other is read differently by different versions of nodes. */
 const commitments: readonly unknown[] = ['processed', 'confirmed', 'finalized', undefined, null]
 
@@ -38,7 +31,9 @@ export interface StreamAnswersDeps {
   readonly blocks: { readonly bytesMax: number }
   /** False while the stream may lag the nodes of its set. */
   isLive(): boolean
-  /** Of the node that sends the stream; '' when unknown. */
+  /** The lowest version in the contexts of the set's nodes; '' when unknown. */
+  apiVersion(): string
+  /** The lowest version of all that the set's nodes report: answers have its shapes. */
   nodeVersion(): string
 }
 
@@ -58,7 +53,8 @@ export class StreamAnswers {
   readonly #ledger: StreamLedger
   readonly #methods: ReadonlyMap<string, Method>
   #rememberedCount = 0
-  #apiVersion: string | null = null
+  /** In the answers that are remembered. */
+  #apiVersion = ''
 
   constructor(hub: SolanaHub, deps: StreamAnswersDeps) {
     this.#deps = deps
@@ -70,11 +66,14 @@ export class StreamAnswers {
     const { heads, accounts, blocks } = this
     const ledger = new StreamLedger({ heads, accounts, blocks, fees: new StreamFees(hub) })
     this.#ledger = ledger
-    const apiVersion = () => this.#apiVersion ?? this.#missingVersion()
+    const [apiVersion, shapes] = [() => this.#knownVersion(), () => this.#shapes()]
     const source = {
       ledger,
       get apiVersion() {
         return apiVersion()
+      },
+      get shapes() {
+        return shapes()
       },
     }
     const others = { ...slotMethods(source), ...historyMethods(source), ...feeMethods(source) }
@@ -88,6 +87,11 @@ export class StreamAnswers {
   answer(call: Call): StreamAnswer | null {
     const method = this.#methods.get(call.method)
     if (method === undefined || !this.#deps.isLive()) return null
+    const apiVersion = this.#deps.apiVersion()
+    if (apiVersion !== this.#apiVersion) {
+      this.#apiVersion = apiVersion
+      this.#forget()
+    }
     const { paramsText } = call
     const known = method.remembered.get(paramsText)
     if (known !== undefined) return known
@@ -103,24 +107,13 @@ export class StreamAnswers {
     return built
   }
 
-  /** The version in a node's context; ours is the last one seen. */
-  observeVersion(apiVersion: string): void {
-    if (apiVersion === this.#apiVersion) return
-    this.#apiVersion = apiVersion
-    this.#forget()
-  }
-
   #build(call: Call, run: Answering): StreamAnswer | null {
-    if (!isPlain(call) || (versioned.has(call.method) && !this.#isOurVersion())) return null
+    if (!isPlain(call)) return null
     this.#ledger.begin()
     const answer = run(call)
     const view = this.#ledger.view()
     if (view === null || answer instanceof Promise || answer.kind !== 'text') return null
     return { answer: { ...answer, source: 'stream' }, ...view }
-  }
-
-  #isOurVersion(): boolean {
-    return minorOf(this.#deps.nodeVersion()) === ourVersion
   }
 
   #forget(): void {
@@ -129,9 +122,16 @@ export class StreamAnswers {
     for (const { remembered } of this.#methods.values()) remembered.clear()
   }
 
-  #missingVersion(): string {
-    this.#ledger.miss()
-    return ''
+  #knownVersion(): string {
+    if (this.#apiVersion === '') this.#ledger.miss()
+    return this.#apiVersion
+  }
+
+  /** A version that the table does not have is a node's to show. */
+  #shapes(): Shapes {
+    const shapes = shapesOf(this.#deps.nodeVersion())
+    if (shapes === null) this.#ledger.miss()
+    return shapes ?? newestShapes
   }
 }
 
@@ -145,9 +145,4 @@ function isPlain({ params }: Call): boolean {
   if (typeof config !== 'object' || config === null) return true
   const { commitment } = config as Record<string, unknown>
   return commitments.includes(commitment)
-}
-
-/** `4.0` of `4.0.3`. */
-function minorOf(version: string): string {
-  return version.split('.', 2).join('.')
 }

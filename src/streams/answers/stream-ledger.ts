@@ -115,9 +115,9 @@ export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeR
     return account ?? null
   }
 
-  prioritizationFees(accounts: readonly Uint8Array[]): readonly BlockFee[] {
+  prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): readonly BlockFee[] {
     this.#head(Commitment.confirmed)
-    const fees = this.#fees.read(accounts)
+    const fees = this.#fees.read(accounts, isPaid)
     if (fees === null) this.miss()
     return fees ?? []
   }
@@ -195,8 +195,9 @@ function hasReached(block: RecentBlock, commitment: Commitment): boolean {
 // A node answers until the last blocks are known without a gap: then its own cache has the same.
 
 export class StreamFees {
-  readonly #recent = new RecentFees()
-  #isAsked = false
+  /** Null until it is asked. */
+  #recent: RecentFees | null = null
+  #isPaid = false
   /** Of the slot that is being confirmed. */
   #open = { slot: 0, transactions: 0 }
   /** Slot of the newest block; null after a gap. */
@@ -209,49 +210,55 @@ export class StreamFees {
     })
     hub.listen(
       (commitment, update) => {
-        if (this.#isAsked && commitment === Commitment.confirmed) this.#confirm(update)
+        const recent = this.#recent
+        if (recent !== null && commitment === Commitment.confirmed) this.#confirm(recent, update)
       },
-      (commitment) => this.#isAsked && commitment === Commitment.confirmed,
+      (commitment) => this.#recent !== null && commitment === Commitment.confirmed,
     )
   }
 
-  /** Null when a node has to answer. */
-  read(accounts: readonly Uint8Array[]): readonly BlockFee[] | null {
-    this.#isAsked = true
+  /** Null when a node has to answer. Nodes of another version with other rates begin anew. */
+  read(accounts: readonly Uint8Array[], isPaid: boolean): readonly BlockFee[] | null {
+    if (this.#recent === null || isPaid !== this.#isPaid) {
+      this.#recent = new RecentFees(isPaid)
+      this.#isPaid = isPaid
+      this.#newestSlot = null
+      this.#begin(0)
+    }
     return this.#recent.isFull ? this.#recent.read(accounts) : null
   }
 
-  #confirm(update: SolanaUpdate): void {
+  #confirm(recent: RecentFees, update: SolanaUpdate): void {
     if (update.kind === 'transaction') {
       if (update.slot !== this.#open.slot) this.#begin(update.slot)
       this.#open.transactions++
       if (update.isVote) return
       const { message, loaded } = decodeMessageOf(update.info)
-      this.#recent.land(message, loaded)
-    } else if (update.kind === 'block') this.#add(update.meta)
+      recent.land(message, loaded)
+    } else if (update.kind === 'block') this.#add(recent, update.meta)
     // A meta without its block: some of its transactions were lost.
     else if (update.kind === 'blockMeta' && update.slot > (this.#newestSlot ?? 0)) this.#forget()
   }
 
-  #add({ slot, parentSlot, executedTransactionCount }: BlockMetaUpdate): void {
+  #add(recent: RecentFees, { slot, parentSlot, executedTransactionCount }: BlockMetaUpdate): void {
     if (this.#newestSlot !== null && slot <= this.#newestSlot) return
     if (this.#open.slot !== slot) this.#begin(slot)
     if (this.#open.transactions !== executedTransactionCount) {
       this.#forget()
       return
     }
-    if (parentSlot !== this.#newestSlot) this.#recent.clear()
-    this.#recent.close(slot)
+    if (parentSlot !== this.#newestSlot) recent.clear()
+    recent.close(slot)
     this.#newestSlot = slot
   }
 
   #begin(slot: number): void {
     this.#open = { slot, transactions: 0 }
-    this.#recent.reset()
+    this.#recent?.reset()
   }
 
   #forget(): void {
     this.#newestSlot = null
-    this.#recent.clear()
+    this.#recent?.clear()
   }
 }

@@ -55,13 +55,15 @@ export class AccountNotifications {
     readonly notifier: Notifier
     readonly meters: SubscriptionMeters
     readonly clock: Clock
+    readonly shapes: PubsubChain['shapes']
     readonly readAccounts: PubsubChain['readAccounts']
   }) {
     this.#index = deps.index
     this.#notifier = deps.notifier
     this.#meters = deps.meters
     this.#mints = new MintCache(deps.readAccounts, deps.clock)
-    this.#parse = accountParser(this.#mints.read)
+    const { read } = this.#mints
+    this.#parse = (account) => accountParser(read, deps.shapes())(account)
   }
 
   take(commitment: Commitment, update: AccountUpdate): void {

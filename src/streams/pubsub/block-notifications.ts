@@ -12,6 +12,8 @@ import {
   versionOf,
 } from '../../chain/solana/ui-transaction.ts'
 import type { BlockUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
+import type { PubsubChain } from './chain.ts'
 import type { Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
@@ -21,20 +23,23 @@ export class BlockNotifications {
   readonly #index: FeedIndex
   readonly #notifier: Notifier
   readonly #meters: SubscriptionMeters
+  readonly #shapes: PubsubChain['shapes']
 
   constructor(deps: {
     readonly index: FeedIndex
     readonly notifier: Notifier
     readonly meters: SubscriptionMeters
+    readonly shapes: PubsubChain['shapes']
   }) {
     this.#index = deps.index
     this.#notifier = deps.notifier
     this.#meters = deps.meters
+    this.#shapes = deps.shapes
   }
 
   take(commitment: Commitment, update: BlockUpdate): void {
     const { blocks, blocksByMention } = this.#index.at(commitment)
-    const texts = new BlockTexts(update)
+    const texts = new BlockTexts(update, this.#shapes())
     for (const feed of blocks) this.#send(feed, update.transactions, texts)
     if (blocksByMention.isEmpty) return
     const mentioning = new Map<Feed<BlockParams>, TransactionUpdate[]>()
@@ -56,11 +61,13 @@ export class BlockNotifications {
 
 class BlockTexts {
   readonly #update: BlockUpdate
+  readonly #shapes: Shapes
   /** A number is the version of a transaction that the view may not show. */
   readonly #shown = new Map<string, Map<TransactionUpdate, string | number>>()
 
-  constructor(update: BlockUpdate) {
+  constructor(update: BlockUpdate, shapes: Shapes) {
     this.#update = update
+    this.#shapes = shapes
   }
 
   get slot(): number {
@@ -109,7 +116,9 @@ class BlockTexts {
     let text = known.get(transaction)
     if (text === undefined) {
       const content = decodeTransactionInfo(transaction.info)
-      text = isShowable(content, view) ? uiTransactionText(content, view) : versionOf(content)
+      text = isShowable(content, view)
+        ? uiTransactionText(content, view, this.#shapes)
+        : versionOf(content)
       known.set(transaction, text)
     }
     return text

@@ -4,12 +4,15 @@
 import type { Commitment } from '../../base/commitment.ts'
 import type { AccountData } from '../../chain/solana/json-parsed/parsed.ts'
 import type { SignatureStatus, SolanaUpdate } from '../../chain/solana/updates.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
 import type { Hub } from '../hub/hub.ts'
 
 export interface PubsubChain {
   readonly hub: Hub<SolanaUpdate>
   /** False while no node has sent the stream for several seconds. */
   isUp(): boolean
+  /** Of its nodes' version. */
+  shapes(): Shapes
   /** The newest slot of the stream at that commitment; 0 while it is unknown. */
   slot(commitment: Commitment): number
   /** Null for one that has not landed, `unavailable` when no node answered. Never rejects. */

@@ -50,14 +50,15 @@ export class PubsubEngine {
     this.registry = registry
     this.#chain = chain
     const readAccounts: PubsubChain['readAccounts'] = (keys) => chain.readAccounts(keys)
-    this.#accounts = new AccountNotifications({ ...shared, clock, readAccounts })
+    const shapes = () => chain.shapes()
+    this.#accounts = new AccountNotifications({ ...shared, shapes, clock, readAccounts })
     this.#signatures = new SignatureNotifications({ ...shared, registry, chain, clock })
-    this.#transactions = new TransactionNotifications(shared)
-    this.#blocks = new BlockNotifications(shared)
+    this.#transactions = new TransactionNotifications({ ...shared, shapes })
+    this.#blocks = new BlockNotifications({ ...shared, shapes })
     const rootAtStart = () => chain.slot(Commitment.finalized)
     this.#slots = new SlotNotifications({ ...shared, rootAtStart })
     const reads = { clock, readAccounts, rootAtStart }
-    this.#retracting = new RetractingFeeds({ ...shared, ...reads, index: retracting })
+    this.#retracting = new RetractingFeeds({ ...shared, ...reads, shapes, index: retracting })
     const throttle = new LogThrottle()
     const unwatch = chain.hub.onRestart(() => this.#restart())
     const unlisten = chain.hub.listen(

@@ -33,6 +33,7 @@ export class RetractingFeeds {
     readonly notifier: Notifier
     readonly meters: SubscriptionMeters
     readonly clock: Clock
+    readonly shapes: PubsubChain['shapes']
     readonly readAccounts: PubsubChain['readAccounts']
     readonly rootAtStart: () => number
   }) {

@@ -12,6 +12,8 @@ import {
   versionOf,
 } from '../../chain/solana/ui-transaction.ts'
 import type { TransactionUpdate } from '../../chain/solana/updates.ts'
+import type { Shapes } from '../../chain/solana/version.ts'
+import type { PubsubChain } from './chain.ts'
 import type { CommitmentFeeds, Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
@@ -21,6 +23,7 @@ export interface TransactionNotificationsDeps {
   readonly index: FeedIndex
   readonly notifier: Notifier
   readonly meters: SubscriptionMeters
+  readonly shapes: PubsubChain['shapes']
 }
 
 export class TransactionNotifications {
@@ -31,9 +34,9 @@ export class TransactionNotifications {
   }
 
   take(commitment: Commitment, update: TransactionUpdate): void {
-    const { index } = this.#deps
+    const { index, shapes } = this.#deps
     const feeds = index.at(commitment)
-    const texts = new TransactionTexts(update)
+    const texts = new TransactionTexts(update, shapes())
     const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
     if (feeds.wantsKeys || feeds.logsOfAll.size > 0) this.#takeLogs(feeds, texts, createdAtMs)
     this.#takeTransaction(feeds, texts, createdAtMs)
@@ -98,14 +101,16 @@ function takes(filter: TransactionFilter, texts: TransactionTexts): boolean {
 /** The texts of one transaction, each made at most once however many feeds show it. */
 class TransactionTexts {
   readonly update: TransactionUpdate
+  readonly #shapes: Shapes
   readonly #shown = new Map<string, string>()
   #signatureKey: string | null = null
   #keys: ReadonlySet<string> | null = null
   #logs: string | null = null
   #content: TransactionContent | null = null
 
-  constructor(update: TransactionUpdate) {
+  constructor(update: TransactionUpdate, shapes: Shapes) {
     this.update = update
+    this.#shapes = shapes
   }
 
   get signatureKey(): string {
@@ -148,6 +153,6 @@ class TransactionTexts {
       const version = versionOf(this.#content)
       return `${head},"transaction":null,"err":{"UnsupportedTransactionVersion":${version}}}`
     }
-    return `${head},"transaction":${uiTransactionText(this.#content, view)}}`
+    return `${head},"transaction":${uiTransactionText(this.#content, view, this.#shapes)}}`
   }
 }

@@ -114,6 +114,8 @@ export class UpstreamNode {
   shredSlot: number | null = null
   /** Its genesis hash, as it last reported it; null before, or when it does not report it. */
   genesis: string | null = null
+  /** The version in the contexts of its answers; '' before the first. */
+  apiVersion = ''
   /** Its first probe has ended, or it is never probed. */
   wasProbed = false
   /** When it last responded to a call or a probe, monotonic; 0 before. */

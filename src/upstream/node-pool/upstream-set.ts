@@ -5,6 +5,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { SlotTime } from '../../base/slot-time.ts'
 import type { Log } from '../../base/telemetry/log.ts'
+import { lowestVersion } from '../../chain/solana/version.ts'
 import type { SetSection } from '../config.ts'
 import { unbelieved } from './node-health.ts'
 import { NodeProbe } from './node-probe.ts'
@@ -125,6 +126,15 @@ export class UpstreamSet {
   /** The highest slot that the set can have reached; infinite where nothing is known about it. */
   slotLimit(): number {
     return this.#head.limit() + this.lagSlots
+  }
+
+  /** The lowest `apiVersion` of the nodes that are reachable, else of all; '' when unknown. */
+  apiVersion(): string {
+    const { nodes } = this
+    return (
+      lowestVersion(nodes.map((node) => (node.isReachable ? node.apiVersion : ''))) ||
+      lowestVersion(nodes.map((node) => node.apiVersion))
+    )
   }
 
   /** How often the chain of the set began anew: its nodes have another genesis hash. */

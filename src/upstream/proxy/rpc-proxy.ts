@@ -222,8 +222,7 @@ export class SetProxy implements ReadDeps {
   #trackSlot(read: CustomerRead, { answer, node, slot }: ReadResult): void {
     this.#raise(read, answer, slot)
     if (slot !== null) node?.observeSlot(slot, read.options.commitment)
-    const version = apiVersionIn(answer)
-    if (version !== null) this.#deps.answersOf?.(this.set.name)?.observeVersion(version)
+    if (node !== null) node.apiVersion = apiVersionIn(answer) ?? node.apiVersion
   }
 
   /** The customer has seen these slots now; `slot` is the one at which the answer was read. */

@@ -6,6 +6,7 @@ import { afterEach, expect, test } from 'vitest'
 import { Commitment } from '../../../src/base/commitment.ts'
 import { Keypair } from '../../../src/chain/solana/keypair.ts'
 import { TransactionLayout } from '../../../src/chain/solana/transaction.ts'
+import { newestShapes } from '../../../src/chain/solana/version.ts'
 import { buildTransaction, memoInstruction } from '../../../src/devnode/build.ts'
 import { Archive, type ArchiveBounds } from '../../../src/devnode/ledger/archive.ts'
 import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
@@ -146,7 +147,7 @@ function answersOf(ledger: LedgerState, blocks: readonly Block[], seed: number):
     answers.push(ledger.blockSlots(range, Commitment.finalized))
     const address = wallets[random(wallets.length)]!.publicKey
     const page = { limit: 1 + random(50), before: some(), until: some(), commitment: 2 as const }
-    answers.push(ledger.signaturesForAddress(address, page))
+    answers.push(ledger.signaturesForAddress(address, { ...page, shapes: newestShapes }))
   }
   return answers.map((answer) => JSON.stringify(shown(answer)) ?? 'nothing')
 }

@@ -86,7 +86,7 @@ test('reserved keys and called programs are not written, whatever the message re
   producer.land(transaction(1, 500, program, [sysvars.clock, programs.system, account]), executed)
   producer.land(transaction(2, 20, key(41), []), executed)
   producer.endSlot()
-  const feeOf = (...keys: Uint8Array[]) => ledger.prioritizationFees(keys).at(-1)!.rate
+  const feeOf = (...keys: Uint8Array[]) => ledger.prioritizationFees(keys, false).at(-1)!.rate
   expect(feeOf(account)).toBe(500)
   for (const demoted of [sysvars.clock, programs.system, program]) expect(feeOf(demoted)).toBe(20)
 })
@@ -97,7 +97,7 @@ test('a called program counts as written while the upgradeable loader is among t
   producer.land(transaction(1, 500, program, [programs.upgradeableLoader]), executed)
   producer.land(transaction(2, 20, key(41), []), executed)
   producer.endSlot()
-  const feeOf = (address: Uint8Array) => ledger.prioritizationFees([address]).at(-1)!.rate
+  const feeOf = (address: Uint8Array) => ledger.prioritizationFees([address], false).at(-1)!.rate
   expect(feeOf(program)).toBe(500)
   expect(feeOf(programs.upgradeableLoader)).toBe(20)
 })

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { parsedVote } from '../../../src/chain/solana/json-parsed/vote-account.ts'
 import { keyText } from '../../../src/chain/solana/key-text.ts'
 import { programs } from '../../../src/chain/solana/programs.ts'
+import { newestShapes } from '../../../src/chain/solana/version.ts'
 import { newVoteState, withVotes } from '../../../src/devnode/stakes.ts'
 
 const node = new Uint8Array(32).fill(1)
@@ -10,7 +11,10 @@ const vote = new Uint8Array(32).fill(2)
 const slotsPerEpoch = 32
 
 const shown = (data: Uint8Array) =>
-  parsedVote({ pubkey: vote, owner: programs.vote, data })!.info as Record<string, unknown>
+  parsedVote({ pubkey: vote, owner: programs.vote, data }, newestShapes)!.info as Record<
+    string,
+    unknown
+  >
 
 /** Landed in a slot whose every predecessor has a block. */
 function votedIn(slot: number, data = newVoteState(node, vote)): Uint8Array {

@@ -7,6 +7,7 @@ import { keyText } from '../key-text.ts'
 import { isSameKey, keyOf } from '../keys.ts'
 import { programs, stakeConfig, sysvarOwner, sysvars, validatorInfo } from '../programs.ts'
 import type { AccountParser } from '../ui-account.ts'
+import { perVersion, type Shapes } from '../version.ts'
 import { layout, list, type Read } from './layout.ts'
 import type { Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
 import { parsedToken } from './token-accounts.ts'
@@ -18,7 +19,7 @@ interface ParsedData {
   readonly space: number
 }
 
-type Parse = (account: ParsedAccount, read: ReadAccount) => Parsed | null
+type Parse = (account: ParsedAccount, read: ReadAccount, shapes: Shapes) => Parsed | null
 
 const feeCalculator = layout('lamportsPerSignature:string')
 const nonce = layout('authority:key blockhash:hash feeCalculator:feeCalculator', { feeCalculator })
@@ -29,15 +30,17 @@ const meta = layout('rentExemptReserve:string authorized:authorized lockup:locku
   authorized,
   lockup,
 })
-const delegation = layout(`voter:key stake:string activationEpoch:string deactivationEpoch:string
-  warmupCooldownRate:f64`)
-const stake = layout('delegation:delegation creditsObserved:u64', { delegation })
-const parsedStake = byTag([
-  ['uninitialized', null],
-  ['initialized', layout('meta:meta stake:none', { meta, none: () => null })],
-  ['delegated', layout('meta:meta stake:stake _:u8', { meta, stake })],
-  ['rewardsPool', null],
-])
+const stakeParser = perVersion(({ stakeWithoutRate }) => {
+  const delegation = layout(`voter:key stake:string activationEpoch:string deactivationEpoch:string
+    ${stakeWithoutRate ? '_' : 'warmupCooldownRate'}:f64`)
+  const stake = layout('delegation:delegation creditsObserved:u64', { delegation })
+  return byTag([
+    ['uninitialized', null],
+    ['initialized', layout('meta:meta stake:none', { meta, none: () => null })],
+    ['delegated', layout('meta:meta stake:stake _:u8', { meta, stake })],
+    ['rewardsPool', null],
+  ])
+})
 
 /** All that follows; an authority that is absent takes one byte only. */
 const rest = (cursor: Cursor) => [
@@ -62,23 +65,33 @@ const parsers = new Map<string, { readonly program: string; readonly parse: Pars
     keyOf(programs.addressLookupTable),
     { program: 'address-lookup-table', parse: parsedLookupTable },
   ],
-  [keyOf(programs.stake), { program: 'stake', parse: parsedStake }],
-  [keyOf(programs.vote), { program: 'vote', parse: parsedVote }],
+  [
+    keyOf(programs.stake),
+    { program: 'stake', parse: (account, _, shapes) => stakeParser(shapes)(account) },
+  ],
+  [
+    keyOf(programs.vote),
+    { program: 'vote', parse: (account, _, shapes) => parsedVote(account, shapes) },
+  ],
   [keyOf(programs.config), { program: 'config', parse: parsedConfig }],
   [keyOf(programs.upgradeableLoader), { program: 'bpf-upgradeable-loader', parse: parsedProgram }],
   [keyOf(sysvarOwner), { program: 'sysvar', parse: parsedSysvar }],
 ])
 
-export function parsedAccount(account: ParsedAccount, read: ReadAccount): ParsedData | null {
+export function parsedAccount(
+  account: ParsedAccount,
+  read: ReadAccount,
+  shapes: Shapes,
+): ParsedData | null {
   const parser = parsers.get(keyOf(account.owner))
-  const parsed = parser?.parse(account, read) ?? null
+  const parsed = parser?.parse(account, read, shapes) ?? null
   if (parser === undefined || parsed === null) return null
   return { parsed, program: parser.program, space: account.data.length }
 }
 
 /** A parser of accounts that begin with the number of their state, a u32; null has no members. */
-function byTag(states: readonly (readonly [type: string, read: Read | null])[]): Parse {
-  return ({ data }) => {
+function byTag(states: readonly (readonly [type: string, read: Read | null])[]) {
+  return ({ data }: ParsedAccount): Parsed | null => {
     const cursor = new Cursor(data)
     const [type, read] = states[cursor.u32()] ?? [null, null]
     const info = read?.(cursor)
@@ -123,13 +136,17 @@ function parsedLookupTable({ data }: ParsedAccount): Parsed | null {
 const readStakeConfig = layout('warmupCooldownRate:f64 slashPenalty:u8')
 const readKey = layout('pubkey:key signer:bool')
 
-export function parsedConfig({ pubkey, data }: ParsedAccount): Parsed | null {
+function parsedConfig(
+  { pubkey, data }: ParsedAccount,
+  _: ReadAccount,
+  shapes: Shapes,
+): Parsed | null {
   const cursor = new Cursor(data)
   const count = compactCount(cursor)
   const first = data.subarray(data.length - cursor.left)
   const keys: unknown[] = []
   while (keys.length < count && !cursor.isShort) keys.push(readKey(cursor))
-  if (isSameKey(pubkey, stakeConfig)) {
+  if (!shapes.stakeConfigUnparsed && isSameKey(pubkey, stakeConfig)) {
     const info = readStakeConfig(cursor)
     return cursor.isShort ? null : { info, type: 'stakeConfig' }
   }
@@ -190,11 +207,18 @@ const known = new Map(
   ]),
 )
 
-export function parsedSysvar({ pubkey, data }: ParsedAccount): Parsed | null {
+const rentPerByte = layout('lamportsPerByte:string _:f64 _:u8')
+
+function parsedSysvar(
+  { pubkey, data }: ParsedAccount,
+  _: ReadAccount,
+  shapes: Shapes,
+): Parsed | null {
   const sysvar = known.get(keyOf(pubkey))
   if (sysvar === undefined) return null
   const cursor = new Cursor(data)
-  const info = sysvar.read(cursor)
+  const read = sysvar.type === 'rent' && shapes.rentPerByte ? rentPerByte : sysvar.read
+  const info = read(cursor)
   return cursor.isShort ? null : { info, type: sysvar.type }
 }
 
@@ -220,9 +244,9 @@ function readBits(cursor: Cursor): string {
 // Makes the parser of `jsonParsed` accounts for ui-account.ts.
 
 /** `read` finds the mint of a token account, whose decimals are not in the account itself. */
-export function accountParser(read: ReadAccount): AccountParser {
+export function accountParser(read: ReadAccount, shapes: Shapes): AccountParser {
   return (account) => {
-    const parsed = parsedAccount(account, read)
+    const parsed = parsedAccount(account, read, shapes)
     return parsed === null ? null : jsonText(sortedMembers(parsed))
   }
 }

@@ -11,13 +11,14 @@
 //   x~      the same, but null when absent
 //   ...x    the list of all other accounts
 //   @x      one signer x, or a multisig account (multisigX, or y of `@x=y`) with its signers
-//   %x,y    the accounts that hold proofs, see `proofMembers`
+//   %x,y    the accounts that hold proofs, see `proofMembers`; `%%` keeps two others after them
+//   ^x,y    the same from agave 4.3 on: only proofs that are in an account have one
 //   x:t=0   a field that must have this value
 //   $       the end of the data: no byte may follow
 import { assert } from '../../../base/assert.ts'
 import { Cursor } from '../cursor.ts'
 import { type UiTokenAmount, uiTokenAmount } from '../token-amount.ts'
-import { base64, list, listOf, type Read, readers } from './layout.ts'
+import { base64, list, type Read, readers } from './layout.ts'
 import type { Parsed } from './parsed.ts'
 
 interface Instruction {
@@ -145,7 +146,8 @@ export function accountNamer(word: string): NameAccounts {
     case '@':
       return signerMembers(name)
     case '%':
-      return proofMembers(name)
+    case '^':
+      return proofMembers(name, { isRecorded: word[0] === '%', kept: word[1] === word[0] ? 2 : 1 })
     default: {
       const absent = word.endsWith('~') ? null : undefined
       return (accounts, index, members) => {
@@ -172,9 +174,12 @@ function signerMembers(word: string): NameAccounts {
 /**
  * A proof is in another instruction of the transaction, at an offset that the data has, or, when
  * the offset is 0, in an account. With any offset but 0 the sysvar of instructions precedes. All
- * accounts but the last are taken for proofs: the signers of a multisig look the same.
+ * accounts but the `kept` ones are taken for proofs: the signers of a multisig look the same.
  */
-function proofMembers(word: string): NameAccounts {
+function proofMembers(
+  word: string,
+  { isRecorded, kept }: { readonly isRecorded: boolean; readonly kept: number },
+): NameAccounts {
   const [list, alias] = word.split('=') as [string, string?]
   const proofs = list.split(',').map((proof) => ({
     offset: `${proof}InstructionOffset`,
@@ -182,13 +187,14 @@ function proofMembers(word: string): NameAccounts {
     record: alias ?? `${proof}RecordAccount`,
   }))
   return (accounts, start, members) => {
-    const end = accounts.length - 1
+    const end = accounts.length - kept
     let index = start
     if (index < end && proofs.some(({ offset }) => members.get(offset) !== 0))
       members.set('instructionsSysvar', accounts[index++])
     for (const { offset, context, record } of proofs) {
       if (index >= end) break
-      members.set(members.get(offset) === 0 ? context : record, accounts[index++])
+      const isInAccount = members.get(offset) === 0
+      if (isInAccount || isRecorded) members.set(isInAccount ? context : record, accounts[index++])
     }
     return index
   }
@@ -219,18 +225,6 @@ export function oneOf(names: string, read: (cursor: Cursor) => number): Read {
     return name === undefined || name === '-' ? refuse(cursor) : name
   }
 }
-
-const extensionType = oneOf(
-  `uninitialized transferFeeConfig transferFeeAmount mintCloseAuthority confidentialTransferMint
-  confidentialTransferAccount defaultAccountState immutableOwner memoTransfer nonTransferable
-  interestBearingConfig cpiGuard permanentDelegate nonTransferableAccount transferHook
-  transferHookAccount confidentialTransferFeeConfig confidentialTransferFeeAmount metadataPointer
-  tokenMetadata groupPointer tokenGroup groupMemberPointer tokenGroupMember confidentialMintBurn
-  scaledUiAmount pausable pausableAccount`,
-  readers.u16,
-)
-const extensions: Read = (cursor) =>
-  listOf(cursor, Math.ceil(cursor.left / 2), () => extensionType(cursor))
 
 export const instructionValues: Readonly<Record<string, ReadValue>> = {
   ...readers,
@@ -264,20 +258,11 @@ export const instructionValues: Readonly<Record<string, ReadValue>> = {
     return last
   },
   accountState: oneOf('uninitialized initialized frozen', readers.u8),
-  extensions,
-  /** Omitted when there are none. */
-  anyExtensions: (cursor) => (cursor.left === 0 ? undefined : extensions(cursor)),
   /** A field of token metadata: one of the fixed ones, or a key of its own. */
   metadataField(cursor) {
     const field = cursor.choice(4)
     return ['name', 'symbol', 'uri'][field] ?? readers.shortText(cursor)
   },
   accountAuthority: oneOf('- - accountOwner closeAccount', readers.u8),
-  mintAuthority: oneOf(
-    `mintTokens freezeAccount - - transferFeeConfig withheldWithdraw closeMint interestRate
-    permanentDelegate confidentialTransferMint transferHookProgramId confidentialTransferFeeConfig
-    metadataPointer groupPointer groupMemberPointer scaledUiAmount pause`,
-    readers.u8,
-  ),
   stakeAuthority: oneOf('Staker Withdrawer', readers.u32),
 }

@@ -7,6 +7,7 @@ import type { InstructionContent } from '../geyser-content.ts'
 import { keyText } from '../key-text.ts'
 import { keyOf } from '../keys.ts'
 import { programs } from '../programs.ts'
+import { perVersion, type Shapes } from '../version.ts'
 import { type InstructionTable, parseInstruction } from './instruction-table.ts'
 import {
   loaderInstructions,
@@ -22,20 +23,33 @@ import { voteInstructions } from './vote-instructions.ts'
 /** `accounts` are texts, in the instruction's order; null for an unknown instruction. */
 type ParseInstruction = (accounts: readonly string[], data: Uint8Array) => Parsed | string | null
 
-const known: readonly (readonly [Uint8Array, program: string, ParseInstruction])[] = [
-  [programs.system, 'system', byTable(systemInstructions)],
-  [programs.stake, 'stake', byTable(stakeInstructions)],
-  [programs.vote, 'vote', byTable(voteInstructions)],
-  [programs.loaderV2, 'bpf-loader', byTable(loaderInstructions)],
-  [programs.upgradeableLoader, 'bpf-upgradeable-loader', byTable(upgradeableLoaderInstructions)],
-  [programs.addressLookupTable, 'address-lookup-table', byTable(lookupTableInstructions)],
-  [programs.token, 'spl-token', parsedTokenInstruction],
-  [programs.token2022, 'spl-token', parsedTokenInstruction],
-  [programs.associatedToken, 'spl-associated-token-account', parsedAssociatedInstruction],
-  [programs.memo, 'spl-memo', parsedMemo],
-  [programs.memoV1, 'spl-memo', parsedMemo],
-]
-const parsers = new Map(known.map(([key, program, parse]) => [keyOf(key), { program, parse }]))
+type Known = readonly [key: Uint8Array, program: string, ParseInstruction]
+
+const parsersOf = perVersion((shapes) => {
+  const parsedToken: ParseInstruction = (accounts, data) =>
+    parsedTokenInstruction(accounts, data, shapes)
+  const upgradeable = byTable(upgradeableLoaderInstructions(shapes))
+  const known: readonly Known[] = [
+    [programs.system, 'system', byTable(systemInstructions)],
+    [programs.stake, 'stake', byTable(stakeInstructions)],
+    [programs.vote, 'vote', byTable(voteInstructions(shapes))],
+    [programs.loaderV2, 'bpf-loader', byTable(loaderInstructions)],
+    [programs.upgradeableLoader, 'bpf-upgradeable-loader', upgradeable],
+    [programs.addressLookupTable, 'address-lookup-table', byTable(lookupTableInstructions)],
+    [programs.token, 'spl-token', parsedToken],
+    [programs.token2022, 'spl-token', parsedToken],
+    [programs.associatedToken, 'spl-associated-token-account', parsedAssociatedInstruction],
+    ...memoPrograms(shapes).map((key): Known => [key, 'spl-memo', parsedMemo]),
+  ]
+  return new Map(known.map(([key, program, parse]) => [keyOf(key), { program, parse }]))
+})
+
+/** The memo programs that a validator knows. */
+export function memoPrograms({ memoV4 }: Shapes): readonly Uint8Array[] {
+  return memoV4
+    ? [programs.memo, programs.memoV1, programs.memoV4]
+    : [programs.memo, programs.memoV1]
+}
 
 /** Used for an index without a key; its text is empty. */
 const noKey = new Uint8Array(0)
@@ -44,11 +58,12 @@ export function parsedInstruction(
   { accounts, data, programIdIndex }: InstructionContent,
   keys: readonly Uint8Array[],
   stackHeight: number | null,
+  shapes: Shapes,
 ): unknown {
   const program = keys[programIdIndex] ?? noKey
   const programId = keyText(program)
   const names = Array.from(accounts, (index) => keyText(keys[index] ?? noKey))
-  const parser = parsers.get(keyOf(program))
+  const parser = parsersOf(shapes).get(keyOf(program))
   const parsed = parser?.parse(names, data) ?? null
   if (parser !== undefined && parsed !== null)
     return { parsed, program: parser.program, programId, stackHeight }

@@ -1,4 +1,5 @@
 // Instructions of the system, stake, loader and address lookup table programs for `jsonParsed`.
+import { perVersion } from '../version.ts'
 import { instructionTable } from './instruction-table.ts'
 
 const nonceSysvars = 'recentBlockhashesSysvar rentSysvar'
@@ -58,7 +59,11 @@ export const loaderInstructions = instructionTable(`
 
 const program = 'programDataAccount programAccount'
 const sysvars = 'rentSysvar clockSysvar'
-export const upgradeableLoaderInstructions = instructionTable(`
+const migration = `
+  migrate               ${program} authority
+  extendProgramChecked  ${program} authority systemProgram~ payerAccount~  additionalBytes:u32`
+export const upgradeableLoaderInstructions = perVersion(({ loaderWithoutMigration }) =>
+  instructionTable(`
   initializeBuffer      account authority?
   write                 account authority  offset:u32 bytes:bytes
   deployWithMaxDataLen  payerAccount ${program} bufferAccount ${sysvars} systemProgram authority \
@@ -67,9 +72,8 @@ export const upgradeableLoaderInstructions = instructionTable(`
   setAuthority          account authority newAuthority~
   close                 account recipient authority programAccount~
   extendProgram         ${program} systemProgram~ payerAccount~  additionalBytes:u32
-  setAuthorityChecked   account authority newAuthority
-  migrate               ${program} authority
-  extendProgramChecked  ${program} authority systemProgram~ payerAccount~  additionalBytes:u32`)
+  setAuthorityChecked   account authority newAuthority${loaderWithoutMigration ? '' : migration}`),
+)
 
 const table = 'lookupTableAccount lookupTableAuthority'
 export const lookupTableInstructions = instructionTable(`

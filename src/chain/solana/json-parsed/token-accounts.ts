@@ -16,6 +16,7 @@ import {
 } from '../token-account.ts'
 import { type TokenUnit, uiTokenAmount } from '../token-amount.ts'
 import { scalingOf } from '../token-scaling.ts'
+import type { Shapes } from '../version.ts'
 import { layout, type Read } from './layout.ts'
 import type { AccountData, Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
 
@@ -23,18 +24,21 @@ const frozen = 2
 const nativeUnit: TokenUnit = { decimals: 9, scaled: null }
 const clockTimeOffset = 32
 
-export function parsedToken({ owner, data }: ParsedAccount, read: ReadAccount): Parsed | null {
+export function parsedToken(
+  { owner, data }: ParsedAccount,
+  read: ReadAccount,
+  shapes: Shapes,
+): Parsed | null {
   if (data.length === multisigBytes) return parsedMultisig(data)
+  const extensionsIn = (where: 'mint' | 'account') => parsedExtensions(data, where, shapes)
   const account = readTokenAccount(owner, data)
   if (account !== null) {
     const unit = tokenUnit(account.mint, read)
     if (unit === null) return null
-    return { info: accountInfo(account, unit, parsedExtensions(data, 'account')), type: 'account' }
+    return { info: accountInfo(account, unit, extensionsIn('account')), type: 'account' }
   }
   const mint = readMint(owner, data)
-  return mint === null
-    ? null
-    : { info: mintInfo(mint, parsedExtensions(data, 'mint')), type: 'mint' }
+  return mint === null ? null : { info: mintInfo(mint, extensionsIn('mint')), type: 'mint' }
 }
 
 /** How amounts of a mint are shown; null when there is no mint at this address. */
@@ -158,7 +162,8 @@ const table = `
   scaledUiAmountConfig    mint     authority:keyOrNull multiplier:floatText
     newMultiplierEffectiveTimestamp:i64 newMultiplier:floatText
   pausableConfig          mint     authority:keyOrNull paused:flag
-  pausableAccount         account`
+  pausableAccount         account
+  permissionedBurnConfig  mint     authority:keyOrNull`
 
 interface Extension {
   readonly name: string
@@ -177,15 +182,20 @@ const extensions: readonly Extension[] = table
     return { name: name!, where: where!, read }
   })
 
+/** The type of the newest extension. */
+const permissionedBurn = extensions.length - 1
+
 /** Undefined without extensions, or when an entry is cut off or of an unknown type. */
 export function parsedExtensions(
   data: Uint8Array,
   where: 'mint' | 'account',
+  shapes: Shapes,
 ): unknown[] | undefined {
   if (data.length <= tokenAccountBytes) return undefined
   const { entries, isWhole } = readExtensions(data)
   if (entries.length === 0 || !isWhole) return undefined
-  if (entries.some(({ type }) => type >= extensions.length)) return undefined
+  const known = shapes.tokenBatch ? extensions.length : permissionedBurn
+  if (entries.some(({ type }) => type >= known)) return undefined
   return entries.map((entry) => parsedExtension(entry, where))
 }
 

@@ -1,10 +1,18 @@
 // Instructions of the token programs and of associated token accounts for `jsonParsed`.
 // Lines of `-` are extensions, whose instructions have a tag of their own.
-import { type InstructionTable, instructionTable, parseInstruction } from './instruction-table.ts'
+import { perVersion, type Shapes } from '../version.ts'
+import {
+  type InstructionTable,
+  instructionTable,
+  oneOf,
+  parseInstruction,
+  type ReadValue,
+} from './instruction-table.ts'
+import { listOf, type Read, readers } from './layout.ts'
 import type { Parsed } from './parsed.ts'
 
 const newMint = 'decimals:u8 mintAuthority:key freezeAuthority:key?'
-const instructions = instructionTable(`
+const plainInstructions = `
   initializeMint            mint rentSysvar  ${newMint}
   initializeAccount         account mint owner rentSysvar
   initializeMultisig        multisig rentSysvar ...signers  m:u8
@@ -44,17 +52,61 @@ const instructions = instructionTable(`
   initializePermanentDelegate  mint  delegate:key
   -
   -
-  withdrawExcessLamports    source destination @authority`)
+  withdrawExcessLamports    source destination @authority`
+const laterInstructions = `
+  -
+  -
+  -
+  -
+  -
+  -
+  unwrapLamports            source destination @authority  amount:string?`
+
+const instructionsOf = perVersion(({ tokenBatch }) =>
+  tokenBatch
+    ? instructionTable(plainInstructions + laterInstructions, enumsOf(' permissionedBurn'))
+    : instructionTable(plainInstructions, enumsOf('')),
+)
+
+/** Types of fields whose names grow; `newest` are the newest names. */
+function enumsOf(newest: string): Readonly<Record<string, ReadValue>> {
+  const extensionType = oneOf(
+    `uninitialized transferFeeConfig transferFeeAmount mintCloseAuthority confidentialTransferMint
+    confidentialTransferAccount defaultAccountState immutableOwner memoTransfer nonTransferable
+    interestBearingConfig cpiGuard permanentDelegate nonTransferableAccount transferHook
+    transferHookAccount confidentialTransferFeeConfig confidentialTransferFeeAmount metadataPointer
+    tokenMetadata groupPointer tokenGroup groupMemberPointer tokenGroupMember confidentialMintBurn
+    scaledUiAmount pausable pausableAccount${newest}`,
+    readers.u16,
+  )
+  const extensions: Read = (cursor) =>
+    listOf(cursor, Math.ceil(cursor.left / 2), () => extensionType(cursor))
+  return {
+    extensions,
+    /** Omitted when there are none. */
+    anyExtensions: (cursor) => (cursor.left === 0 ? undefined : extensions(cursor)),
+    mintAuthority: oneOf(
+      `mintTokens freezeAccount - - transferFeeConfig withheldWithdraw closeMint interestRate
+      permanentDelegate confidentialTransferMint transferHookProgramId confidentialTransferFeeConfig
+      metadataPointer groupPointer groupMemberPointer scaledUiAmount pause${newest}`,
+      readers.u8,
+    ),
+  }
+}
 
 /** Bytes of the tag of an instruction that several programs share. */
 const interfaceTagBytes = 8
+const batchTag = 255
 
 export function parsedTokenInstruction(
   accounts: readonly string[],
   data: Uint8Array,
+  shapes: Shapes,
 ): Parsed | null {
+  const instructions = instructionsOf(shapes)
   const tag = data[0] ?? instructions.length
-  const extension = extensionInstructions.get(tag)
+  if (tag === batchTag && shapes.tokenBatch) return parsedBatch(accounts, data, shapes)
+  const extension = extensionInstructions(shapes).get(tag)
   if (extension !== undefined) {
     const inner = data[1] ?? extension.length
     return parseInstruction(extension[inner], accounts, data, 2)
@@ -63,6 +115,25 @@ export function parsedTokenInstruction(
   const name = Buffer.from(data.subarray(0, interfaceTagBytes)).toString('hex')
   const shared = interfaceInstructions.get(name)
   return parseInstruction(shared, accounts, data, interfaceTagBytes)
+}
+
+/** { accounts u8 | data length u8 | data }…; each instruction takes its accounts off the list. */
+function parsedBatch(accounts: readonly string[], data: Uint8Array, shapes: Shapes): Parsed | null {
+  if (accounts.length === 0 || accounts.includes('')) return null
+  const instructions: Parsed[] = []
+  let account = 0
+  for (let at = 1; at < data.length; ) {
+    const accountEnd = account + data[at]!
+    const dataEnd = at + 2 + (data[at + 1] ?? data.length)
+    const inner = data.subarray(at + 2, dataEnd)
+    if (dataEnd > data.length || accountEnd > accounts.length || inner[0] === batchTag) return null
+    const parsed = parsedTokenInstruction(accounts.slice(account, accountEnd), inner, shapes)
+    if (parsed === null) return null
+    instructions.push(parsed)
+    at = dataEnd
+    account = accountEnd
+  }
+  return { info: { instructions }, type: 'batch' }
 }
 
 const newAccount = 'source account wallet mint systemProgram tokenProgram'
@@ -100,19 +171,30 @@ const balance = 'newDecryptableAvailableBalance:aeCiphertext'
 const validity = 'CiphertextValidityProof'
 const proofs = 'equalityProof,ciphertextValidityProof,rangeProof'
 const proofOffsets = ['equality', 'ciphertextValidity', 'range'].map(offset).join(' ')
-const confidentialTransfer = instructionTable(`
+/** How a line has its proofs: from agave 4.3 on only those that are in an account have one. */
+const proofWord = ({ proofContextsOnly }: Shapes) => (proofContextsOnly ? '^' : '%')
+const feeProofs = (shapes: Shapes) =>
+  shapes.proofContextsOnly
+    ? `^equalityProof,transferAmount${validity},feeSigmaProof,fee${validity},rangeProof`
+    : `%equalityProof,transferAmount${validity},fee${validity},feeSigmaProof,rangeProof`
+/** Accounts of deposits and withdrawals before the proofs. */
+const moved = ({ confidentialAccount }: Shapes) =>
+  confidentialAccount ? 'account mint' : 'source destination mint'
+
+const confidentialTransfer = (shapes: Shapes) =>
+  instructionTable(`
   initializeConfidentialTransferMint  mint  authority:nonZeroKey ${mintConfig} $
   updateConfidentialTransferMint  mint confidentialTransferMintAuthority  ${mintConfig} $
-  configureConfidentialTransferAccount  account mint %proof=recordAccount @owner \
+  configureConfidentialTransferAccount  account mint ${proofWord(shapes)}proof=recordAccount @owner \
     decryptableZeroBalance:aeCiphertext maximumPendingBalanceCreditCounter:u64 \
     proofInstructionOffset:i8 $
   approveConfidentialTransferAccount  account mint confidentialTransferAuditorAuthority
-  emptyConfidentialTransferAccount  account %proof=recordAccount @owner \
+  emptyConfidentialTransferAccount  account ${proofWord(shapes)}proof=recordAccount @owner \
     proofInstructionOffset:i8 $
-  depositConfidentialTransfer  source destination mint @owner  amount:u64 decimals:u8 $
-  withdrawConfidentialTransfer  source destination mint %equalityProof,rangeProof @owner \
+  depositConfidentialTransfer  ${moved(shapes)} @owner  amount:u64 decimals:u8 $
+  withdrawConfidentialTransfer  ${moved(shapes)} ${proofWord(shapes)}equalityProof,rangeProof @owner \
     amount:u64 decimals:u8 ${balance} ${offset('equality')} ${offset('range')} $
-  confidentialTransfer  source mint destination %${proofs}? @owner \
+  confidentialTransfer  source mint destination ${proofWord(shapes)}${proofs}? @owner \
     ${sourceBalance} ${proofOffsets} $
   applyPendingConfidentialTransferBalance  account @owner \
     expectedPendingBalanceCreditCounter:u64 ${balance} $
@@ -120,38 +202,53 @@ const confidentialTransfer = instructionTable(`
   disableConfidentialTransferConfidentialCredits     account @owner
   enableConfidentialTransferNonConfidentialCredits   account @owner
   disableConfidentialTransferNonConfidentialCredits  account @owner
-  confidentialTransferWithFee  source mint destination \
-    %equalityProof,transferAmount${validity},fee${validity},feeSigmaProof,rangeProof? @owner \
+  confidentialTransferWithFee  source mint destination ${feeProofs(shapes)}? @owner \
     ${sourceBalance} ${offset('equality')} ${offset('transferAmountCiphertextValidity')} \
     ${offset('feeSigma')} ${offset('feeCiphertextValidity')} ${offset('range')} $
   configureConfidentialAccountWithRegistry  account mint registry`)
 
 const withdrawn = `proofInstructionOffset:i8 ${balance}`
-const confidentialTransferFee = instructionTable(`
+const confidentialTransferFee = (shapes: Shapes) =>
+  instructionTable(`
   initializeConfidentialTransferFeeConfig  mint \
     authority:nonZeroKey withdrawWithheldAuthorityElGamalPubkey:elgamalKey $
   withdrawWithheldConfidentialTransferTokensFromMint \
-    mint feeRecipient %proof=recordAccount @withdrawWithheldAuthority  ${withdrawn} $
+    mint feeRecipient ${proofWord(shapes)}proof=recordAccount @withdrawWithheldAuthority \
+    ${withdrawn} $
   withdrawWithheldConfidentialTransferTokensFromAccounts \
-    mint feeRecipient %proof=proofAccount @withdrawWithheldAuthority \
+    mint feeRecipient ${proofWord(shapes)}proof=proofAccount @withdrawWithheldAuthority \
     sourceAccounts:lastAccounts ${withdrawn} $
   harvestWithheldConfidentialTransferTokensToMint  mint ...sourceAccounts?
   enableConfidentialTransferFeeHarvestToMint   account @owner
   disableConfidentialTransferFeeHarvestToMint  account @owner`)
 
-const supplyKey = 'newSupplyElGamalPubkey:elgamalKey'
 const rotate = 'rotateConfidentialMintBurnSupplyElGamalPubkey'
-const confidentialMintBurn = instructionTable(`
+const rotated = 'newSupplyElGamalPubkey:elgamalKey proofInstructionOffset:i8'
+const burnData = `${balance} _:auditorCiphertexts ${proofOffsets} $`
+const confidentialMintBurn = (shapes: Shapes) =>
+  instructionTable(`
   initializeConfidentialMintBurnMint  mint \
     supplyElGamalPubkey:elgamalKey decryptableSupply:aeCiphertext $
-  ${rotate}  mint proofAccount @owner  ${supplyKey} proofInstructionOffset:i8=0 $
-  | ${rotate}  mint instructionsSysvar @owner  ${supplyKey} proofInstructionOffset:i8 $
+  ${
+    shapes.proofContextsOnly
+      ? `${rotate}  mint ^proof @owner  ${rotated} $`
+      : `${rotate}  mint proofAccount @owner  ${rotated}=0 $
+  | ${rotate}  mint instructionsSysvar @owner  ${rotated} $`
+  }
   updateConfidentialMintBurnDecryptableSupply  mint @owner  newDecryptableSupply:aeCiphertext $
-  confidentialMint  destination mint %${proofs}? @owner \
+  confidentialMint  destination mint ${proofWord(shapes)}${proofs}? @owner \
     newDecryptableSupply:aeCiphertext _:auditorCiphertexts ${proofOffsets} $
-  confidentialBurn  destination mint %${proofs}? @owner \
-    ${balance} _:auditorCiphertexts ${proofOffsets} $
+  confidentialBurn  destination mint ${proofWord(shapes)}${proofs}? @owner  ${burnData}
   applyPendingBurn  mint @owner`)
+
+const permissioned = 'account mint permissionedBurnAuthority @authority'
+const permissionedBurn = (shapes: Shapes) =>
+  instructionTable(`
+  initializePermissionedBurnConfig  mint  authority:key $
+  permissionedBurn         ${permissioned}  amount:string $
+  permissionedBurnChecked  ${permissioned}  tokenAmount:tokenAmount $
+  permissionedConfidentialBurn  account mint ${proofWord(shapes).repeat(2)}${proofs}? \
+    permissionedBurnAuthority @authority  ${burnData}`)
 
 const defaultAccountState = instructionTable(`
   initializeDefaultAccountState  mint  accountState:accountState $
@@ -185,22 +282,26 @@ const pausable = instructionTable(`
   resume  mint @authority`)
 
 /** By the tag of the extension. */
-export const extensionInstructions: ReadonlyMap<number, InstructionTable> = new Map([
-  [26, transferFee],
-  [27, confidentialTransfer],
-  [28, defaultAccountState],
-  [30, memoTransfer],
-  [33, interestBearing],
-  [34, cpiGuard],
-  [36, pointer('TransferHook', 'programId')],
-  [37, confidentialTransferFee],
-  [39, pointer('MetadataPointer', 'metadataAddress')],
-  [40, pointer('GroupPointer', 'groupAddress')],
-  [41, pointer('GroupMemberPointer', 'memberAddress')],
-  [42, confidentialMintBurn],
-  [43, scaledUiAmount],
-  [44, pausable],
-])
+const extensionInstructions = perVersion(
+  (shapes): ReadonlyMap<number, InstructionTable> =>
+    new Map([
+      [26, transferFee],
+      [27, confidentialTransfer(shapes)],
+      [28, defaultAccountState],
+      [30, memoTransfer],
+      [33, interestBearing],
+      [34, cpiGuard],
+      [36, pointer('TransferHook', 'programId')],
+      [37, confidentialTransferFee(shapes)],
+      [39, pointer('MetadataPointer', 'metadataAddress')],
+      [40, pointer('GroupPointer', 'groupAddress')],
+      [41, pointer('GroupMemberPointer', 'memberAddress')],
+      [42, confidentialMintBurn(shapes)],
+      [43, scaledUiAmount],
+      [44, pausable],
+      ...(shapes.tokenBatch ? [[46, permissionedBurn(shapes)] as const] : []),
+    ]),
+)
 
 const metadata = 'metadata updateAuthority'
 const interfaces: Readonly<Record<string, string>> = {

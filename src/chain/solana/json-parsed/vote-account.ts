@@ -10,6 +10,7 @@
 import { encodeBase58 } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
+import type { Shapes } from '../version.ts'
 import { inOrder, layout, list, optional } from './layout.ts'
 import type { Parsed, ParsedAccount } from './parsed.ts'
 
@@ -47,15 +48,14 @@ const versions = [
   ),
 ]
 
-export function parsedVote({ pubkey, data }: ParsedAccount): Parsed | null {
+export function parsedVote({ pubkey, data }: ParsedAccount, shapes: Shapes): Parsed | null {
   const cursor = new Cursor(data)
   const state = versions[cursor.u32()]?.(cursor)
   if (state === undefined || cursor.isShort) return null
   const { commission, inflationRewardsCommissionBps, nodePubkey } = state
   const added =
     commission === undefined
-      ? // A byte, as in the older versions.
-        { commission: Math.floor(Number(inflationRewardsCommissionBps) / percent) & 0xff }
+      ? { commission: percentOf(Number(inflationRewardsCommissionBps), shapes) }
       : {
           blockRevenueCollector: nodePubkey,
           blockRevenueCommissionBps: 100 * percent,
@@ -65,4 +65,11 @@ export function parsedVote({ pubkey, data }: ParsedAccount): Parsed | null {
           pendingDelegatorRewards: '0',
         }
   return { info: inOrder({ ...state, ...added, priorVoters: [] }), type: 'vote' }
+}
+
+/** A byte, as in the older versions. */
+function percentOf(bps: number, shapes: Shapes): number {
+  return shapes.commissionBps
+    ? Math.min(0xff, Math.ceil(bps / percent))
+    : Math.floor(bps / percent) & 0xff
 }

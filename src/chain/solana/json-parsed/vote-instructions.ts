@@ -1,7 +1,8 @@
 // Instructions of the vote program for `jsonParsed`.
 import type { Cursor } from '../cursor.ts'
+import { perVersion } from '../version.ts'
 import { instructionTable, oneOf, type ReadValue, refuse } from './instruction-table.ts'
-import { layout, list, listOf, readers } from './layout.ts'
+import { base64, layout, list, listOf, readers } from './layout.ts'
 
 const u64Max = 2n ** 64n - 1n
 const blsKeyBytes = 48
@@ -33,7 +34,8 @@ const values: Readonly<Record<string, ReadValue>> = {
       VoterWithBLS: { bls_proof_of_possession: [...cursor.bytes(blsProofBytes)], bls_pubkey },
     }
   },
-  blsKeyAndProof: (cursor) => cursor.bytes(blsKeyBytes + blsProofBytes),
+  blsKey: (cursor) => base64(cursor.bytes(blsKeyBytes)),
+  blsProof: (cursor) => base64(cursor.bytes(blsProofBytes)),
   commissionKind: oneOf('InflationRewards BlockRevenue', readers.u32),
 }
 
@@ -61,8 +63,19 @@ const compact = (name: string) => `${name}.root:compactRoot ${name}.lockouts:com
   ${name}.hash:hash ${name}.timestamp:i64~`
 const towerSync = `${compact('towerSync')} towerSync.blockId:hash`
 
-export const voteInstructions = instructionTable(
-  `
+/** With the collectors as accounts, or in the data. */
+const initialize = (hasCollectorAccounts: boolean) =>
+  hasCollectorAccounts
+    ? `voteAccount node inflationRewardsCollector blockRevenueCollector _:key authorizedVoter:key \
+      authorizedVoterBlsPubkey:blsKey authorizedVoterBlsProofOfPossession:blsProof \
+      authorizedWithdrawer:key inflationRewardsCommissionBps:u16 blockRevenueCommissionBps:u16`
+    : `voteAccount node _:key authorizedVoter:key _:blsKey _:blsProof authorizedWithdrawer:key \
+      inflationRewardsCommissionBps:u16 inflationRewardsCollector:key \
+      blockRevenueCommissionBps:u16 blockRevenueCollector:key`
+
+export const voteInstructions = perVersion((shapes) =>
+  instructionTable(
+    `
   initialize                    voteAccount rentSysvar clockSysvar node \
                                 _:key authorizedVoter:key authorizedWithdrawer:key commission:u8
   authorize                     voteAccount clockSysvar authority \
@@ -82,15 +95,12 @@ export const voteInstructions = instructionTable(
   compactupdatevotestateswitch  ${synced}  ${compact('voteStateUpdate')} hash:hash
   towersync                     ${synced}  ${towerSync}
   towersyncswitch               ${synced}  ${towerSync} hash:hash
-  initializeV2                  voteAccount node \
-                                _:key authorizedVoter:key _:blsKeyAndProof \
-                                authorizedWithdrawer:key inflationRewardsCommissionBps:u16 \
-                                inflationRewardsCollector:key blockRevenueCommissionBps:u16 \
-                                blockRevenueCollector:key
+  initializeV2                  ${initialize(shapes.voteCollectorAccounts)}
   updateCommissionCollector     voteAccount newCollector withdrawAuthority \
                                 commissionKind:commissionKind
   updateCommissionBps           voteAccount withdrawAuthority \
                                 commissionBps:u16 commissionKind:commissionKind
   depositDelegatorRewards       voteAccount source  deposit:u64`,
-  values,
+    values,
+  ),
 )

@@ -55,7 +55,7 @@ function close(recent: RecentFees, slot: number, ...transactions: Asked[]): void
 
 describe('the fees of recent blocks', () => {
   it('are the least that landed, or the most that one of the accounts took', () => {
-    const recent = new RecentFees()
+    const recent = new RecentFees(false)
     const transactions = [
       { price: 500n, writes: [key(11), key(12)] },
       { price: 20n, writes: [key(11)] },
@@ -72,7 +72,7 @@ describe('the fees of recent blocks', () => {
   })
 
   it('list no block without a transaction that offers a rate', () => {
-    const recent = new RecentFees()
+    const recent = new RecentFees(false)
     close(recent, 1)
     close(recent, 2, { price: 5n, unitLimit: 0 })
     close(recent, 3, { isEmpty: true })
@@ -86,9 +86,36 @@ describe('the fees of recent blocks', () => {
     ])
   })
 
-  it('divide the bid of version 1 by its units before they multiply it', () => {
+  it('are computed since 4.1 from the whole lamports that were paid', () => {
+    const [offered, paid] = [new RecentFees(false), new RecentFees(true)]
+    const rateOf = (recent: RecentFees, asked: Asked) => {
+      close(recent, 1, asked)
+      const [block] = recent.read([])
+      recent.clear()
+      return block?.rate
+    }
+    const rates = (asked: Asked) => [rateOf(offered, asked), rateOf(paid, asked)]
+    // 252,000 micro-lamports are a lamport: 1,000,000 micro-lamports for 6,000 units.
+    expect(rates({ price: 42n, unitLimit: 6_000 })).toEqual([42, 166])
+    expect(rates({ price: 0n, unitLimit: 6_000 })).toEqual([0, 0])
+    expect(rates({ price: 2_000_000n, unitLimit: 123_456 })).toEqual([2_000_000, 2_000_000])
+    // Without a limit: 3,000 units for the budget instruction, 200,000 for the other.
+    expect(rates({ price: 1n })).toEqual([1, Math.floor(1_000_000 / 203_000)])
+    // No more than 1,400,000 units count.
+    expect(rates({ price: 1n, unitLimit: 4_000_000 })).toEqual([
+      1,
+      Math.floor(2_000_000 / 1_400_000),
+    ])
+    expect(rates({ price: 5n, unitLimit: 0 })).toEqual([undefined, undefined])
+    const most = 2n ** 64n - 1n
+    expect(rates({ price: most, unitLimit: 1_000_000 })).toEqual([most, most])
+    // What a u64 cannot hold counts as 0.
+    expect(rates({ price: most, unitLimit: 1 })).toEqual([most, 0])
+  })
+
+  it('of version 1 are the bid by its units', () => {
     const config = { loadedAccountsDataSizeLimit: null, heapSize: null }
-    const recent = new RecentFees()
+    const recent = new RecentFees(true)
     const bid = (priorityFee: bigint | null, computeUnitLimit: number | null) => ({
       config: { ...config, priorityFee, computeUnitLimit },
     })
@@ -97,13 +124,13 @@ describe('the fees of recent blocks', () => {
     close(recent, 3, bid(1n, 0))
     close(recent, 4, bid(7n, null))
     expect(recent.read([])).toEqual([
-      { slot: 1, rate: 3_000_000 },
-      { slot: 2, rate: 0 },
+      { slot: 1, rate: 3_500_000 },
+      { slot: 2, rate: 500_000 },
     ])
   })
 
   it('are those of 150 blocks', () => {
-    const recent = new RecentFees()
+    const recent = new RecentFees(false)
     for (let slot = 1; slot <= 149; slot++) close(recent, slot, {})
     expect(recent.isFull).toBe(false)
     for (let slot = 150; slot <= 400; slot++) close(recent, slot, {})

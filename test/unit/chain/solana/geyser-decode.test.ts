@@ -49,13 +49,14 @@ describe('geyser messages read back', () => {
       postBalance: 2n ** 63n,
       rewardType: 3,
       commission: '7',
+      commissionBps: '725',
     }
     const encoded = encodeRewards([reward, reward])
     expect(decodeRewards(encoded)).toEqual([reward, reward])
     expect(decodePlainRewards(encoded)).toEqual([reward, reward])
-    // With partitions, and with a commission in basis points.
+    // With partitions, and with a field that no release has yet.
     expect(decodePlainRewards(Buffer.concat([encoded, Buffer.from([0x12, 0])]))).toBeNull()
-    expect(decodePlainRewards(Uint8Array.of(0x0a, 3, 0x32, 1, 0x31))).toBeNull()
+    expect(decodePlainRewards(Uint8Array.of(0x0a, 3, 0x3a, 1, 0x31))).toBeNull()
     const entry = {
       index: 3,
       numHashes: 9,

@@ -129,7 +129,14 @@ describe('blocks', () => {
   it('are spliced from encoded messages', () => {
     const block = new SyntheticSolana().next().find((update) => update.kind === 'block')!
     const rewards = encodeRewards([
-      { pubkey: 'a', lamports: -5n, postBalance: 2n ** 63n, rewardType: 2, commission: '7' },
+      {
+        pubkey: 'a',
+        lamports: -5n,
+        postBalance: 2n ** 63n,
+        rewardType: 2,
+        commission: '7',
+        commissionBps: '',
+      },
     ])
     const body = encodeBlock({
       slot: block.slot,

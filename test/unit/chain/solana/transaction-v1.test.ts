@@ -12,6 +12,7 @@ import { encodeTransaction } from '../../../../src/chain/solana/geyser-transacti
 import { Keypair } from '../../../../src/chain/solana/keypair.ts'
 import { TransactionLayout } from '../../../../src/chain/solana/transaction.ts'
 import { isShowable, uiTransactionText } from '../../../../src/chain/solana/ui-transaction.ts'
+import { newestShapes } from '../../../../src/chain/solana/version.ts'
 import { transactionBytes } from '../../../../src/chain/solana/wire.ts'
 import { messageContent, signaturesOf } from '../../../../src/devnode/message-content.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
@@ -127,7 +128,7 @@ describe('a transaction of version 1', () => {
     expect(isShowable(content, { ...view, versionMax: null })).toBe(false)
     expect(isShowable(content, { ...view, versionMax: 0 })).toBe(false)
     expect(isShowable(content, { ...view, versionMax: 1 })).toBe(true)
-    const shown = JSON.parse(uiTransactionText(content, { ...view, versionMax: 1 }))
+    const shown = JSON.parse(uiTransactionText(content, { ...view, versionMax: 1 }, newestShapes))
     expect(shown.version).toBe(1)
     expect(shown.transaction.message).toMatchObject({
       header: { numRequiredSignatures: 1, numReadonlyUnsignedAccounts: 1 },

@@ -12,6 +12,7 @@ import {
   type TransactionView,
   uiTransactionText,
 } from '../../../../src/chain/solana/ui-transaction.ts'
+import { newestShapes } from '../../../../src/chain/solana/version.ts'
 import { transactionBytes } from '../../../../src/chain/solana/wire.ts'
 import { buildTransaction, transferInstruction } from '../../../../src/devnode/build.ts'
 import { messageContent, signaturesOf } from '../../../../src/devnode/message-content.ts'
@@ -61,7 +62,7 @@ const view = (changes: Partial<TransactionView>): TransactionView => ({
   ...changes,
 })
 const shown = (changes: Partial<TransactionView>) =>
-  JSON.parse(uiTransactionText(contentOf(bytes), view(changes)))
+  JSON.parse(uiTransactionText(contentOf(bytes), view(changes), newestShapes))
 
 describe('a transaction as JSON', () => {
   it('is encoded back to its original bytes', () => {
@@ -102,7 +103,7 @@ describe('a transaction as JSON', () => {
       returnData: { programId: encodeBase58(to), data: ['AQ==', 'base64'] },
       computeUnitsConsumed: 150,
     })
-    expect(uiTransactionText(contentOf(bytes), view({}))).toContain(
+    expect(uiTransactionText(contentOf(bytes), view({}), newestShapes)).toContain(
       '"preBalances":[18446744073709551615,0,1]',
     )
     expect(shown({ versionMax: null })).not.toHaveProperty('version')
@@ -147,7 +148,8 @@ describe('a transaction as JSON', () => {
     const writable = (loadedReadonlyAddresses: Uint8Array[]) => {
       const content = contentOf(call)
       const meta = { ...content.meta, loadedReadonlyAddresses }
-      const text = uiTransactionText({ ...content, meta }, view({ encoding: 'jsonParsed' }))
+      const parsed = view({ encoding: 'jsonParsed' })
+      const text = uiTransactionText({ ...content, meta }, parsed, newestShapes)
       return JSON.parse(text).transaction.message.accountKeys[1].writable
     }
     expect(writable([])).toBe(false)

@@ -10,6 +10,7 @@ import {
   type SolanaUpdate,
   slotStatus,
 } from '../../../../src/chain/solana/updates.ts'
+import { oldestShapes } from '../../../../src/chain/solana/version.ts'
 import { StreamAnswers } from '../../../../src/streams/answers/stream-answers.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
@@ -24,7 +25,6 @@ function stage(options: SyntheticOptions = {}, deps: Partial<typeof streamDeps> 
   const solana = new SyntheticSolana(options)
   const hub = openSolanaHub()
   const answers = new StreamAnswers(hub, { ...streamDeps, ...deps })
-  answers.observeVersion('4.0.0')
   const blocks: BlockUpdate[] = []
   /** Publishes whole slots, without the updates that `isLost` picks. */
   const grow = (slots: number, isLost: (update: SolanaUpdate) => boolean = () => false) => {
@@ -69,7 +69,7 @@ describe('transactions from the stream', () => {
     const content = decodeTransactionInfo(first!.transactions[2]!.info)
     const view = { encoding: 'json', details: 'full' } as const
     const rest = { showRewards: true, versionMax: 0, isSorted: true }
-    const expected = JSON.parse(uiTransactionText(content, { ...view, ...rest }))
+    const expected = JSON.parse(uiTransactionText(content, { ...view, ...rest }, oldestShapes))
     expect({ meta, transaction, version }).toEqual(expected)
     // Members are sorted by name, as a validator writes them.
     expect(Object.keys(JSON.parse(text))).toEqual(Object.keys(JSON.parse(text)).sort())
@@ -146,7 +146,7 @@ describe('transactions from the stream', () => {
     expect(statusOf(lost)).toBe('a node answers')
   })
 
-  it('are not shown from a block that is not whole, or of a node of another version', () => {
+  it('are not shown from a block that is not whole, or of a node of an unknown version', () => {
     const { ask, blocks, grow } = stage()
     let isFirst = true
     grow(1, ({ kind }) => kind === 'block')
@@ -160,10 +160,23 @@ describe('transactions from the stream', () => {
     expect(ask('getTransaction', nameOf(blocks[1]!, 1), confirmed)).toBeNull()
     expect(ask('getBlock', blocks[1]!.slot, confirmed)).toBeNull()
     expect(ask('getTransaction', nameOf(blocks[2]!, 1), confirmed)).not.toBeNull()
-    const other = stage({}, { nodeVersion: () => '4.1.0' })
-    other.grow(3)
-    expect(other.ask('getTransaction', nameOf(other.blocks[0]!), confirmed)).toBeNull()
-    expect(other.ask('getBlock', other.blocks[0]!.slot, confirmed)).toBeNull()
+    for (const [version, isShown] of [
+      ['3.1.8', false],
+      ['0.505.20216', false],
+      ['', false],
+      ['4.0.3', true],
+      ['4.3.1', true],
+      ['5.0.0', true],
+    ] as const) {
+      const other = stage({}, { nodeVersion: () => version })
+      other.grow(3)
+      const [block] = other.blocks
+      const given = [
+        other.ask('getTransaction', nameOf(block!), confirmed),
+        other.ask('getBlock', block!.slot, confirmed),
+      ]
+      expect([version, ...given.map((text) => text !== null)]).toEqual([version, isShown, isShown])
+    }
   })
 
   it('leave memory with their bytes, the oldest first, before their signatures do', () => {
@@ -203,7 +216,7 @@ describe('blocks from the stream', () => {
       const details = { details: 'full', showRewards: true, versionMax: 0 } as const
       const view = { ...details, encoding: encoding as 'json', isSorted: true }
       const texts = block.transactions.map(({ info }) =>
-        JSON.parse(uiTransactionText(decodeTransactionInfo(info), view)),
+        JSON.parse(uiTransactionText(decodeTransactionInfo(info), view, oldestShapes)),
       )
       expect(transactions).toEqual(texts)
     }
@@ -266,10 +279,21 @@ describe('fees from the stream', () => {
     }
   })
 
-  it("are a node's where it is of another version", () => {
-    const { ask, grow } = stage({}, { nodeVersion: () => '4.1.0' })
+  it("are a node's where its version is unknown, and begin anew where its rates differ", () => {
+    let version = '3.1.8'
+    const { ask, grow } = stage({}, { nodeVersion: () => version })
     ask(method)
     grow(155)
     expect(ask(method)).toBeNull()
+    version = '4.0.3'
+    ask(method)
+    grow(155)
+    expect(ask(method)).not.toBeNull()
+    version = '4.1.0'
+    expect(ask(method)).toBeNull()
+    grow(155)
+    expect(ask(method)).not.toBeNull()
+    version = '4.3.0'
+    expect(ask(method)).not.toBeNull()
   })
 })

@@ -220,3 +220,21 @@ describe('lag', () => {
     expect(set.slot()).toBe(100)
   })
 })
+
+describe('the version of a set', () => {
+  test('is the lowest of the nodes that are reachable, else of all', () => {
+    const { set, nodes } = setOf([{}, {}, {}])
+    expect(set.apiVersion()).toBe('')
+    nodes[0]!.apiVersion = '4.3.0'
+    expect(set.apiVersion()).toBe('4.3.0')
+    nodes[1]!.apiVersion = '4.2.1'
+    expect(set.apiVersion()).toBe('4.2.1')
+    nodes[1]!.health.probeSilent()
+    expect(set.apiVersion()).toBe('4.3.0')
+    nodes[0]!.health.probeSilent()
+    expect(set.apiVersion()).toBe('4.2.1')
+    nodes[1]!.health.probeAnswered({ isBehind: false })
+    nodes[1]!.apiVersion = '4.3.0'
+    expect(set.apiVersion()).toBe('4.3.0')
+  })
+})

@@ -2,12 +2,19 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../../../../src/chain/solana/base58.ts'
 import { parsedAccount } from '../../../../../src/chain/solana/json-parsed/accounts.ts'
+import type {
+  ParsedAccount,
+  ReadAccount,
+} from '../../../../../src/chain/solana/json-parsed/parsed.ts'
 import { programs, sysvarOwner, sysvars } from '../../../../../src/chain/solana/programs.ts'
+import { oldestShapes } from '../../../../../src/chain/solana/version.ts'
 
 const pubkey = randomBytes(32)
 const [a, b, c] = [randomBytes(32), randomBytes(32), randomBytes(32)]
 const text = encodeBase58
 const nothing = () => null
+const shown = (account: ParsedAccount, read: ReadAccount) =>
+  parsedAccount(account, read, oldestShapes)
 
 function u64(value: bigint): Buffer {
   const bytes = Buffer.alloc(8)
@@ -43,7 +50,7 @@ function tokenData(amount: bigint): Buffer {
 
 describe('jsonParsed accounts', () => {
   it('shows a mint', () => {
-    expect(parsedAccount({ pubkey, ...mint }, nothing)).toEqual({
+    expect(shown({ pubkey, ...mint }, nothing)).toEqual({
       program: 'spl-token',
       space: 82,
       parsed: {
@@ -62,7 +69,7 @@ describe('jsonParsed accounts', () => {
 
   it('shows a token account with the decimals of its mint', () => {
     const account = { pubkey, owner: programs.token, data: tokenData(250n) }
-    const parsed = parsedAccount(account, () => mint)
+    const parsed = shown(account, () => mint)
     expect(parsed).toMatchObject({
       parsed: {
         type: 'account',
@@ -77,7 +84,7 @@ describe('jsonParsed accounts', () => {
         },
       },
     })
-    expect(parsedAccount(account, nothing)).toBeNull()
+    expect(shown(account, nothing)).toBeNull()
   })
 
   it.each([
@@ -86,15 +93,15 @@ describe('jsonParsed accounts', () => {
   ])('does not show a token account with %s', (_, at, byte) => {
     const data = tokenData(1n)
     data[at] = byte
-    expect(parsedAccount({ pubkey, owner: programs.token, data }, () => mint)).toBeNull()
+    expect(shown({ pubkey, owner: programs.token, data }, () => mint)).toBeNull()
   })
 
   it('shows a mint of Token-2022 only when all bytes up to its kind are 0', () => {
     const data = Buffer.concat([mintData, Buffer.alloc(83), Uint8Array.of(1)])
     const account = { pubkey, owner: programs.token2022, data }
-    expect(parsedAccount(account, nothing)?.parsed.type).toBe('mint')
+    expect(shown(account, nothing)?.parsed.type).toBe('mint')
     data[100] = 1
-    expect(parsedAccount(account, nothing)).toBeNull()
+    expect(shown(account, nothing)).toBeNull()
   })
 
   it('shows the signers of a multisig that are set, however many are valid', () => {
@@ -102,7 +109,7 @@ describe('jsonParsed accounts', () => {
     data.set([1, 9, 1])
     data.set(a, 3)
     data.set(c, 3 + 32 * 10)
-    expect(parsedAccount({ pubkey, owner: programs.token, data }, nothing)?.parsed).toEqual({
+    expect(shown({ pubkey, owner: programs.token, data }, nothing)?.parsed).toEqual({
       type: 'multisig',
       info: {
         isInitialized: true,
@@ -125,7 +132,7 @@ describe('jsonParsed accounts', () => {
         ? { owner: sysvarOwner, data: clock }
         : { owner: programs.token2022, data: extended }
     const account = { pubkey, owner: programs.token2022, data: tokenData(10_000n) }
-    expect(parsedAccount(account, read)?.parsed.info).toMatchObject({
+    expect(shown(account, read)?.parsed.info).toMatchObject({
       delegatedAmount: { amount: '9', uiAmount: 0.09, uiAmountString: '0.09' },
       tokenAmount: { amount: '10000', decimals: 2, uiAmount: 105.13, uiAmountString: '105.13' },
     })
@@ -133,20 +140,18 @@ describe('jsonParsed accounts', () => {
 
   it('shows a nonce, a lookup table, a stake and the clock', () => {
     const nonce = Buffer.concat([u32(1), u32(1), a, b, u64(5000n)])
-    expect(parsedAccount({ pubkey, owner: programs.system, data: nonce }, nothing)?.parsed).toEqual(
-      {
-        type: 'initialized',
-        info: {
-          authority: text(a),
-          blockhash: text(b),
-          feeCalculator: { lamportsPerSignature: '5000' },
-        },
+    expect(shown({ pubkey, owner: programs.system, data: nonce }, nothing)?.parsed).toEqual({
+      type: 'initialized',
+      info: {
+        authority: text(a),
+        blockhash: text(b),
+        feeCalculator: { lamportsPerSignature: '5000' },
       },
-    )
+    })
     const head = [u32(1), u64(2n ** 64n - 1n), u64(7n), Uint8Array.of(0, 1), a, Buffer.alloc(2)]
     const table = Buffer.concat([...head, b, c])
     expect(
-      parsedAccount({ pubkey, owner: programs.addressLookupTable, data: table }, nothing)?.parsed,
+      shown({ pubkey, owner: programs.addressLookupTable, data: table }, nothing)?.parsed,
     ).toEqual({
       type: 'lookupTable',
       info: {
@@ -158,7 +163,7 @@ describe('jsonParsed accounts', () => {
       },
     })
     const stake = Buffer.concat([u32(1), u64(9n), a, b, u64(0n), u64(3n), c, Buffer.alloc(80)])
-    expect(parsedAccount({ pubkey, owner: programs.stake, data: stake }, nothing)?.parsed).toEqual({
+    expect(shown({ pubkey, owner: programs.stake, data: stake }, nothing)?.parsed).toEqual({
       type: 'initialized',
       info: {
         meta: {
@@ -171,7 +176,7 @@ describe('jsonParsed accounts', () => {
     })
     const clock = Buffer.concat([u64(4n), u64(5n), u64(6n), u64(7n), u64(8n)])
     const account = { pubkey: sysvars.clock, owner: sysvarOwner, data: clock }
-    expect(parsedAccount(account, nothing)?.parsed.info).toEqual({
+    expect(shown(account, nothing)?.parsed.info).toEqual({
       epoch: 6n,
       epochStartTimestamp: 5n,
       leaderScheduleEpoch: 7n,
@@ -181,14 +186,14 @@ describe('jsonParsed accounts', () => {
   })
 
   it('returns null for unknown data, and never throws on noise', () => {
-    expect(parsedAccount({ pubkey, owner: randomBytes(32), data: mintData }, nothing)).toBeNull()
+    expect(shown({ pubkey, owner: randomBytes(32), data: mintData }, nothing)).toBeNull()
     const owners = [...Object.values(programs), sysvarOwner]
     for (let round = 0; round < 2_000; round++) {
       const owner = owners[round % owners.length]!
       const data = randomBytes(round % 400)
       const known = Object.values(sysvars)
       const key = known[round % known.length]!
-      expect(() => parsedAccount({ pubkey: key, owner, data }, () => mint)).not.toThrow()
+      expect(() => shown({ pubkey: key, owner, data }, () => mint)).not.toThrow()
     }
   })
 })

@@ -4,6 +4,7 @@ import { jsonText } from '../../../../../src/base/json-text.ts'
 import { encodeBase58 } from '../../../../../src/chain/solana/base58.ts'
 import { parsedInstruction } from '../../../../../src/chain/solana/json-parsed/instructions.ts'
 import { programs } from '../../../../../src/chain/solana/programs.ts'
+import { newestShapes } from '../../../../../src/chain/solana/version.ts'
 
 const keys = Array.from({ length: 12 }, (_, n) => new Uint8Array(32).fill(n + 1))
 const names = keys.map((key) => encodeBase58(key))
@@ -15,7 +16,7 @@ function shown(program: Uint8Array, accounts: readonly number[], data: Uint8Arra
     accounts: Uint8Array.from(accounts),
     data,
   }
-  return JSON.parse(jsonText(parsedInstruction(instruction, [...keys, program], 2)))
+  return JSON.parse(jsonText(parsedInstruction(instruction, [...keys, program], 2, newestShapes)))
 }
 
 const raw = (program: Uint8Array, accounts: readonly string[], data: Uint8Array) => ({
@@ -55,7 +56,9 @@ describe('jsonParsed instructions', () => {
       raw(programs.system, [names[0]!, ''], transfer),
     )
     const instruction = { programIdIndex: 99, accounts: Uint8Array.of(0), data: transfer }
-    expect(parsedInstruction(instruction, keys, null)).toMatchObject({ programId: '' })
+    expect(parsedInstruction(instruction, keys, null, newestShapes)).toMatchObject({
+      programId: '',
+    })
   })
 
   it('never throws on malformed data or short lists of accounts', () => {

@@ -10,6 +10,7 @@ import {
   sysvars,
   validatorInfo,
 } from '../../../../../src/chain/solana/programs.ts'
+import { oldestShapes } from '../../../../../src/chain/solana/version.ts'
 
 const key = (fill: number) => Buffer.alloc(32, fill)
 const [a, b, c, d] = [1, 2, 3, 4].map((fill) => encodeBase58(key(fill)))
@@ -26,7 +27,11 @@ const f64 = (value: number) => {
 }
 
 function shown(owner: Uint8Array, parts: Uint8Array[], pubkey: Uint8Array = key(9)) {
-  const parsed = parsedAccount({ pubkey, owner, data: Buffer.concat(parts) }, () => null)
+  const parsed = parsedAccount(
+    { pubkey, owner, data: Buffer.concat(parts) },
+    () => null,
+    oldestShapes,
+  )
   return parsed === null ? null : JSON.parse(jsonText(parsed)).parsed
 }
 

@@ -5,6 +5,7 @@ import { jsonText } from '../../../../../src/base/json-text.ts'
 import { encodeBase58 } from '../../../../../src/chain/solana/base58.ts'
 import { parsedAccount } from '../../../../../src/chain/solana/json-parsed/accounts.ts'
 import { programs } from '../../../../../src/chain/solana/programs.ts'
+import { oldestShapes } from '../../../../../src/chain/solana/version.ts'
 
 type Where = 'mint' | 'account'
 
@@ -53,7 +54,8 @@ function account(where: Where, ...tail: Uint8Array[]): Buffer {
 
 const plainMint = { owner: programs.token2022, data: mintBase }
 const owner = programs.token2022
-const parsed = (data: Uint8Array) => parsedAccount({ pubkey: key(9), owner, data }, () => plainMint)
+const parsed = (data: Uint8Array) =>
+  parsedAccount({ pubkey: key(9), owner, data }, () => plainMint, oldestShapes)
 
 function extensionsOf(data: Uint8Array): unknown {
   const shown = JSON.parse(jsonText(parsed(data)))
