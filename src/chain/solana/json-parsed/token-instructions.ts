@@ -185,14 +185,16 @@ const confidentialTransfer = (shapes: Shapes) =>
   instructionTable(`
   initializeConfidentialTransferMint  mint  authority:nonZeroKey ${mintConfig} $
   updateConfidentialTransferMint  mint confidentialTransferMintAuthority  ${mintConfig} $
-  configureConfidentialTransferAccount  account mint ${proofWord(shapes)}proof=recordAccount @owner \
+  configureConfidentialTransferAccount \
+    account mint ${proofWord(shapes)}proof=recordAccount @owner \
     decryptableZeroBalance:aeCiphertext maximumPendingBalanceCreditCounter:u64 \
     proofInstructionOffset:i8 $
   approveConfidentialTransferAccount  account mint confidentialTransferAuditorAuthority
   emptyConfidentialTransferAccount  account ${proofWord(shapes)}proof=recordAccount @owner \
     proofInstructionOffset:i8 $
   depositConfidentialTransfer  ${moved(shapes)} @owner  amount:u64 decimals:u8 $
-  withdrawConfidentialTransfer  ${moved(shapes)} ${proofWord(shapes)}equalityProof,rangeProof @owner \
+  withdrawConfidentialTransfer \
+    ${moved(shapes)} ${proofWord(shapes)}equalityProof,rangeProof @owner \
     amount:u64 decimals:u8 ${balance} ${offset('equality')} ${offset('range')} $
   confidentialTransfer  source mint destination ${proofWord(shapes)}${proofs}? @owner \
     ${sourceBalance} ${proofOffsets} $
