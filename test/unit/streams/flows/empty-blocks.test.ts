@@ -109,7 +109,6 @@ describe('blocks without a transaction', () => {
   it('are answered by getBlock', () => {
     const { hub, metas, run } = stage()
     const answers = new StreamAnswers(hub, streamDeps)
-    answers.observeVersion('4.0.0')
     run()
     const ask = (details: string) => {
       const params = [confirmedUpTo, { commitment: 'confirmed', transactionDetails: details }]
