@@ -59,7 +59,7 @@ export class NodeView {
   deliver(update: SolanaUpdate): void {
     if (update.kind === 'slot' && update.status === slotStatus.createdBank) {
       // The bank before is void: what it had is never confirmed.
-      if (this.#banks.has(update.slot)) this.hub.abandon(update.slot)
+      if (this.#banks.has(update.slot)) this.hub.replaceBank(update.slot)
       this.#banks.add(update.slot)
     }
     publishUpdate(this.hub, update)

@@ -308,7 +308,7 @@ export class SlotTracker {
     if (meta === null || items === null) return
     // Several connections or banks sent it: confirmed and finalized get the last one's version.
     const { dedup } = tracked
-    const isMixed = dedup !== null || tracked.hasReplacedBank
+    const isMixed = dedup !== null || items !== tracked.items
     if (isMixed && !tracked.hasStatus(slotStatus.confirmed)) {
       this.#hub.restate(tracked.slot, items)
       const isOther = dedup?.isDone === false || items.length !== tracked.items.length

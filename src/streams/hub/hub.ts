@@ -55,6 +55,13 @@ interface Era<U extends HubUpdate> extends ClosedEra<U> {
   isDropped: boolean
 }
 
+/** Where in the log the last bank of a slot begins: what the slot has before is void. */
+interface BankStart<U extends HubUpdate> {
+  readonly era: Era<U>
+  /** Updates of the era before it, by commitment. */
+  readonly at: readonly number[]
+}
+
 interface SlotContent<U extends HubUpdate> {
   /** Null once they were dropped: half a slot must not look like a whole one. */
   updates: UpdateList<U> | null
@@ -72,6 +79,7 @@ export class Hub<U extends HubUpdate> {
   #restartListeners: readonly (() => void)[] = []
   readonly #voidListeners: ((updates: Iterable<U>) => void)[] = []
   readonly #contents = new Map<number, SlotContent<U>>()
+  readonly #bankStarts = new Map<number, BankStart<U>>()
   #first: Era<U> | null = null
   #last: Era<U> | null = null
   #eras = 0
@@ -157,6 +165,14 @@ export class Hub<U extends HubUpdate> {
     assert(isCounted, 'bytes wait to be finalized with their slots')
   }
 
+  /** The slot has another bank from here on: a replay has nothing of the one before. */
+  replaceBank(slot: number): void {
+    this.abandon(slot)
+    const era = this.#last
+    if (era === null) return
+    this.#bankStarts.set(slot, { era, at: era.updates.map(({ length }) => length) })
+  }
+
   /** The chain begins anew: everything kept is dropped, and replays are lost. */
   restart(): void {
     for (let era = this.#first; era !== null; ) {
@@ -170,6 +186,7 @@ export class Hub<U extends HubUpdate> {
     this.#eras = 0
     this.#bytes = 0
     this.#contents.clear()
+    this.#bankStarts.clear()
     this.#unfinalizedBytes = 0
     for (const listener of this.#restartListeners) listener()
   }
@@ -222,7 +239,7 @@ export class Hub<U extends HubUpdate> {
     let era = this.#first
     if (era === null || slot < era.slot) return null
     while (era.next !== null && era.slot < slot) era = era.next
-    const replay = new Replay(era, commitment, fromSlot)
+    const replay = new Replay(era, { commitment, fromSlot, bankStarts: this.#bankStarts })
     if (era.slot === slot) replay.skip(count)
     return replay
   }
@@ -311,6 +328,8 @@ export class Hub<U extends HubUpdate> {
       first.isDropped = true
       first.next = null
       for (const updates of first.updates) updates.clear()
+      for (const [slot, { era }] of this.#bankStarts)
+        if (era === first) this.#bankStarts.delete(slot)
       assert(this.#bytes >= 0 && this.#eras > 0, 'eras and their bytes are counted')
     }
   }
@@ -348,19 +367,23 @@ export interface ReplayPosition {
   readonly count: number
 }
 
+interface ReplayOf<U extends HubUpdate> {
+  readonly commitment: Commitment
+  readonly fromSlot: number
+  readonly bankStarts: ReadonlyMap<number, BankStart<U>>
+}
+
 /** Reads kept updates. At its end (`next` returns null) a listener takes over in the same turn. */
 export class Replay<U extends HubUpdate> implements ReplaySource<U> {
-  readonly #commitment: Commitment
-  readonly #fromSlot: number
+  readonly #of: ReplayOf<U>
   #era: Era<U>
   #reader: UpdateReader<U>
   #count = 0
 
-  constructor(era: Era<U>, commitment: Commitment, fromSlot: number) {
+  constructor(era: Era<U>, of: ReplayOf<U>) {
     this.#era = era
-    this.#commitment = commitment
-    this.#fromSlot = fromSlot
-    this.#reader = era.updates[commitment].reader()
+    this.#of = of
+    this.#reader = era.updates[of.commitment].reader()
   }
 
   /** True when the hub evicted the next update: the reader was too slow and must stop. */
@@ -387,14 +410,21 @@ export class Replay<U extends HubUpdate> implements ReplaySource<U> {
     for (;;) {
       const update = this.#reader.next()
       if (update !== null) {
-        this.#count++
-        if (update.slot >= this.#fromSlot) return update
+        const at = this.#count++
+        if (update.slot >= this.#of.fromSlot && !this.#isVoid(update.slot, at)) return update
         continue
       }
       if (this.#era.next === null) return null
       this.#era = this.#era.next
       this.#count = 0
-      this.#reader = this.#era.updates[this.#commitment].reader()
+      this.#reader = this.#era.updates[this.#of.commitment].reader()
     }
+  }
+
+  #isVoid(slot: number, at: number): boolean {
+    const { bankStarts, commitment } = this.#of
+    const start = bankStarts.get(slot)
+    if (start === undefined) return false
+    return this.#era === start.era ? at < start.at[commitment]! : this.#era.slot < start.era.slot
   }
 }

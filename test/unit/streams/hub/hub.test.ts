@@ -45,6 +45,23 @@ describe('the hub', () => {
     expect(restarts).toBe(1)
   })
 
+  it('replays nothing of a bank that was replaced, whatever slots came in between', () => {
+    const { hub, heard } = open()
+    hub.content({ slot: 5, text: 'void' })
+    hub.status({ slot: 5, text: 'P' }, 0)
+    hub.content({ slot: 6, text: 'a' })
+    hub.replaceBank(5)
+    hub.content({ slot: 5, text: 'b' })
+    hub.content({ slot: 6, text: 'late' })
+    hub.replaceBank(6)
+    hub.content({ slot: 6, text: 'c' })
+    hub.status({ slot: 5, text: 'C' }, 1)
+    expect(heard[0]).toEqual(['5void', '5P', '6a', '5b', '6late', '6c', '5C'])
+    expect(drain(hub, 0, 5)).toEqual(['5b', '6c', '5C'])
+    expect(drain(hub, 1, 5)).toEqual(['5b', '5C'])
+    expect(drain(hub, 0, 6)).toEqual(['6c'])
+  })
+
   it('publishes content at once as processed, and a whole slot at each later commitment', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })
