@@ -356,12 +356,14 @@ export class SlotTracker {
   #itemAfter(tracked: TrackedSlot, update: SlotItem): void {
     if (tracked.provisional !== null && update.kind !== 'account')
       this.#recomplete(tracked, tracked.provisional, update)
-    else if (tracked.connection !== this.#connection) {
-      this.counts.duplicates++
-      if (tracked.checkedConnection !== this.#connection) tracked.replayedItems.push(update)
-    } else if (tracked.isComplete && tracked.hasStatus(slotStatus.confirmed))
-      this.counts.duplicates++
-    else this.#content(tracked, update)
+    else {
+      const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
+      const isReplayed = tracked.connection !== this.#connection
+      if (isReplayed || (tracked.isComplete && isConfirmed)) this.counts.duplicates++
+      else this.#content(tracked, update)
+      // The block that they make may be another one, without a CREATED_BANK that tells it.
+      if (!isConfirmed) tracked.addAfter(update, this.#connection)
+    }
   }
 
   /**
@@ -391,21 +393,18 @@ export class SlotTracker {
   }
 
   #metaAfter(tracked: TrackedSlot, update: BlockMetaUpdate): void {
-    const replayed = tracked.replayedItems
-    tracked.replayedItems = []
-    if (tracked.connection === this.#connection || tracked.blockhash === update.blockhash) {
+    const items = tracked.takeAfter()
+    if (tracked.blockhash === update.blockhash) {
       this.counts.duplicates++
-      tracked.checkedConnection = this.#connection
       return
     }
     this.counts.rewrittenBlocks++
-    tracked.checkedConnection = this.#connection
     // A confirmed block is never replaced.
     if (tracked.hasStatus(slotStatus.confirmed)) return
     this.#retract(tracked, 'fork')
     this.#hub.abandon(tracked.slot)
     tracked.reopen(this.#connection)
-    for (const item of replayed) this.item(item)
+    for (const item of items) this.item(item)
     this.meta(update)
   }
 

@@ -50,8 +50,6 @@ export class TrackedSlot {
   readonly firstConnection: number
   /** Number of the connection that its items come from. */
   connection: number
-  /** Number of the connection that last replayed the complete block. */
-  checkedConnection = -1
   items = new UpdateList<SlotItem>()
   transactions = 0
   entries = 0
@@ -61,8 +59,6 @@ export class TrackedSlot {
   dedup: ReplayDedup | null = null
   /** Blockhash of the published block; null before. */
   blockhash: string | null = null
-  /** Items that another connection replays of a published block. */
-  replayedItems: SlotItem[] = []
   /** Items are missing and will never come. */
   isLost = false
   /** The block was published with all its items. */
@@ -77,6 +73,9 @@ export class TrackedSlot {
   /** Number of the connection that now replays a bank which was replaced; -1 when none does. */
   #voidConnection = -1
   #deferred: SlotUpdate[] = []
+  /** Items of the last connection since the block was complete, or since it sent the meta. */
+  #after: SlotItem[] = []
+  #afterConnection = -1
 
   constructor(slot: number, connection: number) {
     this.slot = slot
@@ -99,6 +98,19 @@ export class TrackedSlot {
     this.items.push(item)
     if (item.kind === 'transaction') this.transactions++
     else if (item.kind === 'entry') this.entries++
+  }
+
+  /** Keeps an item that came after the complete block: another block may be made of them. */
+  addAfter(item: SlotItem, connection: number): void {
+    if (connection !== this.#afterConnection) this.#after = []
+    this.#afterConnection = connection
+    this.#after.push(item)
+  }
+
+  takeAfter(): readonly SlotItem[] {
+    const items = this.#after
+    this.#after = []
+    return items
   }
 
   get hasReplacedBank(): boolean {
@@ -186,7 +198,7 @@ export class TrackedSlot {
     this.blockhash = null
     this.isComplete = false
     this.provisional = null
-    this.replayedItems = []
+    this.#after = []
     this.dedup = null
     this.#empty()
   }

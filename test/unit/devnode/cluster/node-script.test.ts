@@ -42,7 +42,9 @@ const isBank = (update: SolanaUpdate) =>
   update.kind === 'slot' && update.status === slotStatus.createdBank
 
 /** Bodies of what a gateway publishes at a commitment, per slot and kind, for a stream. */
-function published(stream: readonly SolanaUpdate[]): [confirmed: string[], finalized: string[]] {
+function published(
+  ...connections: readonly (readonly SolanaUpdate[])[]
+): [confirmed: string[], finalized: string[]] {
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 1e9 })
   const all: [string[], string[]] = [[], []]
   hub.listen((commitment, update) => {
@@ -50,9 +52,12 @@ function published(stream: readonly SolanaUpdate[]): [confirmed: string[], final
     all[commitment - 1]!.push(`${update.slot} ${update.kind} ${hash('sha1', update.body)}`)
   })
   const sink = new SolanaUpstream(hub, { log: silentLog })
-  sink.opened(null)
-  const messages = stream.filter(({ kind }) => kind !== 'block').map((one) => messageOf(one))
-  for (let at = 0; at < messages.length; at += 7) sink.batch(batchFrom(messages.slice(at, at + 7)))
+  for (const [index, stream] of connections.entries()) {
+    sink.opened(index === 0 ? null : stream[0]!.slot)
+    const messages = stream.filter(({ kind }) => kind !== 'block').map((one) => messageOf(one))
+    for (let at = 0; at < messages.length; at += 7)
+      sink.batch(batchFrom(messages.slice(at, at + 7)))
+  }
   expect(sink.counts().incompleteBlocks).toBe(0)
   return [all[0].toSorted(), all[1].toSorted()]
 }
@@ -135,7 +140,7 @@ describe('the stream of a node', () => {
       one.kind === 'slot' &&
       (one.status === slotStatus.createdBank || one.status === slotStatus.dead)
     for (let seed = 1; seed <= 4; seed++) {
-      const plan = planOf(seed, ['handover', 'dead'])
+      const plan = planOf(seed, ['handover', 'dead', 'equivocation'])
       const chain = chainOf(plan, 30)
       const untold = (stream: readonly SolanaUpdate[]) => stream.filter((one) => !isTold(one))
       const [confirmed] = published(untold(sentBy(plan, 1, chain)))
@@ -146,6 +151,25 @@ describe('the stream of a node', () => {
         `seed ${seed}`,
       ).toEqual([])
     }
+  })
+
+  it('is right when a connection ends between a void block and the chain’s', () => {
+    let ends = 0
+    for (let seed = 1; seed <= 4; seed++) {
+      const plan = planOf(seed, ['equivocation'])
+      const chain = chainOf(plan, 30)
+      const expected = published(chain)
+      const stream = sentBy(plan, 1, chain)
+      for (const [at, { slot, ...last }] of stream.entries()) {
+        if (!voids.isVoid(stream[at]!) || last.kind !== 'slot' || last.status !== 0) continue
+        const sent = stream.slice(0, at + 1)
+        // A replay has no life cycle: neither the bank that was created, nor the next one.
+        const replay = sent.filter((one) => one.slot === slot && one.kind !== 'slot')
+        expect(published(sent, [...replay, ...stream.slice(at + 1)])).toEqual(expected)
+        ends++
+      }
+    }
+    expect(ends).toBeGreaterThan(3)
   })
 
   it('tells a node’s lies beside the chain, or instead of its blockhashes', () => {
