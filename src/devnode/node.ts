@@ -33,7 +33,7 @@ import type {
 import { type Shapes, shapesByVersion } from '../chain/solana/version.ts'
 import { Heads } from '../streams/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../streams/geyser/hub.ts'
-import { Cluster } from './cluster/cluster.ts'
+import { ChainCluster } from './cluster/cluster.ts'
 import type { ClusterOptions } from './cluster/plan.ts'
 import type { ChainSection } from './config.ts'
 import { keyPairNames } from './genesis.ts'
@@ -180,12 +180,12 @@ function publisherOf(
       stop: () => heads.stop(),
     }
   }
-  let cluster: Cluster | null = null
+  let cluster: ChainCluster | null = null
   const { seed: number, isSeeded, peers } = given
   const seed = isSeeded ? hash('sha256', `sluice devnode ${number}`, 'buffer') : null
   const begin = (keys: Uint8Array) => {
     const nodes = peers.length + 1
-    cluster = new Cluster({ ...given, nodes }, { seed: keys, slotMs: chain.slotMs, clock })
+    cluster = new ChainCluster({ ...given, nodes }, { seed: keys, slotMs: chain.slotMs, clock })
     feed.script = cluster
     return cluster
   }

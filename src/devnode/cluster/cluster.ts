@@ -27,7 +27,7 @@ interface ClusterNode {
   readonly view: NodeView
 }
 
-export class Cluster {
+export class ChainCluster {
   readonly plan: ClusterPlan
   readonly nodes: readonly ClusterNode[]
   readonly #voids: VoidBlocks

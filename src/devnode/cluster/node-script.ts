@@ -1,8 +1,8 @@
-// What one node of a cluster sends for each update of the chain: the same, with the banks and blocks
-// of its own that the plan gives it.
+// What one node of a cluster sends for each update of the chain: the same, with the banks and
+// blocks of its own that the plan gives it.
 // Pure: updates in, updates out, in order; when they are sent is decided elsewhere.
 //
-//   handover      CREATED_BANK (older parent) ─ items ─ CREATED_BANK (parent) ─ late items ─ all items
+//   handover      CREATED_BANK (older parent) ─ items ─ CREATED_BANK ─ late items ─ all items
 //   dead          CREATED_BANK ─ items ─ DEAD ─ CREATED_BANK ─ all items
 //   equivocation  CREATED_BANK ─ another block, PROCESSED ─ CREATED_BANK ─ all items
 //   fork          a whole block of a skipped slot, never confirmed

@@ -35,7 +35,7 @@ export type VoidBank = 'handover' | 'dead' | 'equivocation'
 
 /** A leader has so many slots in a row. */
 export const windowSlots = 4
-/** The first slot of the vote-only phase, and how many slots it lasts before they are used again. */
+/** The first slot of the vote-only phase, and how many slots it lasts until they are reused. */
 const migrationSlot = 96
 const migrationSlots = 8
 /** Slots that a node which lags for a while is behind. */

@@ -1,5 +1,5 @@
 // Makes what only a bank that does not win has: signed transactions, written accounts, entries and
-// whole blocks. Nothing of it was executed; the signatures are good, and their payer exists here only.
+// whole blocks. Nothing of it was executed; the signatures are good, their payer is here only.
 import { hash } from 'node:crypto'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import type { EntryContent, TransactionContent } from '../../chain/solana/geyser-content.ts'

@@ -1,6 +1,6 @@
 // RPC methods on the node and the cluster.
-// There is one validator with stake here, and no inflation: what depends on those has fixed answers;
-// slots, heights, counts, fees and samples are the ledger's.
+// There is one validator with stake here, and no inflation: what depends on those has fixed
+// answers; slots, heights, counts, fees and samples are the ledger's.
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome } from '../../base/errors.ts'
 import { jsonText } from '../../base/json-text.ts'
