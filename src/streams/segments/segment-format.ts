@@ -85,18 +85,25 @@ export interface RecordHead {
   readonly payloadBytes: number
 }
 
-export function encodeRecord(kind: RecordKind, parts: readonly Uint8Array[], zstd = false): Buffer {
-  const plain = Buffer.concat(parts)
-  const payload = zstd ? compressZstd(plain, fastest) : plain
-  assert(payload.length <= payloadBytesMax, 'a record is bounded')
-  const record = Buffer.allocUnsafe(headBytes + payload.length)
-  record.writeUInt32LE(payload.length, 0)
-  record[8] = kind
-  record[9] = zstd ? flagZstd : 0
-  record.writeUInt16LE(0, 10)
-  record.set(payload, headBytes)
-  record.writeUInt32LE(crc32(record.subarray(8)), 4)
-  return record
+/** The parts of a record, in order: what is long is written from where it lies. */
+export type RecordParts = readonly Uint8Array[]
+
+function encodeRecord(kind: RecordKind, parts: RecordParts, zstd = false): RecordParts {
+  const payload = zstd ? [compressZstd(Buffer.concat(parts), fastest)] : parts
+  const head = Buffer.alloc(headBytes)
+  head.writeUInt32LE(bytesIn(payload), 0)
+  head[8] = kind
+  head[9] = zstd ? flagZstd : 0
+  let crc = crc32(head.subarray(8))
+  for (const part of payload) crc = crc32(part, crc)
+  head.writeUInt32LE(crc, 4)
+  return [head, ...payload]
+}
+
+export function bytesIn(parts: RecordParts): number {
+  const bytes = parts.reduce((sum, { length }) => sum + length, 0)
+  assert(bytes <= headBytes + payloadBytesMax, 'a record is bounded')
+  return bytes
 }
 
 /** Null where no head of a record can be. */
@@ -121,7 +128,7 @@ export function payloadOf(record: Buffer, kind: RecordKind): Buffer | null {
   return typeof plain === 'string' ? null : plain
 }
 
-export function encodeBatch(table: Uint8Array, bytes: Uint8Array, zstd: boolean): Buffer {
+export function encodeBatch(table: Uint8Array, bytes: Uint8Array, zstd: boolean): RecordParts {
   const tableBytes = Buffer.allocUnsafe(4)
   tableBytes.writeUInt32LE(table.length)
   return encodeRecord(recordKind.batch, [tableBytes, table, bytes], zstd)
@@ -141,7 +148,7 @@ export function decodeBatch(record: Buffer): GeyserBatch | null {
   return { bytes, table, messageBytes: bytes.length }
 }
 
-export function encodeEra(era: EraRecord): Buffer {
+export function encodeEra(era: EraRecord): RecordParts {
   return encodeRecord(recordKind.era, [serialize(era)])
 }
 

@@ -13,11 +13,13 @@ import {
   readdirSync,
   readSync,
   rmSync,
+  writeSync,
   writevSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { assert } from '../../base/assert.ts'
 import {
+  bytesIn,
   decodeBatch,
   decodeEra,
   type EraContent,
@@ -26,6 +28,7 @@ import {
   encodeEra,
   type Finalized,
   headBytes,
+  type RecordParts,
   readHead,
   recordKind,
 } from './segment-format.ts'
@@ -110,22 +113,21 @@ export class SegmentWriter {
     return removed === null ? places : places.filter(({ segment }) => segment > removed)
   }
 
-  batch(table: Uint8Array, bytes: Uint8Array): number {
+  batch(table: Uint8Array, bytes: Uint8Array): void {
     const record = encodeBatch(table, bytes, this.#bounds.compress === 'zstd')
-    this.#batches.push([this.#append(record), record.length])
-    return record.length
+    this.#batches.push([this.#append(record), bytesIn(record)])
   }
 
   /** The era of all batches since the last one. */
   era(content: EraContent, atMs: number): Written {
     const record: EraRecord = { ...content, run: this.#run, atMs, batches: this.#batches }
     this.#batches = []
-    const bytes = encodeEra(record)
-    const at = this.#append(bytes)
+    const encoded = encodeEra(record)
+    const at = this.#append(encoded)
     const segment = this.#segments.at(-1)!
     segment.firstMs ||= atMs
     segment.lastMs = atMs
-    const place = placeOf(record, segment.number, at, bytes.length)
+    const place = placeOf(record, segment.number, at, bytesIn(encoded))
     const isOld = atMs - segment.firstMs > this.#bounds.keepMs / segmentsWanted
     if (segment.bytes >= this.#segmentBytes || isOld) this.#close()
     return { place, removed: this.#trim(atMs), bytes: this.bytes }
@@ -145,7 +147,7 @@ export class SegmentWriter {
   }
 
   /** Where the record begins. */
-  #append(record: Buffer): number {
+  #append(record: RecordParts): number {
     if (this.#file === null) {
       const number = 1 + (this.#segments.at(-1)?.number ?? 0)
       this.#file = openSync(segmentFile(this.#folder, number), 'wx', 0o600)
@@ -153,8 +155,10 @@ export class SegmentWriter {
     }
     const segment = this.#segments.at(-1)!
     const at = segment.bytes
-    for (let left = record; left.length > 0; ) left = left.subarray(writevSync(this.#file, [left]))
-    segment.bytes += record.length
+    const written = writevSync(this.#file, record)
+    // A full disk takes a part of it; the rest then says why.
+    if (written < bytesIn(record)) writeRest(this.#file, Buffer.concat(record), written)
+    segment.bytes += bytesIn(record)
     return at
   }
 
@@ -204,6 +208,10 @@ export class SegmentWriter {
     assert(removed === null || this.#segments.length > 0, 'the newest segment stays')
     return removed
   }
+}
+
+function writeRest(file: number, bytes: Buffer, from: number): void {
+  for (let at = from; at < bytes.length; ) at += writeSync(file, bytes, at)
 }
 
 function placeOf(era: EraRecord, segment: number, at: number, bytes: number): EraPlace {
