@@ -82,6 +82,7 @@ describe('a mistake', () => {
   it.each([
     ['--clone without --url', ['--clone', system], '--clone needs --url'],
     ['one value of two', ['--account', 'a'], '--account needs 2 values, such as --account'],
+    ['an unknown version of agave', ['--agave=4.9'], '--agave must be one of 4.0, 4.1, 4.2, 4.3'],
     ['two slot times', ['--slot-ms=40', '--ticks-per-slot=8'], 'give one of them'],
     ['a public address', ['--bind-address', '0.0.0.0'], 'must be a loopback address'],
     ['an amount', ['--faucet-sol', 'much'], '--faucet-sol must be an amount of SOL'],
