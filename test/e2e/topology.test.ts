@@ -33,8 +33,12 @@ const ownedNames = (kind: 'thread' | 'process') =>
 
 beforeAll(async () => {
   server = await startServer({ isWhole: true, flags: littleTraffic })
-  const { stdout } = await sluiceHere(server.data, 'status', '--output=json')
-  status = JSON.parse(stdout)
+  // Pools start their threads with the first work, which little traffic may bring a little later.
+  await until(async () => {
+    const { stdout } = await sluiceHere(server.data, 'status', '--output=json')
+    status = JSON.parse(stdout)
+    return Object.values(status.threads).every((count) => count > 0)
+  }, 'every kind of thread')
 })
 afterAll(() => server.dispose())
 

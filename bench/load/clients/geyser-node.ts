@@ -10,6 +10,7 @@ import {
   slotUpdate,
   transactionUpdate,
 } from '../../../src/chain/solana/update-build.ts'
+import { slotStatus } from '../../../src/chain/solana/updates.ts'
 import {
   createdAtSuffix,
   FrameBatch,
@@ -188,7 +189,9 @@ function slotMessages({ length, perSlot, transactions }: NodeShape, number: numb
     entriesCount: 0,
     rewards: [],
   })
+  const bank = { parent: number - 1, status: slotStatus.createdBank }
   return [
+    messageFrom(updateTag.slot, slotUpdate(moment, bank)),
     ...Array.from({ length: perSlot - transactions }, () => account),
     ...Array.from({ length: transactions }, (_, index) =>
       messageFrom(
