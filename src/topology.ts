@@ -9,6 +9,7 @@ import { queueMax } from './customers/cluster/config.ts'
 import { exchangeMs } from './customers/cluster/shares.ts'
 import { AddressBudget } from './customers/quota/address-budget.ts'
 import { usageFlushMs } from './customers/quota/quota.ts'
+import { isPushed } from './customers/usage-push/config.ts'
 import { queryProcesses, unackedBytesMax } from './indexer/config.ts'
 import { needsDevnode } from './operator/config/config.ts'
 import { isHub, sharesEvents, sharesIndex } from './operator/config/roles.ts'
@@ -50,6 +51,16 @@ export const topology: Topology = {
     owns: [{ kind: 'file', name: '<data>/registry', bound: 'disk' }],
     start: state.openRegistry,
     stop: (store) => store.close(),
+  }),
+  // Above the quota: it stops after the last usage was flushed.
+  usagePush: row({
+    kind: 'state',
+    does: 'sends usage records to a billing system, until it has confirmed them',
+    reads: ['registry'],
+    writes: ['registry'],
+    owns: [{ kind: 'queue', name: 'usage not confirmed', bound: 'usage.push.rowsMax rows' }],
+    isEnabled: ({ config }) => isPushed(config.usage.push),
+    start: (context, { registry }) => state.startUsagePush(context, registry),
   }),
   sharedRegistry: row({
     kind: 'state',

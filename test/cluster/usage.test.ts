@@ -1,9 +1,12 @@
 // Usage of a whole gateway that is killed while PostgreSQL is away: all but its last second is
 // counted after the next start, and once.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { provision, type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
+import { UsageBill } from '../testkit/usage-bill.ts'
 import { newFolder, removeFolders, seed } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
@@ -12,6 +15,7 @@ describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
   let node: Devnode
   const servers: Server[] = []
   const data = newFolder()
+  const pushed = join(newFolder(), 'usage.ndjson')
 
   const start = async () => {
     const closed = ['websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer']
@@ -24,6 +28,8 @@ describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
         `--upstreams.default.nodes.0.grpc=${node.url('grpc')}`,
         `--cluster.url=${postgres.url}`,
         '--cluster.gateway=g0',
+        `--usage.push.file=${pushed}`,
+        '--usage.push.everyMs=500',
       ],
     })
     servers.push(server)
@@ -80,5 +86,17 @@ describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
     expect(await statusOf(second, token)).toBe(200)
     await until(async () => (await counted()) >= calls + 1, 'the usage of one more call')
     expect(await counted()).toBe(calls + 1)
+    // What was pushed is the bill of the cluster, to the credit.
+    const billed = () => {
+      const bill = new UsageBill()
+      bill.take(readFileSync(pushed, 'utf8'))
+      return bill.credits(subscription.id)
+    }
+    const [row] = await postgres.sql<{ credits: number }>(
+      'SELECT sum(credits) AS credits FROM usage_windows WHERE id = $1',
+      [subscription.id],
+    )
+    await until(() => billed() >= Number(row?.credits), 'the records')
+    expect(billed()).toBe(Number(row?.credits))
   })
 })

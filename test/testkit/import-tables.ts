@@ -91,6 +91,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'indexer/config',
     'customers/cluster/config',
     'customers/quota/config',
+    'customers/usage-push/config',
     'customers/subscriptions/plans',
     'streams/segments/config',
     'upstream/config',
@@ -124,6 +125,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...floorTwo,
   ],
   'customers/subscriptions': floorTwo,
+  'customers/usage-push': ['customers/subscriptions', 'base/transport/webhook', ...floorTwo],
   'streams/answers': ['streams/geyser', 'upstream/ports', ...rpcMethods, ...ground],
   'streams/segments': [
     'streams/flows',

@@ -7,6 +7,8 @@ import { Quota } from '../../dist/src/customers/quota/quota.js'
 import { lockData } from '../../dist/src/customers/subscriptions/lock.js'
 import { unlimitedPlan } from '../../dist/src/customers/subscriptions/plans.js'
 import { openStore } from '../../dist/src/customers/subscriptions/store.js'
+import { UsagePush } from '../../dist/src/customers/usage-push/push.js'
+import { receiverOf } from '../../dist/src/customers/usage-push/receivers.js'
 
 const [part, path, ...rest] = process.argv.slice(2)
 const by = { who: `process ${process.pid}` }
@@ -49,6 +51,22 @@ function spend(label) {
   }, 10)
 }
 
+/** Counts usage without end and pushes it, as a gateway does, but all the time. */
+async function push(label, url) {
+  const clock = systemClock
+  const store = openStore(path, { clock, pushRowsMax: 1_000 })
+  const { unpushed } = store
+  const receiver = receiverOf({ url, secret: 'a secret for the test', file: '' }, clock)
+  const pushing = new UsagePush({ unpushed, ...receiver, everyMs: 100, clock, log: silentLog })
+  const { id } = store.find(label)
+  const counts = { credits: 3, calls: 1, refused: 0, notifications: 0, bytes: 7 }
+  setInterval(() => void pushing.push(), 1)
+  for (let number = 0; ; number++) {
+    await store.addUsage([{ id, window: 0, ...counts }])
+    tell(`done ${number}`)
+  }
+}
+
 /** What the operator's command does: one change, then gone. */
 async function rotate(label) {
   const store = openStore(path, { clock: systemClock })
@@ -64,5 +82,6 @@ async function lock() {
 
 if (part === 'provision') provision(rest[0], Number(rest[1]))
 else if (part === 'spend') spend(rest[0])
+else if (part === 'push') await push(rest[0], rest[1])
 else if (part === 'rotate') await rotate(rest[0])
 else await lock()

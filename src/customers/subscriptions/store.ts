@@ -36,8 +36,12 @@ import {
   addUnsent,
   addUsage,
   endBatch,
+  endPush,
+  lostUse,
   openWindow,
   takeBatch,
+  takePush,
+  unpushedCount,
   unsentCount,
   unsentCredits,
   usageReport,
@@ -48,6 +52,8 @@ export interface StoreOptions {
   readonly clock: Clock
   /** Requests are checked against it; the built-in plans and strict destinations when absent. */
   readonly known?: Known
+  /** Rows of usage kept for a billing system; 0, where there is none, when absent. */
+  readonly pushRowsMax?: number
 }
 
 const inCluster = refuse(
@@ -76,9 +82,11 @@ export function openStore(path: string, options: StoreOptions): Store {
 export class Store extends Verbs<'now'> {
   readonly #tables: Tables
   readonly #clock: Clock
+  readonly #pushRowsMax: number
 
-  constructor(path: string, { clock, known = unknownHere }: StoreOptions) {
+  constructor(path: string, { clock, known = unknownHere, pushRowsMax = 0 }: StoreOptions) {
     super(known)
+    this.#pushRowsMax = pushRowsMax
     this.#tables = new Tables(path)
     this.#clock = clock
   }
@@ -195,11 +203,19 @@ export class Store extends Verbs<'now'> {
 
   /** The usage that the cluster has not confirmed. */
   readonly unsent = {
-    add: (deltas: readonly UsageDelta[]) => addUnsent(this.#tables, deltas, this.#clock.nowMs()),
+    add: (deltas: readonly UsageDelta[]) => addUnsent(this.#tables, deltas, this.#counting()),
     take: (max: number, fresh: Omit<UsageBatch, 'rows'>) => takeBatch(this.#tables, max, fresh),
     confirm: (totals: Parameters<typeof endBatch>[1]) => endBatch(this.#tables, totals),
     credits: (id: string, window: number) => unsentCredits(this.#tables, id, window),
     count: () => unsentCount(this.#tables),
+  }
+
+  /** The usage that a billing system has not confirmed. */
+  readonly unpushed = {
+    take: (max: number) => takePush(this.#tables, max, this.#clock.nowMs()),
+    confirm: () => endPush(this.#tables),
+    count: () => unpushedCount(this.#tables),
+    lost: () => lostUse(this.#tables.marks),
   }
 
   /** The credits of every subscription's newest window, for the copy into a cluster. */
@@ -229,7 +245,7 @@ export class Store extends Verbs<'now'> {
 
   /** Adds the usage since the last call. Resolves when it is on disk. */
   async addUsage(deltas: readonly UsageDelta[]): Promise<void> {
-    await addUsage(this.#tables, deltas, this.#clock.nowMs())
+    await addUsage(this.#tables, deltas, this.#counting())
   }
 
   /**
@@ -247,6 +263,10 @@ export class Store extends Verbs<'now'> {
 
   close(): Promise<void> {
     return this.#tables.root.close()
+  }
+
+  #counting() {
+    return { nowMs: this.#clock.nowMs(), pushRowsMax: this.#pushRowsMax }
   }
 
   #find(ref: string): Registered | null {

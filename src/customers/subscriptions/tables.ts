@@ -6,8 +6,10 @@
 //   audit     seq -> AuditEntry
 //   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
 //   unsent    [id, window, day] -> UsageCounts that the cluster has not confirmed
+//   unpushed  [id, window, day] -> UsageCounts that the billing system has not confirmed
 //   marks     'head' -> AuditHead, 'format' -> version of these tables,
-//             ['seq', name] -> first number not reserved yet, 'usage batch' -> UsageBatch
+//             ['seq', name] -> first number not reserved yet, 'usage batch' -> UsageBatch,
+//             'push batch' -> PushBatch, 'push lost' -> LostUse
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { Packr } from 'msgpackr'
 import { Fault } from '../../base/errors.ts'
@@ -29,6 +31,7 @@ export class Tables {
   readonly audit: Database<AuditEntry, number>
   readonly usage: Database<unknown, [string, string]>
   readonly unsent: Database<UsageCounts, [string, number, string]>
+  readonly unpushed: Database<UsageCounts, [string, number, string]>
   readonly marks: Database<unknown, string | [string, string]>
 
   constructor(path: string) {
@@ -48,6 +51,7 @@ export class Tables {
     this.audit = this.root.openDB('audit', packed())
     this.usage = this.root.openDB('usage', packed())
     this.unsent = this.root.openDB('unsent', packed())
+    this.unpushed = this.root.openDB('unpushed', packed())
     this.marks = this.root.openDB('marks', packed())
     // Killed processes leave entries in the reader table, which would fill up and pin pages.
     this.root.readerCheck()

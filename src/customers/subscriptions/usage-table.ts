@@ -1,4 +1,5 @@
-// Reads and writes the usage table of the registry.
+// Reads and writes the usage tables of the registry.
+import { randomUUID } from 'node:crypto'
 import type { Tables } from './tables.ts'
 import {
   addToDay,
@@ -7,8 +8,11 @@ import {
   type DayUse,
   dayOf,
   isoTime,
+  type LostUse,
   type OpenWindow,
   oldestDayKept,
+  type PushBatch,
+  type PushRow,
   type UsageBatch,
   type UsageCounts,
   type UsageDay,
@@ -36,15 +40,22 @@ export function usageReport(tables: Tables, id: string, nowMs: number): UsageRep
   return { id, window: { from: isoTime(startsAtMs), to: isoTime(endsAtMs), credits }, days }
 }
 
+/** When deltas were counted, and how many rows are kept for a billing system; 0 without one. */
+interface Counting {
+  readonly nowMs: number
+  readonly pushRowsMax: number
+}
+
 /** Resolves when it is on disk. */
 export async function addUsage(
   tables: Tables,
   deltas: readonly UsageDelta[],
-  nowMs: number,
+  { nowMs, pushRowsMax }: Counting,
 ): Promise<void> {
   const { root, usage } = tables
   const day = dayOf(nowMs)
   await root.transaction(() => {
+    if (pushRowsMax > 0) addUnpushed(tables, deltas, day, pushRowsMax)
     for (const delta of deltas) {
       const { id, window, ...counts } = delta
       const stored = usage.get([id, 'window']) as WindowUse | undefined
@@ -78,12 +89,14 @@ interface WindowTotal {
 
 /** Resolves when it is on disk. */
 export function addUnsent(
-  { root, unsent }: Tables,
+  tables: Tables,
   deltas: readonly UsageDelta[],
-  nowMs: number,
+  { nowMs, pushRowsMax }: Counting,
 ): Promise<unknown> {
+  const { root, unsent } = tables
   const day = dayOf(nowMs)
   return root.transaction(() => {
+    if (pushRowsMax > 0) addUnpushed(tables, deltas, day, pushRowsMax)
     for (const { id, window, ...counts } of deltas) {
       const key: [string, number, string] = [id, window, day]
       unsent.put(key, addToDay(unsent.get(key), counts))
@@ -138,4 +151,73 @@ export function unsentCredits({ unsent, marks }: Tables, id: string, window: num
 export function unsentCount({ unsent, marks }: Tables): number {
   const batch = marks.get(batchMark) as UsageBatch | undefined
   return unsent.getCount() + (batch?.rows.length ?? 0)
+}
+
+// Keeps the usage on disk that the billing system has not confirmed, as above: rows, and one batch
+// that keeps its ids. A row that waits grows instead of adding others, so that an outage of the
+// receiver costs one row per subscription, window and day; what exceeds the bound is counted.
+
+const pushMark = 'push batch'
+const lostMark = 'push lost'
+
+/** Runs inside the transaction that counts the deltas, so that both or neither are on disk. */
+function addUnpushed(
+  { unpushed, marks }: Tables,
+  deltas: readonly UsageDelta[],
+  day: string,
+  rowsMax: number,
+): void {
+  let count = rowCount(unpushed)
+  for (const { id, window, ...counts } of deltas) {
+    const key: [string, number, string] = [id, window, day]
+    const stored = unpushed.get(key)
+    if (stored !== undefined || count < rowsMax) {
+      if (stored === undefined) count++
+      unpushed.put(key, addToDay(stored, counts))
+      continue
+    }
+    const { rows, credits } = lostUse(marks)
+    marks.put(lostMark, { rows: rows + 1, credits: credits + counts.credits } satisfies LostUse)
+  }
+}
+
+/** The batch that is not confirmed, else a new one of at most `max` rows; null without any. */
+export function takePush(tables: Tables, max: number, nowMs: number): Promise<PushBatch | null> {
+  const { root, records, unpushed, marks } = tables
+  return root.transaction(() => {
+    const open = marks.get(pushMark) as PushBatch | undefined
+    if (open !== undefined) return open
+    const stored = [...unpushed.getRange({ limit: max })]
+    if (stored.length === 0) return null
+    const rows = stored.map(({ key: [id, window, day], value }): PushRow => {
+      const createdAt = records.get(id)?.subscription.createdAt
+      if (createdAt === undefined) return { id, day, ...value }
+      const { startsAtMs } = windowBounds(Date.parse(createdAt), window)
+      return { id, windowFrom: isoTime(startsAtMs), day, ...value }
+    })
+    const batch: PushBatch = { id: randomUUID(), at: isoTime(nowMs), rows }
+    marks.put(pushMark, batch)
+    for (const { key } of stored) unpushed.remove(key)
+    return batch
+  })
+}
+
+export function endPush({ root, marks }: Tables): Promise<unknown> {
+  return root.transaction(() => marks.remove(pushMark))
+}
+
+/** Rows that the billing system has not confirmed. */
+export function unpushedCount({ unpushed, marks }: Tables): number {
+  const batch = marks.get(pushMark) as PushBatch | undefined
+  return rowCount(unpushed) + (batch?.rows.length ?? 0)
+}
+
+export function lostUse(marks: Tables['marks']): LostUse {
+  return (marks.get(lostMark) as LostUse | undefined) ?? { rows: 0, credits: 0 }
+}
+
+/** Without reading the rows. */
+function rowCount(unpushed: Tables['unpushed']): number {
+  // Reason for the cast: the package types its statistics as an object.
+  return (unpushed.getStats() as { readonly entryCount: number }).entryCount
 }

@@ -37,6 +37,27 @@ export interface UsageBatch {
   readonly rows: readonly DayUse[]
 }
 
+/** Usage on its way to a billing system: the same bytes, and ids made of its own, each time. */
+export interface PushBatch {
+  readonly id: string
+  /** When it was cut. */
+  readonly at: string
+  readonly rows: readonly PushRow[]
+}
+
+export interface PushRow extends UsageCounts {
+  readonly id: string
+  readonly day: string
+  /** Start of the 30-day window; absent of a subscription that the registry does not know. */
+  readonly windowFrom?: string
+}
+
+/** Usage that was not kept for the receiver: the rows that wait for it are bounded. */
+export interface LostUse {
+  readonly rows: number
+  readonly credits: number
+}
+
 /** Credits used in one 30-day window. */
 export interface WindowUse {
   readonly window: number

@@ -13,6 +13,7 @@ import { type OpenEndpoints, readEndpoints } from './endpoint-url.ts'
 import { bad, type Check, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
 import { registryPath, withStore } from './registry.ts'
+import { pushText, type UsagePushState } from './status.ts'
 import type { Call, Verb } from './verb.ts'
 
 /** A burst of shreds must fit between two reads of the receiving thread. */
@@ -42,6 +43,7 @@ export const doctorVerb: Verb = {
       await checkRegistry(call),
       checkServer(answer),
       ...checkNodes(answer),
+      ...checkUsagePush(answer),
     ]
     const rows = checks.map((check) => [check.state, check.name, check.found, check.next])
     const failed = checks.filter((check) => check.state === 'fail').length
@@ -183,6 +185,19 @@ export function checkNodes(answer: OperatorAnswer): Check[] {
         return problem('warn', `${state}: ${reason}`, 'check the node and its addresses')
     }
   })
+}
+
+/** Whether the receiver of usage takes it; nothing where the running server pushes none. */
+export function checkUsagePush(answer: OperatorAnswer): Check[] {
+  const { usagePush: push } = (answer.ok ? answer.value : {}) as { usagePush?: UsagePushState }
+  if (push === undefined) return []
+  const found = pushText(push)
+  if (push.lostRows) {
+    const next = 'take the rest of the bill from npx --no -- sluice usage; raise usage.push.rowsMax'
+    return [bad('usage push', 'fail', found, next)]
+  }
+  if (push.problem == null) return [good('usage push', found)]
+  return [bad('usage push', 'warn', found, 'check the receiver, usage.push.url or usage.push.file')]
 }
 
 async function checkRegistry(call: Call): Promise<Check> {

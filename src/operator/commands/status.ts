@@ -105,8 +105,17 @@ interface ServerState {
   readonly sources?: Readonly<Record<string, string>>
   readonly chain?: Readonly<Record<string, unknown>> | null
   readonly registry?: { readonly isRolledBack?: boolean }
+  readonly usagePush?: UsagePushState
   readonly upstreams?: readonly NodeRow[]
   readonly gateways?: readonly GatewayRow[]
+}
+
+export interface UsagePushState {
+  readonly to?: string
+  readonly rows?: number
+  readonly ageMs?: number
+  readonly problem?: string | null
+  readonly lostRows?: number
 }
 
 /** A row of the cluster's table of gateways. */
@@ -131,6 +140,7 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
   if (chain != null) facts.push(['chain', pairsOf(chain)])
   if (registry?.isRolledBack === true)
     facts.push(['registry', 'older than the one in effect: see Backup in docs/OPERATING.md'])
+  if (state.usagePush !== undefined) facts.push(['usage push', pushText(state.usagePush)])
   const parts = [recordOf(facts), productsTable(doors, samples)]
   const { upstreams = [] } = state
   const head = 'node region state slot lag p50 p99 calls errors share reason'.split(' ')
@@ -139,6 +149,14 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
   const titles = ['gateway', 'state', 'seen', 'process', 'restarts']
   if (gateways.length > 0) parts.push(tableOf(titles, gateways.map(gatewayRow), ''))
   return parts.join('\n\n')
+}
+
+/** Where usage is pushed to, and what waits there for how long. */
+export function pushText({ to, rows = 0, ageMs = 0, problem, lostRows }: UsagePushState): string {
+  const waiting =
+    rows === 0 ? '' : `, ${rows} rows wait for ${durationOf(Math.floor(ageMs / 1000))}`
+  const lost = lostRows ? `, ${lostRows} rows lost: usage.push.rowsMax was reached` : ''
+  return `${to}${waiting}${problem == null ? '' : ` (${problem})`}${lost}`
 }
 
 /** One row per product; without samples the state and the address alone. */

@@ -5,6 +5,7 @@ import { choice, flag, group, integer, text, texts, type Values } from '../../ba
 import { clusterSection } from '../../customers/cluster/config.ts'
 import { addressBudgetSection } from '../../customers/quota/config.ts'
 import { plansSection } from '../../customers/subscriptions/plans.ts'
+import { checkUsagePush, usageSection } from '../../customers/usage-push/config.ts'
 import { chainSection } from '../../devnode/config.ts'
 import { indexerSection } from '../../indexer/config.ts'
 import { grpcSection } from '../../products/grpc/config.ts'
@@ -61,6 +62,7 @@ export const configFields = {
   shredstream: shredstreamSection,
   indexer: indexerSection,
   plans: plansSection,
+  usage: usageSection,
 }
 
 /** Frozen after loading. */
@@ -202,6 +204,7 @@ export function checkConfig(config: Config, isSet: (key: string) => boolean): st
     ...problems,
     ...checkUpstreams(config.upstreams ?? {}, config.chain?.source ?? 'embedded'),
     ...checkSources(config, isSet),
+    ...checkUsage(config),
     ...checkTpu(config),
     ...checkIndexer(config),
     ...checkShredstream(config, isSet),
@@ -230,6 +233,10 @@ function checkTpu(config: Config): string[] {
 function checkIndexer({ indexer }: Partial<Config>): string[] {
   if (indexer?.enabled !== true || indexer.engine !== 'clickhouse') return []
   return indexer.url === '' ? ['indexer.engine is clickhouse: set indexer.url to its server'] : []
+}
+
+function checkUsage({ usage }: Partial<Config>): string[] {
+  return usage === undefined ? [] : checkUsagePush(usage.push)
 }
 
 function checkShredstream(

@@ -13,6 +13,7 @@ import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
+import type { UsagePush } from '../../customers/usage-push/push.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import type { startEngine } from '../../indexer/engines.ts'
 import type { RunningIngest } from '../../indexer/ingest.ts'
@@ -30,6 +31,7 @@ export interface Components {
   lock: { stop(): void | Promise<void> }
   cluster: Cluster | null
   registry: Store
+  usagePush: UsagePush | null
   sharedRegistry: SharedRegistry | null
   shares: Shares | null
   destinationLeases: LeaseKeeper | null

@@ -8,6 +8,7 @@ import { runningThreads } from '../../base/threads/running.ts'
 import { type OperatorQuestion, startOperatorSocket } from '../../base/transport/operator-socket.ts'
 import { declareClusterMeters } from '../../customers/cluster/meters.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
+import { declareUsagePushMeters } from '../../customers/usage-push/meters.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import { topology } from '../../topology.ts'
 import { type Config, sourcesOf } from '../config/config.ts'
@@ -53,6 +54,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   const components = await lifecycle.start()
   readiness.begin(readyChecks(config, components))
   declareClusterMeters(meters, components)
+  declareUsagePushMeters(meters, components.usagePush)
   const { cluster, registry, sharedRegistry, directory, tpu, shredstream } = components
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
@@ -131,7 +133,7 @@ function statusOf(
   },
 ) {
   const { clock, version } = about.deps
-  const { directory, gate, devnode, upstreams, chains } = components
+  const { directory, gate, devnode, upstreams, chains, usagePush } = components
   const startedMs = clock.monotonicMs()
   const names = Object.keys(topology) as (keyof Components)[]
   return async () => ({
@@ -145,6 +147,7 @@ function statusOf(
     ...geyserStatus(chains),
     ...(await gatewayStatus(components)),
     registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
+    ...(usagePush !== null && { usagePush: usagePush.report() }),
     held: gate.leaseCount(),
     components: names.filter((name) => components[name] !== null).join(' '),
     threads: runningThreads(),

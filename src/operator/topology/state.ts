@@ -17,6 +17,9 @@ import type { AuditHead } from '../../customers/subscriptions/audit.ts'
 import { lockData } from '../../customers/subscriptions/lock.ts'
 import { problemOfRegistry, writeSeenHead } from '../../customers/subscriptions/seen-head.ts'
 import { openStore, type Store } from '../../customers/subscriptions/store.ts'
+import { isPushed } from '../../customers/usage-push/config.ts'
+import { UsagePush } from '../../customers/usage-push/push.ts'
+import { receiverOf } from '../../customers/usage-push/receivers.ts'
 import { EventLog } from '../../streams/log/log.ts'
 import { knownOf } from '../config/known.ts'
 import { sharesEvents } from '../config/roles.ts'
@@ -46,7 +49,18 @@ export async function lockFolder({ data, version }: Pick<Context, 'data' | 'vers
 }
 
 export function openRegistry({ config, data, clock }: Context): Store {
-  return openStore(join(data, 'registry'), { clock, known: knownOf(config) })
+  const { push } = config.usage
+  const pushRowsMax = isPushed(push) ? push.rowsMax : 0
+  return openStore(join(data, 'registry'), { clock, known: knownOf(config), pushRowsMax })
+}
+
+/** Pushes what this gateway counts; what an earlier process left comes first. */
+export function startUsagePush({ config, clock, log }: Context, { unpushed }: Store): UsagePush {
+  const { push } = config.usage
+  const { everyMs } = push
+  const started = new UsagePush({ unpushed, ...receiverOf(push, clock), everyMs, clock, log })
+  started.start()
+  return started
 }
 
 /** Follows a registry that is no older than the one used before. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { checkNodes } from '../../../../src/operator/commands/doctor.ts'
+import { checkNodes, checkUsagePush } from '../../../../src/operator/commands/doctor.ts'
 
 test('names the nodes that the server keeps out for what they report', () => {
   const upstreams = [
@@ -30,4 +30,19 @@ test('names the nodes that the server keeps out for what they report', () => {
 test('checks no node of a server that does not run or is an older one', () => {
   expect(checkNodes({ ok: false, reason: 'no-server', message: '' })).toEqual([])
   expect(checkNodes({ ok: true, value: {} })).toEqual([])
+})
+
+test('the receiver of usage is checked where the server pushes it', () => {
+  const answer = (usagePush: object) => ({ ok: true, value: { usagePush } }) as const
+  const push = { to: 'https://a.example', rows: 0, ageMs: 0, problem: null, lostRows: 0 }
+  const failing = { ...push, rows: 3, ageMs: 61_000, problem: 'https://a.example answered 503' }
+  expect(checkUsagePush({ ok: true, value: {} })).toEqual([])
+  expect(checkUsagePush(answer(push))).toMatchObject([{ state: 'ok', found: push.to }])
+  expect(checkUsagePush(answer(failing))).toMatchObject([
+    {
+      state: 'warn',
+      found: `${push.to}, 3 rows wait for 1 min 1 s (https://a.example answered 503)`,
+    },
+  ])
+  expect(checkUsagePush(answer({ ...push, lostRows: 2 }))).toMatchObject([{ state: 'fail' }])
 })
