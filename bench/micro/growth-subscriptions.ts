@@ -153,6 +153,7 @@ function sessionOf(): Session {
     notify() {},
     join() {},
     leave() {},
+    hasRoom: () => true,
     checkUnsent() {},
     onEnd() {},
   }

@@ -11,20 +11,21 @@
 // the server no longer has the following frames, it sends `Resume` with mode `snapshot`.
 import { type Frame, type Kind, kinds, type Payloads, type Resume } from './frames.ts'
 import { MetricsRest, type RestOptions } from './rest.ts'
+import { platformSocket, type SocketLike } from './socket.ts'
 
 // biome-ignore lint/performance/noBarrelFile: the package has this one entry for its users.
 export * from './frames.ts'
+export {
+  PubsubClient,
+  type PubsubError,
+  type PubsubListener,
+  type PubsubOptions,
+  type PubsubSubscription,
+  type PubsubTopic,
+  type SubscribeOptions,
+} from './pubsub.ts'
 export { MetricsRest, ServiceError } from './rest.ts'
-
-/** The subset of a WebSocket that is used; browsers', undici's and `ws`' implement it. */
-export interface SocketLike {
-  onopen: ((event: never) => void) | null
-  onmessage: ((event: never) => void) | null
-  onclose: ((event: never) => void) | null
-  onerror: ((event: never) => void) | null
-  send(text: string): void
-  close(): void
-}
+export type { SocketLike } from './socket.ts'
 
 export interface ClientOptions extends Omit<RestOptions, 'origin'> {
   /** URL of the service: `http://host:8443`, `https://…`, or the same with ws, wss. */
@@ -247,14 +248,3 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
 }
 
 type Timer = ReturnType<typeof setTimeout>
-
-function platformSocket(): (url: string) => SocketLike {
-  // Reason for the cast: not every platform that this runs on has the constructor.
-  const { WebSocket } = globalThis as { WebSocket?: new (url: string) => SocketLike }
-  if (WebSocket === undefined)
-    throw new Error(
-      'this platform has no WebSocket (Node has one from version 22 on): ' +
-        "pass one, for example open: (url) => new WebSocket(url) with WebSocket from 'ws'",
-    )
-  return (url) => new WebSocket(url)
-}

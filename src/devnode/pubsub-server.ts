@@ -43,6 +43,8 @@ export interface PubsubServerDeps {
 /** As a validator's defaults. */
 const inboundBytesMax = 4_096
 const unsentBytesMax = 16 * 1024 * 1024
+/** Unsent bytes at which a replay pauses. */
+const roomBytes = 1024 * 1024
 const pingMs = 30_000
 const silenceMsMax = 90_000
 
@@ -133,6 +135,10 @@ class Connection implements Session {
 
   leave(topic: string): void {
     this.#socket?.unsubscribe(topic)
+  }
+
+  hasRoom(): boolean {
+    return (this.#socket?.unsentBytes ?? 0) < roomBytes
   }
 
   checkUnsent(): void {

@@ -31,6 +31,7 @@ export function looseSession(budget: Budget, engine: Session['engine']): LooseSe
     notify: (message) => void told.push(String(message)),
     join: (topic) => void topics.add(topic),
     leave: (topic) => void topics.delete(topic),
+    hasRoom: () => true,
     checkUnsent() {},
     onEnd: (release) => void endings.push(release),
     end: () => {

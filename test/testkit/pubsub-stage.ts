@@ -12,6 +12,12 @@ import { Client } from './subscription-stage.ts'
 import { until } from './until.ts'
 import { setSection } from './upstream-sections.ts'
 
+interface StageOptions {
+  readonly log?: Log
+  /** Keeps the stream there, and 8 slots in memory. */
+  readonly logFolder?: string
+}
+
 export class PubsubStage {
   readonly bundle = new Bundle()
   readonly upstreams: Upstreams
@@ -21,17 +27,21 @@ export class PubsubStage {
 
   private constructor(
     sets: Readonly<Record<string, readonly Partial<NodeSection>[]>>,
-    { log = silentLog }: { readonly log?: Log },
+    { log = silentLog, logFolder }: StageOptions,
   ) {
     const entries = Object.entries(sets).map(([name, nodes]) => [name, setSection(nodes)] as const)
     const deps = { clock: systemClock, log }
     this.upstreams = new Upstreams(Object.fromEntries(entries), deps)
-    this.streams = new SetChains(this.upstreams, deps)
+    const kept = { keepMs: 3_600_000, bytesMax: 2 ** 30, compress: 'none' } as const
+    const onDisk = logFolder === undefined ? null : { folder: logFolder, bounds: kept }
+    const bounds = { replaySlots: 8, replayBytesMax: 2 ** 26 }
+    const more = onDisk === null ? {} : { streamLog: onDisk, bounds }
+    this.streams = new SetChains(this.upstreams, { ...deps, ...more })
   }
 
   static async start(
     sets: Readonly<Record<string, readonly Partial<NodeSection>[]>>,
-    options: { readonly log?: Log } = {},
+    options: StageOptions = {},
   ): Promise<PubsubStage> {
     const stage = new PubsubStage(sets, options)
     await stage.upstreams.start()

@@ -239,6 +239,9 @@ function errorReply(status: number, message: string, retryAfterMs = BUSY_RETRY_M
 /** Clients ping every few seconds to keep a connection warm; only a flood shall cost something. */
 const PINGS_PER_CREDIT = 10
 
+/** Unsent bytes at which a replay pauses. */
+const ROOM_BYTES = 1024 * 1024
+
 export interface ConnectionDeps {
   readonly principal: Principal
   readonly budget: Budget
@@ -296,6 +299,10 @@ export class PubsubConnection implements Session {
 
   leave(topic: string): void {
     this.#socket?.unsubscribe(topic)
+  }
+
+  hasRoom(): boolean {
+    return (this.#socket?.unsentBytes ?? 0) < Math.min(ROOM_BYTES, this.#unsentBytesMax / 2)
   }
 
   checkUnsent(): void {

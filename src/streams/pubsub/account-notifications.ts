@@ -21,7 +21,7 @@ import type { PubsubChain } from './chain.ts'
 import type { Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import { MintCache } from './mint-cache.ts'
-import type { Notifier } from './notifier.ts'
+import type { Notify } from './notifier.ts'
 import type { AccountParams, ProgramParams } from './read-params.ts'
 
 /** Slots whose writes wait, as many as the hub keeps; it has the same updates in memory. */
@@ -31,17 +31,23 @@ const WAITING_MAX = 1_000
 
 type SlotWrites = Map<number, Map<string, AccountUpdate>>
 
+/** The writes of a slot in the order in which they are notified. */
+export type WriteOrder = (writes: ReadonlyMap<string, AccountUpdate>) => Iterable<AccountUpdate>
+
+const inOrderOfWriting: WriteOrder = (writes) => writes.values()
+
 type AccountFeed = Feed<AccountParams> | Feed<ProgramParams>
 
 interface Waiting {
   readonly texts: AccountTexts
   readonly createdAtMs: number | null
+  readonly cursor: string | undefined
   isReady: boolean
 }
 
 export class AccountNotifications {
   readonly #index: FeedIndex
-  readonly #notifier: Notifier
+  readonly #notifier: Notify
   readonly #meters: SubscriptionMeters
   readonly #mints: MintCache
   readonly #parse: AccountParser
@@ -52,7 +58,7 @@ export class AccountNotifications {
 
   constructor(deps: {
     readonly index: FeedIndex
-    readonly notifier: Notifier
+    readonly notifier: Notify
     readonly meters: SubscriptionMeters
     readonly clock: Clock
     readonly shapes: PubsubChain['shapes']
@@ -93,14 +99,30 @@ export class AccountNotifications {
   }
 
   /** Notifies the writes of a slot that has reached the commitment. */
-  takeSlot(commitment: Commitment, { slot, status, createdAtMs }: SlotUpdate): void {
+  takeSlot(commitment: Commitment, update: SlotUpdate, order = inOrderOfWriting): void {
+    const { slot, status, createdAtMs } = update
     const slots = this.#slots[commitment]
     const writes = slots.get(slot)
     if (isCommitment(status) && status >= commitment) {
       slots.delete(slot)
       const observedMs = commitment === Commitment.processed ? createdAtMs : null
-      for (const update of writes?.values() ?? []) this.#notify(commitment, update, observedMs)
+      if (writes === undefined) return
+      for (const write of order(writes)) this.#notify(commitment, write, observedMs)
     } else if (endsBank(status)) slots.delete(slot)
+  }
+
+  /** True while a notification waits for a mint. */
+  get isWaiting(): boolean {
+    return this.#waiting.size > 0
+  }
+
+  /** Takes the writes over that wait for their slots; those that it has are later ones. */
+  adopt(other: AccountNotifications, commitment: Commitment): void {
+    const slots = this.#slots[commitment]
+    for (const [slot, writes] of other.#slots[commitment]) {
+      const own = slots.get(slot)
+      slots.set(slot, own === undefined ? writes : new Map([...writes, ...own]))
+    }
   }
 
   /** What waits of the slot at processed is void. */
@@ -134,11 +156,12 @@ export class AccountNotifications {
     const isParsed = feed.params.view.encoding === 'jsonParsed'
     const loading = isParsed ? this.#mints.load(texts.update) : null
     const queue = this.#waiting.get(feed)
+    const cursor = this.#notifier.cursorOf?.(feed)
+    const waiting: Waiting = { texts, createdAtMs, cursor, isReady: loading === null }
     if (loading === null && queue === undefined) {
-      this.#notifier.send(feed, texts.result(feed.params), texts.update.slot, createdAtMs)
+      this.#sendNow(feed, waiting)
       return
     }
-    const waiting: Waiting = { texts, createdAtMs, isReady: loading === null }
     if (queue === undefined) this.#waiting.set(feed, [waiting])
     else if (queue.push(waiting) > WAITING_MAX) this.#drain(feed, true)
     void loading?.then(() => {
@@ -150,11 +173,15 @@ export class AccountNotifications {
   #drain(feed: AccountFeed, isAll: boolean): void {
     const queue = this.#waiting.get(feed) ?? []
     while (queue.length > 0 && (isAll || queue[0]!.isReady)) {
-      const { texts, createdAtMs } = queue.shift()!
-      if (feed.shares.size > 0)
-        this.#notifier.send(feed, texts.result(feed.params), texts.update.slot, createdAtMs)
+      const waiting = queue.shift()!
+      if (feed.shares.size > 0) this.#sendNow(feed, waiting)
     }
     if (queue.length === 0) this.#waiting.delete(feed)
+  }
+
+  #sendNow(feed: AccountFeed, { texts, createdAtMs, cursor }: Waiting): void {
+    const result = texts.result(feed.params)
+    this.#notifier.send(feed, result, texts.update.slot, createdAtMs, cursor)
   }
 }
 

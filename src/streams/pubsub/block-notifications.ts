@@ -16,18 +16,18 @@ import type { Shapes } from '../../chain/solana/version.ts'
 import type { PubsubChain } from './chain.ts'
 import type { Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Notifier } from './notifier.ts'
+import type { Notify } from './notifier.ts'
 import type { BlockParams } from './read-params.ts'
 
 export class BlockNotifications {
   readonly #index: FeedIndex
-  readonly #notifier: Notifier
+  readonly #notifier: Notify
   readonly #meters: SubscriptionMeters
   readonly #shapes: PubsubChain['shapes']
 
   constructor(deps: {
     readonly index: FeedIndex
-    readonly notifier: Notifier
+    readonly notifier: Notify
     readonly meters: SubscriptionMeters
     readonly shapes: PubsubChain['shapes']
   }) {

@@ -5,10 +5,12 @@ import type { Commitment } from '../../base/commitment.ts'
 import type { AccountData } from '../../chain/solana/json-parsed/parsed.ts'
 import type { SignatureStatus, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Shapes } from '../../chain/solana/version.ts'
-import type { Hub } from '../hub/hub.ts'
+import type { Hub, KeptStream } from '../hub/hub.ts'
 
 export interface PubsubChain {
   readonly hub: Hub<SolanaUpdate>
+  /** What was published earlier than the hub remembers; none where it is turned off. */
+  readonly streamLog?: KeptStream<SolanaUpdate> | null
   /** False while no node has sent the stream for several seconds. */
   isUp(): boolean
   /** Of its nodes' version. */
@@ -49,6 +51,8 @@ export interface Session {
   /** From now on receives what is published under the topic. */
   join(topic: string): void
   leave(topic: string): void
+  /** False while so much is unsent that what is not urgent waits. */
+  hasRoom(): boolean
   /** Closes a connection that reads too slowly; called after something was published. */
   checkUnsent(): void
   /** Runs when the connection has ended, whoever ended it. */

@@ -2,17 +2,26 @@
 //
 //   subscribe -> registry -> feed of those params -> index by account, owner, mention, ...
 //   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> notifier
+//   subscribe with resume -> log, from the cursor on, to one connection -> the live feed
 import type { Clock } from '../../base/clock.ts'
-import { Commitment } from '../../base/commitment.ts'
+import { allCommitments, Commitment } from '../../base/commitment.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import { AccountNotifications } from './account-notifications.ts'
 import { BlockNotifications } from './block-notifications.ts'
 import type { PubsubChain, Session } from './chain.ts'
+import type { PubsubCursor } from './cursor.ts'
+import { CursorFeeds } from './cursor-feeds.ts'
 import { type Feed, FeedIndex, FeedRegistry, type Ids, type Refused } from './feed.ts'
+import { FeedReplays, type ResumeProblem } from './feed-replay.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
-import { hasRetractions, type SignatureParams, type SubscriptionParams } from './read-params.ts'
+import {
+  hasCursor,
+  hasRetractions,
+  type SignatureParams,
+  type SubscriptionParams,
+} from './read-params.ts'
 import { RetractingFeeds } from './retracting-feeds.ts'
 import { SignatureNotifications } from './signature-notifications.ts'
 import { SlotNotifications } from './slot-notifications.ts'
@@ -36,15 +45,21 @@ export class PubsubEngine {
   readonly #blocks: BlockNotifications
   readonly #slots: SlotNotifications
   readonly #retracting: RetractingFeeds
+  readonly #cursors: CursorFeeds
+  readonly #replays: FeedReplays
   readonly #unlisten: () => void
 
   constructor(deps: PubsubEngineDeps) {
     const { chain, ids, notifier, meters, clock, log } = deps
     const index = new FeedIndex()
     const retracting = new FeedIndex()
+    const cursors = new FeedIndex()
     // A signature is notified once: it has no use for what a retraction restates to the others.
-    const indexOf = (params: SubscriptionParams) =>
-      hasRetractions(params) && params.kind !== 'signature' ? retracting : index
+    const indexOf = (params: SubscriptionParams) => {
+      if (params.kind === 'signature') return index
+      if (hasCursor(params)) return cursors
+      return hasRetractions(params) ? retracting : index
+    }
     const registry = new FeedRegistry(indexOf, ids)
     const shared = { index, notifier, meters }
     this.registry = registry
@@ -57,8 +72,15 @@ export class PubsubEngine {
     this.#blocks = new BlockNotifications({ ...shared, shapes })
     const rootAtStart = () => chain.slot(Commitment.finalized)
     this.#slots = new SlotNotifications({ ...shared, rootAtStart })
-    const reads = { clock, readAccounts, rootAtStart }
-    this.#retracting = new RetractingFeeds({ ...shared, ...reads, shapes, index: retracting })
+    const reads = { clock, readAccounts, rootAtStart, shapes }
+    this.#retracting = new RetractingFeeds({ ...shared, ...reads, index: retracting })
+    this.#cursors = new CursorFeeds({ ...shared, ...reads, index: cursors })
+    this.#replays = new FeedReplays({
+      ...{ ...reads, meters, chain },
+      live: this.#cursors,
+      unsubscribe: (session, id) => registry.unsubscribe(session, id),
+    })
+    this.#prime()
     const throttle = new LogThrottle()
     const unwatch = chain.hub.onRestart(() => this.#restart())
     const unlisten = chain.hub.listen(
@@ -71,7 +93,7 @@ export class PubsubEngine {
             log.error('notification failed', { kind: update.kind, reason: String(error) })
         }
       },
-      (commitment) => index.at(commitment).wantsItems,
+      (commitment) => index.at(commitment).wantsItems || cursors.at(commitment).wantsItems,
     )
     this.#unlisten = () => {
       unlisten()
@@ -89,6 +111,20 @@ export class PubsubEngine {
     return feed
   }
 
+  /** Subscribes, and sends what follows the cursor first. */
+  resume(
+    session: Session,
+    params: SubscriptionParams,
+    cursor: PubsubCursor,
+  ): Feed | Refused | ResumeProblem {
+    if (!this.#chain.isUp()) return 'chain-down'
+    const problem = this.#replays.problemWith(cursor)
+    if (problem !== null) return problem
+    const feed = this.registry.subscribe(session, params, true)
+    if (typeof feed !== 'string') this.#replays.start(session, feed, cursor)
+    return feed
+  }
+
   /** False when the connection has no such subscription. */
   unsubscribe(session: Session, id: number): boolean {
     return this.registry.unsubscribe(session, id)
@@ -96,6 +132,18 @@ export class PubsubEngine {
 
   stop(): void {
     this.#unlisten()
+    this.#replays.stop()
+  }
+
+  /** The engine starts with the first connection: which of the newest slot is sent is known. */
+  #prime(): void {
+    const { hub } = this.#chain
+    for (const commitment of allCommitments) {
+      const open = hub.replay(commitment, hub.newestSlot ?? 0)
+      for (let update = open?.next() ?? null; update !== null; update = open!.next())
+        if (commitment === Commitment.processed || update.kind === 'slot')
+          this.#cursors.take(commitment, update)
+    }
   }
 
   /** The subscriptions stay: their next notifications are of the chain that begins. */
@@ -104,9 +152,11 @@ export class PubsubEngine {
     this.#signatures.restart()
     this.#slots.restart()
     this.#retracting.restart()
+    this.#cursors.restart()
   }
 
   #take(commitment: Commitment, update: SolanaUpdate): void {
+    this.#cursors.take(commitment, update)
     if (commitment === Commitment.processed) this.#retracting.take(update)
     switch (update.kind) {
       case 'account':

@@ -30,6 +30,8 @@ export interface FeedShare {
   /** The feed's totals up to which the connection's usage is metered. */
   meteredMessages: number
   meteredBytes: number
+  /** It gets what was published earlier first, and joins then. */
+  isReplaying: boolean
 }
 
 export class Feed<W extends SubscriptionParams = SubscriptionParams> {
@@ -63,12 +65,13 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     this.topic = String(id)
     this.sentSlots = hasRetractions(params) ? new Set() : null
     this.#opening = `{"jsonrpc":"2.0","method":"${params.kind}Notification","params":{"result":`
-    this.#closing = `,"subscription":${id}}}`
+    this.#closing = `,"subscription":${id}`
   }
 
   /** The notification around a result that is JSON already. */
-  message(result: string): Buffer {
-    return Buffer.from(this.#opening + result + this.#closing)
+  message(result: string, cursor?: string): Buffer {
+    const end = cursor === undefined ? '}}' : `,"cursor":"${cursor}"}}`
+    return Buffer.from(this.#opening + result + this.#closing + end)
   }
 
   /** Counts a message that all subscribers get. */
@@ -85,11 +88,20 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     if (sentSlots.size > SENT_SLOTS_MAX) sentSlots.delete(sentSlots.values().next().value!)
   }
 
-  join(session: Session): void {
+  /** Gets what is published from now on, or from `caughtUp` on. */
+  join(session: Session, isReplaying = false): void {
     assert(!this.isOver && !this.shares.has(session), 'a connection joins an open feed once')
     const { messages: meteredMessages, bytes: meteredBytes } = this
-    this.shares.set(session, { meteredMessages, meteredBytes })
+    this.shares.set(session, { meteredMessages, meteredBytes, isReplaying })
     this.#customers.set(session.budget, (this.#customers.get(session.budget) ?? 0) + 1)
+    if (!isReplaying) session.join(this.topic)
+  }
+
+  /** The connection has got everything that was published before. */
+  caughtUp(session: Session, share: FeedShare): void {
+    assert(share.isReplaying && this.shares.get(session) === share, 'it joins once')
+    this.settle(session, share)
+    share.isReplaying = false
     session.join(this.topic)
   }
 
@@ -118,8 +130,10 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     if (share.meteredMessages === this.messages) return
     assert(share.meteredMessages < this.messages, 'a message is metered once')
     assert(share.meteredBytes <= this.bytes, 'the bytes of a feed only grow')
-    session.budget.meter('notifications', this.messages - share.meteredMessages)
-    session.budget.meter('bytes', this.bytes - share.meteredBytes)
+    if (!share.isReplaying) {
+      session.budget.meter('notifications', this.messages - share.meteredMessages)
+      session.budget.meter('bytes', this.bytes - share.meteredBytes)
+    }
     share.meteredMessages = this.messages
     share.meteredBytes = this.bytes
   }
@@ -302,6 +316,7 @@ export type Refused =
   | 'customer-full'
   | 'customer-over-rate'
   | 'node-full'
+  | 'subscribed'
 
 export class FeedRegistry {
   readonly #indexOf: (params: SubscriptionParams) => FeedIndex
@@ -324,11 +339,11 @@ export class FeedRegistry {
   }
 
   /** A connection that has an equal subscription gets that one: there is one to unsubscribe. */
-  subscribe(session: Session, params: SubscriptionParams): Feed | Refused {
+  subscribe(session: Session, params: SubscriptionParams, isReplaying = false): Feed | Refused {
     const own = this.#feedsOf(session)
     const text = paramsText(params)
     const known = this.#feeds.get(text)
-    if (known?.shares.has(session) === true) return known
+    if (known?.shares.has(session) === true) return isReplaying ? 'subscribed' : known
     if (own.size >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
     if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
     if (known === undefined || !known.hasCustomer(session.budget)) {
@@ -336,7 +351,7 @@ export class FeedRegistry {
       if (!session.budget.enter('distinctSubscriptions')) return 'customer-full'
     }
     const feed = known ?? this.#open(params, text)
-    feed.join(session)
+    feed.join(session, isReplaying)
     own.set(feed.id, feed)
     this.#count++
     assert(feed.shares.size > 0 && this.#count >= this.#feeds.size, 'every feed has subscribers')

@@ -1,6 +1,7 @@
 // The subscribe and unsubscribe methods of PubSub.
 // Subscribing answers with the id, then notifications follow; the answer always comes first.
 import { codesOf } from '../../base/codes.ts'
+import { commitmentNames } from '../../base/commitment.ts'
 import {
   type Answer,
   encodedText,
@@ -10,10 +11,19 @@ import {
 } from '../../base/jsonrpc/build.ts'
 import type { Method, MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Session } from './chain.ts'
+import { type PubsubCursor, readCursor } from './cursor.ts'
 import type { PubsubEngine } from './engine.ts'
 import type { Refused } from './feed.ts'
+import { CLEANED_UP, type ResumeProblem } from './feed-replay.ts'
 import { overRate } from './notifier.ts'
-import { readers, readId, topics } from './read-params.ts'
+import {
+  hasCursor,
+  readers,
+  readId,
+  resumeIn,
+  type SubscriptionParams,
+  topics,
+} from './read-params.ts'
 
 /** `engineOf` returns the engine that serves a connection. */
 export function subscriptionMethods<S extends Session>(
@@ -27,8 +37,13 @@ export function subscriptionMethods<S extends Session>(
     table[`${topic}Subscribe`] = (call, session) => {
       const params = readers[topic](call.params)
       if ('code' in params) return failure(params)
-      const feed = engineOf(session).subscribe(session, params)
-      return typeof feed === 'string' ? refused(feed, session) : encodedText(String(feed.id))
+      const resume = readResume(resumeIn(topic, call.params), params)
+      if (resume !== null && 'code' in resume) return failure(resume)
+      const engine = engineOf(session)
+      const feed =
+        resume === null ? engine.subscribe(session, params) : engine.resume(session, params, resume)
+      if (typeof feed === 'string') return refused(feed, session)
+      return 'kind' in feed ? failure(notResumed(feed)) : encodedText(String(feed.id))
     }
     table[`${topic}Unsubscribe`] = ({ params }, session) => {
       const id = readId(params)
@@ -50,6 +65,39 @@ const NODE_FULL: RpcError = {
   message: 'Internal Error: Subscription refused. Node subscription limit reached',
 }
 
+/** Null where nothing is resumed. */
+function readResume(given: unknown, params: SubscriptionParams): PubsubCursor | RpcError | null {
+  if (given === undefined || !hasCursor(params)) return null
+  const cursor = typeof given === 'string' ? readCursor(given) : 'malformed'
+  if (cursor === 'malformed') return invalidCursor(cursor, 'the cursor is malformed')
+  if (cursor === 'version') return invalidCursor(cursor, 'the cursor is of another version')
+  const own = 'commitment' in params ? params.commitment : null
+  if (cursor.topic === params.kind && cursor.commitment === own) return cursor
+  const level = cursor.commitment === null ? '' : ` at ${commitmentNames[cursor.commitment]}`
+  return invalidCursor('kind', `the cursor is of ${cursor.topic}Subscribe${level}`)
+}
+
+function invalidCursor(reason: string, why: string): RpcError {
+  const { code } = rpcErrors.invalidParams
+  return { code, message: `Invalid params: ${why}`, data: { reason: `cursor-${reason}` } }
+}
+
+function notResumed(problem: ResumeProblem): RpcError {
+  switch (problem.kind) {
+    case 'too-old': {
+      const { oldestSlot } = problem
+      const message = `The slots after the cursor are not kept. First available slot: ${oldestSlot}`
+      return { code: CLEANED_UP, message, data: { reason: 'cursor-too-old', oldestSlot } }
+    }
+    case 'ahead':
+      return invalidCursor('ahead', 'the cursor is of slots that this chain has not reached')
+    case 'unavailable': {
+      const data = { reason: 'replay-unavailable' }
+      return { code: codesOf.unavailable.jsonrpc, message: 'Replay is not available', data }
+    }
+  }
+}
+
 function refused(reason: Refused, { budget }: Session): Answer {
   const { subscriptionsPerConnection: perConnection, distinctSubscriptions } = budget.plan
   switch (reason) {
@@ -57,6 +105,8 @@ function refused(reason: Refused, { budget }: Session): Answer {
       return failure(rpcErrors.nodeUnhealthy)
     case 'node-full':
       return failure(NODE_FULL)
+    case 'subscribed':
+      return failure(invalidCursor('in-use', 'the connection has this subscription already'))
     case 'connection-full':
       return exhausted(`the plan has ${perConnection} subscriptions on one connection`, {
         reason: 'subscriptions',

@@ -14,13 +14,23 @@ import type { SubscriptionMeters } from './meters.ts'
 
 const SETTLE_MS = 1_000
 /** What a notification costs besides its own bytes: the time that so many bytes would take. */
-const NOTIFICATION_BYTES = 4_096
+export const NOTIFICATION_BYTES = 4_096
 /** What a comparison with an update that the feed does not take costs, in the same unit; charged
  *  many at a time. */
-const COMPARISON_BYTES = 32
+export const COMPARISON_BYTES = 32
 const COMPARISONS_PER_CHARGE = 256
 
-export class Notifier {
+/** What notifications need of it. */
+export interface Notify {
+  /** To all subscribers. `createdAtMs` is the time of the update. */
+  send(feed: Feed, result: string, slot: number, createdAtMs?: number | null, cursor?: string): void
+  /** The feed was compared with an update that its filters exclude. */
+  pass(feed: Feed): void
+  /** Of what is sent now; taken before a notification that has to wait. */
+  cursorOf?(feed: Feed): string
+}
+
+export class Notifier implements Notify {
   readonly #meters: SubscriptionMeters
   readonly #clock: Clock
   readonly #settler: NodeJS.Timeout
@@ -39,9 +49,14 @@ export class Notifier {
     this.#publish = publish
   }
 
-  /** To all subscribers. `createdAtMs` is the time of the update. */
-  send(feed: Feed, result: string, slot: number, createdAtMs: number | null = null): void {
-    const message = feed.message(result)
+  send(
+    feed: Feed,
+    result: string,
+    slot: number,
+    createdAtMs: number | null = null,
+    cursor?: string,
+  ): void {
+    const message = feed.message(result, cursor)
     feed.count(message)
     feed.remember(slot)
     this.#publish(feed.topic, message)
@@ -53,7 +68,6 @@ export class Notifier {
     this.#charge(feed, message.length + NOTIFICATION_BYTES)
   }
 
-  /** The feed was compared with an update that its filters exclude. */
   pass(feed: Feed): void {
     if (++feed.passed % COMPARISONS_PER_CHARGE === 0)
       this.#charge(feed, COMPARISONS_PER_CHARGE * COMPARISON_BYTES)

@@ -39,30 +39,27 @@ const ACCOUNT_BYTES_MAX = 10_485_760
 export const readers: Readonly<Record<Topic, ReadParams>> = {
   account: (params) =>
     read(params, ([key, config]) => {
-      const { retractions, commitment, ...rest } = configOf(config, 'RpcAccountInfoConfig')
+      const given = configOf(config, 'RpcAccountInfoConfig')
       return {
         kind: 'account',
-        ...atCommitment(commitment, retractions),
+        ...atCommitment(given),
         key: keyFrom(key, 'pubkey'),
-        view: accountView(rest),
+        view: accountView(given),
       }
     }),
   program: (params) =>
     read(params, ([key, config]) => {
-      const { retractions, commitment, filters, ...rest } = configOf(
-        config,
-        'RpcProgramAccountsConfig',
-      )
+      const given = configOf(config, 'RpcProgramAccountsConfig')
       const program = keyFrom(key, 'pubkey')
-      const taken = readAccountFilters(filters)
+      const taken = readAccountFilters(given.filters)
       if (!taken.ok) {
         const { code, message } = taken.refusal
         throw new Invalid(code === 'malformed' ? message : `Invalid params: ${message}`)
       }
-      const view = accountView(rest)
+      const view = accountView(given)
       return {
         kind: 'program',
-        ...atCommitment(commitment, retractions),
+        ...atCommitment(given),
         key: program,
         view,
         filters: distinct(taken.value),
@@ -70,8 +67,7 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
     }),
   logs: (params) =>
     read(params, ([filter, config]) => {
-      const { commitment, retractions } = configOf(config, 'RpcTransactionLogsConfig')
-      const at = atCommitment(commitment, retractions)
+      const at = atCommitment(configOf(config, 'RpcTransactionLogsConfig'))
       const { name, content } = variantOf(filter, logsFilters)
       if (name !== 'mentions')
         return { kind: 'logs', ...at, mention: null, withVotes: name === 'allWithVotes' }
@@ -82,37 +78,34 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
     }),
   signature: (params) =>
     read(params, ([signature, config]) => {
-      const { commitment, retractions, enableReceivedNotification } = configOf(
-        config,
-        'RpcSignatureSubscribeConfig',
-      )
+      const { cursor, resume, ...given } = configOf(config, 'RpcSignatureSubscribeConfig')
       return {
         kind: 'signature',
-        ...atCommitment(commitment, retractions),
+        ...atCommitment(given),
         key: signatureFrom(signature),
-        withReceived: flagOf(enableReceivedNotification) ?? false,
+        withReceived: flagOf(given.enableReceivedNotification) ?? false,
       }
     }),
   block: (params) =>
     read(params, ([filter, config]) => {
-      const { commitment: level, ...rest } = configOf(config, 'RpcBlockSubscribeConfig')
-      const commitment = commitmentOf(level)
-      if (commitment === Commitment.processed)
+      const { retractions, ...given } = configOf(config, 'RpcBlockSubscribeConfig')
+      const at = atCommitment(given)
+      if (at.commitment === Commitment.processed)
         throw new Invalid('Method does not support commitment below `confirmed`')
-      const view = transactionView(rest)
+      const view = transactionView(given)
       const { name, content } = variantOf(filter, blockFilters)
-      if (name === 'all') return { kind: 'block', commitment, mention: null, view }
+      if (name === 'all') return { kind: 'block', ...at, mention: null, view }
       const mention = keyFrom(content, 'mentions_account_or_program')
-      return { kind: 'block', commitment, mention, view }
+      return { kind: 'block', ...at, mention, view }
     }),
   transaction: (params) =>
     read(params, ([filter, config]) => {
-      const { retractions, commitment, ...rest } = configOf(config, 'RpcTransactionSubscribeConfig')
-      const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...rest })
+      const given = configOf(config, 'RpcTransactionSubscribeConfig')
+      const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...given })
       const showRewards = view.showRewards && showsContent(view)
       return {
         kind: 'transaction',
-        ...atCommitment(commitment, retractions),
+        ...atCommitment(given),
         filter: transactionFilter(configOf(filter, 'RpcTransactionSubscribeFilter')),
         view: { ...view, showRewards },
       }
@@ -120,6 +113,16 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
   slot: (params) => readNone(params, 'slot'),
   slotsUpdates: (params) => readNone(params, 'slotsUpdates'),
   root: (params) => readNone(params, 'root'),
+}
+
+/** What a subscribe resumes after; undefined for none. */
+export function resumeIn(topic: Topic, params: unknown): unknown {
+  const config: unknown = Array.isArray(params) ? params[isOfSlots(topic) ? 0 : 1] : null
+  return (config as Config | null | undefined)?.resume ?? undefined
+}
+
+function isOfSlots(topic: Topic): boolean {
+  return topic === 'slot' || topic === 'slotsUpdates' || topic === 'root'
 }
 
 /** The id of an unsubscribe; null when absent or invalid. */
@@ -159,9 +162,14 @@ function readNone(
   if (isNone) return { kind }
   // Our own: a validator knows no params here. A root is final.
   const config: unknown = Array.isArray(params) && params.length === 1 ? params[0] : null
-  const { retractions } = (config ?? {}) as Config
+  const { retractions, cursor, resume } = (config ?? {}) as Config
+  if (cursor === true || typeof resume === 'string') {
+    if (kind === 'slotsUpdates') return refusal('Invalid params: slotsUpdates has no cursor')
+    return retractions === true ? refusal(exclusive) : { kind, cursor: true }
+  }
   if (kind !== 'root' && typeof retractions === 'boolean')
     return retractions ? { kind, retractions } : { kind }
+  if (typeof cursor === 'boolean') return { kind }
   return refusal('Invalid parameters: No parameters were expected')
 }
 
@@ -205,13 +213,17 @@ function commitmentOf(name: unknown): Commitment {
   return commitmentNamed(name) ?? Commitment.finalized
 }
 
-/** Retractions are of what is notified at processed. */
-function atCommitment(name: unknown, asked: unknown): Retractable & { commitment: Commitment } {
-  const commitment = commitmentOf(name)
-  const retractions = flagOf(asked) ?? false
-  return retractions && commitment === Commitment.processed
-    ? { commitment, retractions }
-    : { commitment }
+const exclusive = 'Invalid params: cursor and retractions exclude each other'
+
+/** Retractions are of what is notified at processed. Who resumes goes on with cursors. */
+function atCommitment(config: Config): OptIns & { commitment: Commitment } {
+  const commitment = commitmentOf(config.commitment)
+  const asked = flagOf(config.retractions) ?? false
+  const retractions = asked && commitment === Commitment.processed
+  const cursor = (flagOf(config.cursor) ?? false) || (config.resume ?? null) !== null
+  if (cursor && retractions) throw new Invalid(exclusive)
+  if (cursor) return { commitment, cursor }
+  return retractions ? { commitment, retractions } : { commitment }
 }
 
 function keyFrom(value: unknown, thing: string): string {
@@ -322,19 +334,21 @@ function oneOf<const T extends string>(value: unknown, known: readonly T[], init
 // Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal params are
 // equal texts.
 
-/** Whether notifications that turn out to be void are taken back. */
-interface Retractable {
+interface OptIns {
+  /** Whether notifications that turn out to be void are taken back. */
   readonly retractions?: true
+  /** Whether each notification has the cursor after which it can be resumed. */
+  readonly cursor?: true
 }
 
-export interface AccountParams extends Retractable {
+export interface AccountParams extends OptIns {
   readonly kind: 'account'
   readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
 }
 
-export interface ProgramParams extends Retractable {
+export interface ProgramParams extends OptIns {
   readonly kind: 'program'
   readonly commitment: Commitment
   readonly key: string
@@ -342,7 +356,7 @@ export interface ProgramParams extends Retractable {
   readonly filters: readonly AccountFilter[]
 }
 
-export interface LogsParams extends Retractable {
+export interface LogsParams extends OptIns {
   readonly kind: 'logs'
   readonly commitment: Commitment
   /** Null for every transaction. */
@@ -350,14 +364,14 @@ export interface LogsParams extends Retractable {
   readonly withVotes: boolean
 }
 
-export interface SignatureParams extends Retractable {
+export interface SignatureParams extends OptIns {
   readonly kind: 'signature'
   readonly commitment: Commitment
   readonly key: string
   readonly withReceived: boolean
 }
 
-export interface BlockParams {
+export interface BlockParams extends Pick<OptIns, 'cursor'> {
   readonly kind: 'block'
   readonly commitment: Commitment
   /** Null for whole blocks. */
@@ -365,7 +379,7 @@ export interface BlockParams {
   readonly view: TransactionView
 }
 
-export interface TransactionParams extends Retractable {
+export interface TransactionParams extends OptIns {
   readonly kind: 'transaction'
   readonly commitment: Commitment
   readonly filter: TransactionFilter
@@ -382,7 +396,7 @@ export interface TransactionFilter {
   readonly required: readonly string[]
 }
 
-export interface SlotParams extends Retractable {
+export interface SlotParams extends OptIns {
   readonly kind: 'slot' | 'slotsUpdates' | 'root'
 }
 
@@ -410,6 +424,10 @@ export type Topic = (typeof topics)[number]
 
 export function hasRetractions(params: SubscriptionParams): boolean {
   return 'retractions' in params
+}
+
+export function hasCursor(params: SubscriptionParams): boolean {
+  return 'cursor' in params
 }
 
 /** Equal for equal params. */

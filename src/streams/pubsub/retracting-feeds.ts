@@ -15,7 +15,7 @@ import { AccountNotifications } from './account-notifications.ts'
 import type { PubsubChain } from './chain.ts'
 import type { FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Notifier } from './notifier.ts'
+import type { Notify } from './notifier.ts'
 import { SlotNotifications } from './slot-notifications.ts'
 import { TransactionNotifications } from './transaction-notifications.ts'
 
@@ -23,14 +23,14 @@ const { processed } = Commitment
 
 export class RetractingFeeds {
   readonly #index: FeedIndex
-  readonly #notifier: Notifier
+  readonly #notifier: Notify
   readonly #accounts: AccountNotifications
   readonly #transactions: TransactionNotifications
   readonly #slots: SlotNotifications
 
   constructor(deps: {
     readonly index: FeedIndex
-    readonly notifier: Notifier
+    readonly notifier: Notify
     readonly meters: SubscriptionMeters
     readonly clock: Clock
     readonly shapes: PubsubChain['shapes']

@@ -4,11 +4,11 @@ import { decodeDeadError, decodeEntryTransactions } from '../../chain/solana/gey
 import { type BlockUpdate, type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Notifier } from './notifier.ts'
+import type { Notify } from './notifier.ts'
 
 export class SlotNotifications {
   readonly #index: FeedIndex
-  readonly #notifier: Notifier
+  readonly #notifier: Notify
   readonly #meters: SubscriptionMeters
   readonly #rootAtStart: () => number
   #slot = -1
@@ -17,7 +17,7 @@ export class SlotNotifications {
   /** `rootAtStart` returns the root until the stream has reported one. */
   constructor(deps: {
     readonly index: FeedIndex
-    readonly notifier: Notifier
+    readonly notifier: Notify
     readonly meters: SubscriptionMeters
     readonly rootAtStart: () => number
   }) {

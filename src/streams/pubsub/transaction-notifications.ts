@@ -16,12 +16,12 @@ import type { Shapes } from '../../chain/solana/version.ts'
 import type { PubsubChain } from './chain.ts'
 import type { CommitmentFeeds, Feed, FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Notifier } from './notifier.ts'
+import type { Notify } from './notifier.ts'
 import type { TransactionFilter, TransactionParams } from './read-params.ts'
 
 export interface TransactionNotificationsDeps {
   readonly index: FeedIndex
-  readonly notifier: Notifier
+  readonly notifier: Notify
   readonly meters: SubscriptionMeters
   readonly shapes: PubsubChain['shapes']
 }

@@ -16,5 +16,5 @@ test('the compiled client imports nothing that a browser does not have', () => {
     }
   }
   follow('client.js')
-  expect([...seen].sort()).toEqual(['client.js', 'frames.js', 'rest.js'])
+  expect([...seen].sort()).toEqual(['client.js', 'frames.js', 'pubsub.js', 'rest.js', 'socket.js'])
 })

@@ -1,0 +1,320 @@
+// Serves the subscriptions whose notifications have cursors: in an order that every gateway of the
+// set has, so that a cursor tells what was sent before it.
+//
+//   transaction 3, 5, 4 of a slot ─► 3 · 5 waits · 4, 5        by index in the block
+//   writes of a slot ──────────────► sorted by key, when the slot reaches the commitment
+//   block, slot, root ─────────────► one for each slot
+//
+// The live ones are one instance for all. A replay is another instance, of one subscription: it
+// reads the log, sends what the cursor says was not sent, and hands over at the same update.
+import type { Clock } from '../../base/clock.ts'
+import { allCommitments, Commitment, isCommitment } from '../../base/commitment.ts'
+import {
+  type AccountUpdate,
+  type BlockUpdate,
+  type SlotUpdate,
+  type SolanaUpdate,
+  slotStatus,
+  type TransactionUpdate,
+} from '../../chain/solana/updates.ts'
+import { AccountNotifications } from './account-notifications.ts'
+import { BlockNotifications } from './block-notifications.ts'
+import type { PubsubChain } from './chain.ts'
+import {
+  type Bank,
+  cursorText,
+  type PubsubCursor,
+  SentSlots,
+  type SlotPart,
+  wasSent,
+} from './cursor.ts'
+import type { Feed, FeedIndex } from './feed.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Notify } from './notifier.ts'
+import type { SubscriptionParams } from './read-params.ts'
+import { SlotNotifications } from './slot-notifications.ts'
+import { TransactionNotifications } from './transaction-notifications.ts'
+
+const { processed } = Commitment
+/** Transactions of a slot that wait for an earlier one; with more they are sent as they came. */
+const HELD_MAX = 4_096
+/** As many as the hub keeps. */
+const SLOTS_MAX = 1_024
+
+/** The bank of a slot, and how far its transactions were sent. */
+class OpenSlot implements SlotPart {
+  readonly replaced: number
+  parent: number | null = null
+  next = 0
+  readonly held = new Map<number, TransactionUpdate>()
+  isComplete = false
+
+  constructor(replaced: number) {
+    this.replaced = replaced
+  }
+
+  get place(): number {
+    return this.next - 1
+  }
+}
+
+type ByCommitment<T> = readonly [T, T, T]
+const byCommitment = <T>(make: () => T): ByCommitment<T> => [make(), make(), make()]
+
+export interface CursorFeedsDeps {
+  readonly index: FeedIndex
+  readonly notifier: Notify
+  readonly meters: SubscriptionMeters
+  readonly clock: Clock
+  readonly shapes: PubsubChain['shapes']
+  readonly readAccounts: PubsubChain['readAccounts']
+  readonly rootAtStart: () => number
+}
+
+export class CursorFeeds {
+  readonly index: FeedIndex
+  readonly #from: PubsubCursor | null
+  readonly #accounts: AccountNotifications
+  readonly #transactions: TransactionNotifications
+  readonly #blocks: BlockNotifications
+  readonly #slots: SlotNotifications
+  readonly #open = byCommitment(() => new Map<number, OpenSlot>())
+  readonly #sent = {
+    accounts: byCommitment(() => new SentSlots()),
+    transactions: byCommitment(() => new SentSlots()),
+    blocks: byCommitment(() => new SentSlots()),
+    slot: new SentSlots(),
+    root: new SentSlots(),
+  }
+
+  /** The newest slot with that commitment or a higher one. */
+  readonly #newest: [number, number, number] = [-1, -1, -1]
+
+  /** Of a replay: what `from` says was sent is not sent again. */
+  constructor(deps: CursorFeedsDeps, from: PubsubCursor | null = null) {
+    this.index = deps.index
+    this.#from = from
+    const notifier: Notify = {
+      send: (feed, result, slot, createdAtMs = null, cursor?: string) => {
+        if (!this.#isSlotSent(feed, slot))
+          deps.notifier.send(feed, result, slot, createdAtMs, cursor ?? this.#cursorOf(feed))
+      },
+      pass: (feed) => deps.notifier.pass(feed),
+      cursorOf: (feed) => this.#cursorOf(feed),
+    }
+    const shared = { ...deps, notifier }
+    this.#accounts = new AccountNotifications(shared)
+    this.#transactions = new TransactionNotifications(shared)
+    this.#blocks = new BlockNotifications(shared)
+    this.#slots = new SlotNotifications(shared)
+  }
+
+  /** Starts a replay of one subscription with what was sent of it. */
+  startAfter(params: SubscriptionParams, cursor: PubsubCursor): void {
+    const sent = SentSlots.after(cursor)
+    const { kind } = params
+    if (kind === 'slot' || kind === 'root') this.#sent[kind] = sent
+    else if ('commitment' in params) this.#replaceSent(familyOf(kind), params.commitment, sent)
+  }
+
+  take(commitment: Commitment, update: SolanaUpdate): void {
+    switch (update.kind) {
+      case 'account':
+        if (this.index.all.size > 0 && !update.isStartup) this.#accounts.take(commitment, update)
+        break
+      case 'transaction':
+        this.#takeTransaction(commitment, update)
+        break
+      case 'block':
+        this.#takeBlock(commitment, update)
+        break
+      case 'slot':
+        this.#takeSlot(commitment, update)
+        break
+      case 'retraction':
+        this.#replaceBank(update.slot)
+    }
+  }
+
+  restart(): void {
+    this.#accounts.restart()
+    this.#slots.restart()
+    for (const commitment of allCommitments) {
+      this.#open[commitment].clear()
+      for (const family of ['accounts', 'transactions', 'blocks'] as const)
+        this.#replaceSent(family, commitment, new SentSlots())
+    }
+    this.#sent.slot = new SentSlots()
+    this.#sent.root = new SentSlots()
+  }
+
+  /**
+   * Takes a subscription over from a replay that has read the same updates. False while this
+   * gateway has not reached the cursor, or one of them holds back what the other has sent: the
+   * engine has not seen the start of a slot.
+   */
+  adopt(replay: CursorFeeds, { params }: Feed): boolean {
+    if (replay.#accounts.isWaiting || !replay.#hasPassedCursor(params)) return false
+    if (!('commitment' in params)) return true
+    const { commitment } = params
+    for (const [slot, theirs] of replay.#open[commitment]) {
+      const own = this.#open[commitment].get(slot)
+      if (theirs.isComplete || theirs.next === 0) continue
+      if (own?.next !== theirs.next || own.held.size !== theirs.held.size) return false
+    }
+    this.#accounts.adopt(replay.#accounts, commitment)
+    return true
+  }
+
+  #hasPassedCursor(params: SubscriptionParams): boolean {
+    const level = 'commitment' in params ? params.commitment : processed
+    const passed = params.kind === 'root' ? this.#newest[Commitment.finalized] : this.#newest[level]
+    return this.#from === null || passed >= this.#from.top
+  }
+
+  #replaceSent(
+    family: 'accounts' | 'transactions' | 'blocks',
+    commitment: Commitment,
+    sent: SentSlots,
+  ): void {
+    this.#sent[family] = this.#sent[family].with(commitment, sent) as [
+      SentSlots,
+      SentSlots,
+      SentSlots,
+    ]
+  }
+
+  #cursorOf({ params }: Feed): string {
+    return cursorText(params, this.#sentOf(params))
+  }
+
+  #sentOf(params: SubscriptionParams): SentSlots {
+    if (params.kind === 'slot' || params.kind === 'root') return this.#sent[params.kind]
+    const commitment = 'commitment' in params ? params.commitment : processed
+    return this.#sent[familyOf(params.kind)][commitment]
+  }
+
+  /** Of subscriptions to slots alone: marks the slot as sent, unless it was before the cursor. */
+  #isSlotSent({ params: { kind } }: Feed, slot: number): boolean {
+    if (kind !== 'slot' && kind !== 'root') return false
+    if (this.#wasSent(slot, firstBank, 0)) return true
+    this.#sent[kind].complete(slot)
+    return false
+  }
+
+  #wasSent(slot: number, bank: Bank, place: SlotPart['place']): boolean {
+    return this.#from !== null && wasSent(this.#from, slot, bank, place)
+  }
+
+  #openSlot(commitment: Commitment, slot: number): OpenSlot {
+    const slots = this.#open[commitment]
+    const known = slots.get(slot)
+    if (known !== undefined) return known
+    const open = new OpenSlot(0)
+    slots.set(slot, open)
+    if (slots.size > SLOTS_MAX) slots.delete(slots.keys().next().value!)
+    return open
+  }
+
+  #takeTransaction(commitment: Commitment, update: TransactionUpdate): void {
+    const open = this.#openSlot(commitment, update.slot)
+    if (update.index > open.next && !open.isComplete) {
+      open.held.set(update.index, update)
+      if (open.held.size > HELD_MAX) this.#flush(commitment, open)
+      return
+    }
+    this.#send(commitment, open, update)
+    while (open.held.size > 0) {
+      const next = open.held.get(open.next)
+      if (next === undefined) return
+      open.held.delete(open.next)
+      this.#send(commitment, open, next)
+    }
+  }
+
+  #flush(commitment: Commitment, open: OpenSlot): void {
+    const held = [...open.held.values()].sort((a, b) => a.index - b.index)
+    open.held.clear()
+    for (const update of held) this.#send(commitment, open, update)
+  }
+
+  #send(commitment: Commitment, open: OpenSlot, update: TransactionUpdate): void {
+    const { slot, index } = update
+    open.next = Math.max(open.next, index + 1)
+    if (this.#wasSent(slot, open, index)) return
+    if (!open.isComplete) this.#sent.transactions[commitment].open(slot, open)
+    if (this.index.all.size > 0) this.#transactions.take(commitment, update)
+  }
+
+  #takeBlock(commitment: Commitment, update: BlockUpdate): void {
+    this.#sent.blocks[commitment].complete(update.slot)
+    if (this.index.all.size === 0 || this.#wasSent(update.slot, firstBank, 0)) return
+    this.#blocks.take(commitment, update)
+  }
+
+  #takeSlot(commitment: Commitment, update: SlotUpdate): void {
+    const { slot, status, parent } = update
+    if (status === slotStatus.createdBank && commitment === processed)
+      this.#openSlot(commitment, slot).parent = parent
+    const order = (writes: ReadonlyMap<string, AccountUpdate>) =>
+      this.#byKey(commitment, slot, writes)
+    this.#accounts.takeSlot(commitment, update, order)
+    if (commitment === processed) this.#slots.take(update)
+    if (!isCommitment(status)) return
+    for (const level of allCommitments)
+      if (level <= status) this.#newest[level] = Math.max(slot, this.#newest[level])
+    if (status < commitment) return
+    const open = this.#openSlot(commitment, slot)
+    this.#flush(commitment, open)
+    open.isComplete = true
+    this.#sent.transactions[commitment].complete(slot)
+    this.#sent.accounts[commitment].complete(slot)
+    if (status === slotStatus.finalized) this.#forget(commitment, slot)
+  }
+
+  /** Each is marked as sent when it is taken from here. */
+  *#byKey(
+    commitment: Commitment,
+    slot: number,
+    writes: ReadonlyMap<string, AccountUpdate>,
+  ): Generator<AccountUpdate> {
+    const { replaced, parent } = this.#openSlot(commitment, slot)
+    for (const place of [...writes.keys()].sort()) {
+      if (this.#wasSent(slot, { replaced, parent }, place)) continue
+      this.#sent.accounts[commitment].open(slot, { replaced, parent, place })
+      yield writes.get(place)!
+    }
+  }
+
+  /** What follows of the slot is of the next bank; what was sent of this one stays sent. */
+  #replaceBank(slot: number): void {
+    const before = this.#openSlot(processed, slot)
+    this.#flush(processed, before)
+    const open = new OpenSlot(before.replaced + 1)
+    this.#open[processed].set(slot, open)
+    if (this.#wasSent(slot, open, open.place)) return
+    const { transactions, accounts } = this.#sent
+    if (transactions[processed].knows(slot)) transactions[processed].open(slot, open)
+    const { replaced } = open
+    if (accounts[processed].knows(slot))
+      accounts[processed].open(slot, { replaced, parent: null, place: '' })
+  }
+
+  /** Below a finalized slot nothing follows. */
+  #forget(commitment: Commitment, finalized: number): void {
+    for (const [slot, open] of this.#open[commitment]) {
+      if (slot >= finalized) continue
+      this.#open[commitment].delete(slot)
+      if (open.isComplete) continue
+      for (const sent of [this.#sent.transactions[commitment], this.#sent.accounts[commitment]])
+        if (sent.knows(slot)) sent.complete(slot)
+    }
+  }
+}
+
+const firstBank: Bank = { replaced: 0, parent: null }
+
+function familyOf(kind: SubscriptionParams['kind']): 'accounts' | 'transactions' | 'blocks' {
+  if (kind === 'account' || kind === 'program') return 'accounts'
+  return kind === 'block' ? 'blocks' : 'transactions'
+}

@@ -1,0 +1,342 @@
+// Subscriptions that continue after a cursor: at the gateway that sent it and at another one, which
+// got the same chain in another order. What is sent is compared with a connection that stayed.
+import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../../../src/base/clock.ts'
+import type { Answer } from '../../../../src/base/jsonrpc/build.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import { Meters } from '../../../../src/base/telemetry/meters.ts'
+import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
+import { keyOf } from '../../../../src/chain/solana/keys.ts'
+import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
+import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
+import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'
+import { idleChain } from '../../../testkit/pubsub-chain.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+import { until } from '../../../testkit/until.ts'
+
+const roomy = { subscriptionsPerConnection: 1_000, distinctSubscriptions: 0 }
+
+class Gateway {
+  readonly hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 2 ** 28 })
+  readonly #chain = idleChain({ hub: this.hub })
+  readonly #sessions: LooseSession[] = []
+  readonly #subscriptions = new Subscriptions({
+    meters: declareSubscriptionMeters(new Meters()),
+    clock: systemClock,
+    log: silentLog,
+  })
+
+  constructor() {
+    this.#subscriptions.usePublisher((topic, message) => {
+      for (const session of this.#sessions)
+        if (session.topics.has(topic)) session.told.push(Buffer.from(message).toString())
+    })
+  }
+
+  connect(): LooseSession {
+    const session = looseSession(budgetOn(roomy), this.#subscriptions.engineOf(this.#chain))
+    this.#sessions.push(session)
+    return session
+  }
+
+  ask(session: LooseSession, topic: string, params: readonly unknown[]): Answer {
+    const call = { method: '', params, paramsText: '', id: '1' }
+    return this.#subscriptions.methods[`${topic}Subscribe`]!(call, session) as Answer
+  }
+
+  publish(updates: Iterable<SolanaUpdate>): void {
+    for (const update of updates) publishUpdate(this.hub, update)
+  }
+}
+
+/** Slots of a chain, 6 not finalized; every fifth is skipped. */
+function slotsOf(count: number): SolanaUpdate[][] {
+  const isSkipped = (slot: number) => slot % 5 === 0
+  const chain = new SyntheticSolana({ seed: 7, accounts: 12, finalizedAfter: 6, isSkipped })
+  return Array.from({ length: count }, () => chain.next())
+}
+
+/** As another node sends it: transactions in the order its threads finish. */
+function otherOrder(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
+  const items = updates.filter(({ kind }) => kind === 'transaction' || kind === 'account')
+  const transactions = items.filter(({ kind }) => kind === 'transaction')
+  const swapped = transactions.map((_, at) => transactions[at ^ 1] ?? transactions[at]!)
+  const accounts = items
+    .filter((one) => one.kind === 'account')
+    .sort((a, b) => (keyOf(a.pubkey) < keyOf(b.pubkey) ? 1 : -1))
+  const byKey = new Map<string, SolanaUpdate[]>()
+  for (const one of items)
+    if (one.kind === 'account')
+      byKey.set(keyOf(one.pubkey), [...(byKey.get(keyOf(one.pubkey)) ?? []), one])
+  // Writes of one account stay in their order.
+  const written = accounts.map((one) => byKey.get(keyOf(one.pubkey))!.shift()!)
+  const mixed = [...swapped, ...written]
+  let at = 0
+  return updates.map((one) => (items.includes(one) ? mixed[at++]! : one))
+}
+
+const [owner] = new SyntheticSolana({ seed: 7, accounts: 12 }).owners
+const [account] = new SyntheticSolana({ seed: 7, accounts: 12 }).keys
+
+function paramsOf(topic: string, config: object): unknown[] {
+  switch (topic) {
+    case 'account':
+      return [encodeBase58(account!), { encoding: 'base64', ...config }]
+    case 'program':
+      return [encodeBase58(owner!), { encoding: 'base64', ...config }]
+    case 'logs':
+      return ['allWithVotes', config]
+    case 'block':
+      return ['all', { transactionDetails: 'signatures', ...config }]
+    case 'transaction':
+      return [{}, { transactionDetails: 'signatures', ...config }]
+    default:
+      return [config]
+  }
+}
+
+interface Notification {
+  readonly result: unknown
+  readonly cursor: string
+}
+
+const notifications = (session: LooseSession): Notification[] =>
+  session.told.map((text) => JSON.parse(text).params)
+const results = (session: LooseSession) => notifications(session).map(({ result }) => result)
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+const cases = [
+  ...['account', 'program', 'logs', 'transaction'].flatMap((topic) =>
+    ['processed', 'confirmed', 'finalized'].map((commitment) => [topic, commitment] as const),
+  ),
+  ['block', 'confirmed'] as const,
+  ['block', 'finalized'] as const,
+  ['slot', undefined] as const,
+  ['root', undefined] as const,
+]
+
+/** Roots in slot notifications are those of the moment; gateways differ in it. */
+const withoutRoot = (result: unknown) =>
+  typeof result === 'object' ? { ...result, root: undefined } : result
+
+describe.each(cases)('%sSubscribe at %s', (topic, commitment) => {
+  it('sends the rest after any cursor, at another gateway, while the chain goes on', async () => {
+    const slots = slotsOf(24)
+    const first = new Gateway()
+    const stayed = first.connect()
+    expect(first.ask(stayed, topic, paramsOf(topic, { commitment, cursor: true })).kind).toBe(
+      'text',
+    )
+    first.publish(slots.flat())
+    const all = notifications(stayed)
+    expect(all.length).toBeGreaterThan(8)
+    const second = new Gateway()
+    const updates = slots.flatMap(otherOrder)
+    const half = Math.floor(updates.length / 2) + 3
+    second.publish(updates.slice(0, half))
+    const step = Math.max(1, Math.floor(all.length / 23))
+    const resumed = all.flatMap(({ cursor }, at) => {
+      if (at % step !== 0) return []
+      const session = second.connect()
+      const params = paramsOf(topic, { commitment, resume: cursor })
+      expect(second.ask(session, topic, params)).toMatchObject({ kind: 'text' })
+      return [{ session, rest: all.slice(at + 1) }]
+    })
+    for (const update of updates.slice(half)) {
+      second.publish([update])
+      await turn()
+    }
+    for (const { session, rest } of resumed) {
+      await until(() => session.told.length >= rest.length, 'the rest')
+      await turn()
+      expect(results(session).map(withoutRoot)).toEqual(
+        rest.map(({ result }) => withoutRoot(result)),
+      )
+    }
+    // Their cursors are as good as the first ones.
+    const again = second.connect()
+    const { session, rest } = resumed[0]!
+    const at = Math.floor(rest.length / 2)
+    const params = paramsOf(topic, { commitment, resume: notifications(session)[at]!.cursor })
+    expect(second.ask(again, topic, params).kind).toBe('text')
+    await until(() => again.told.length >= rest.length - at - 1, 'the rest of the rest')
+    expect(results(again).map(withoutRoot)).toEqual(
+      rest.slice(at + 1).map(({ result }) => withoutRoot(result)),
+    )
+  })
+})
+
+describe('a cursor', () => {
+  it('is a member of params beside an unchanged result, and of those who ask for it', () => {
+    const gateway = new Gateway()
+    const [plain, asked] = [gateway.connect(), gateway.connect()]
+    gateway.ask(plain, 'logs', ['allWithVotes', { commitment: 'processed' }])
+    gateway.ask(asked, 'logs', ['allWithVotes', { commitment: 'processed', cursor: true }])
+    gateway.publish(slotsOf(1).flat())
+    expect(plain.told[0]).toMatch(/,"subscription":1}}$/)
+    expect(asked.told[0]).toMatch(/,"subscription":2,"cursor":"c1_[\w-]+"}}$/)
+    expect(results(asked)).toEqual(results(plain))
+  })
+
+  it('is refused when it is malformed, of another version, kind, commitment or chain', () => {
+    const gateway = new Gateway()
+    const session = gateway.connect()
+    gateway.ask(session, 'logs', ['all', { commitment: 'confirmed', cursor: true }])
+    gateway.publish(slotsOf(3).flat())
+    const { cursor } = notifications(session)[0]!
+    const reasonOf = (topic: string, resume: unknown, commitment = 'confirmed') => {
+      const answer = gateway.ask(gateway.connect(), topic, paramsOf(topic, { commitment, resume }))
+      return answer.kind === 'error' ? [answer.error.code, answer.error.data] : answer
+    }
+    const invalid = (reason: string) => [-32602, { reason }]
+    for (const text of ['', 'c1_', 'c1_zz', cursor.slice(0, -1), `${cursor}A`, 7, {}, 'é'])
+      expect(reasonOf('logs', text)).toEqual(invalid('cursor-malformed'))
+    expect(reasonOf('logs', cursor.replace('c1_', 'c2_'))).toEqual(invalid('cursor-version'))
+    expect(reasonOf('transaction', cursor)).toEqual(invalid('cursor-kind'))
+    expect(reasonOf('logs', cursor, 'finalized')).toEqual(invalid('cursor-kind'))
+    const other = new Gateway()
+    const answerOf = () =>
+      other.ask(other.connect(), 'logs', ['all', { commitment: 'confirmed', resume: cursor }])
+    expect(answerOf()).toMatchObject({ error: { data: { reason: 'replay-unavailable' } } })
+    other.publish(new SyntheticSolana({ firstSlot: 3_000 }).next())
+    expect(answerOf()).toEqual({
+      kind: 'error',
+      error: {
+        code: -32001,
+        message: 'The slots after the cursor are not kept. First available slot: 3000',
+        data: { reason: 'cursor-too-old', oldestSlot: 3_000 },
+      },
+    })
+    const early = new Gateway()
+    early.publish(new SyntheticSolana({ firstSlot: 100 }).next())
+    const params = ['all', { commitment: 'confirmed', resume: cursor }]
+    expect(early.ask(early.connect(), 'logs', params)).toMatchObject({
+      error: { data: { reason: 'cursor-ahead' } },
+    })
+  })
+
+  it('is not for retractions, nor for the stages of slots', () => {
+    const gateway = new Gateway()
+    const both = { commitment: 'processed', cursor: true, retractions: true }
+    for (const [topic, params] of [
+      ['logs', ['all', both]],
+      ['slot', [both]],
+      ['slotsUpdates', [{ cursor: true }]],
+    ] as const)
+      expect(gateway.ask(gateway.connect(), topic, params)).toMatchObject({
+        error: { code: -32602 },
+      })
+  })
+
+  it('is not for a connection that has the same subscription', () => {
+    const gateway = new Gateway()
+    const session = gateway.connect()
+    gateway.ask(session, 'logs', ['all', { cursor: true }])
+    gateway.publish(slotsOf(12).flat())
+    const params = ['all', { resume: notifications(session)[0]!.cursor }]
+    expect(gateway.ask(session, 'logs', params)).toMatchObject({
+      error: { data: { reason: 'cursor-in-use' } },
+    })
+  })
+})
+
+describe('a replay', () => {
+  const config = { commitment: 'processed', cursor: true }
+
+  it('waits while its connection has no room, and pauses for nobody else', async () => {
+    const gateway = new Gateway()
+    const stayed = gateway.connect()
+    gateway.ask(stayed, 'logs', ['allWithVotes', config])
+    gateway.publish(slotsOf(20).flat())
+    const resume = notifications(stayed)[0]!.cursor
+    const [slow, quick] = [gateway.connect(), gateway.connect()]
+    let room = 5
+    slow.hasRoom = () => slow.told.length < room
+    for (const session of [slow, quick])
+      gateway.ask(session, 'logs', ['allWithVotes', { ...config, resume }])
+    const rest = stayed.told.length - 1
+    await until(() => quick.told.length === rest, 'the quick one')
+    expect(slow.told).toHaveLength(5)
+    room = Number.POSITIVE_INFINITY
+    await until(() => slow.told.length === rest, 'the slow one')
+    expect(results(slow)).toEqual(results(stayed).slice(1))
+  })
+
+  it('ends with a message when what it has to send is evicted meanwhile', async () => {
+    const gateway = new Gateway()
+    const stayed = gateway.connect()
+    gateway.ask(stayed, 'logs', ['allWithVotes', config])
+    const chain = new SyntheticSolana()
+    for (let count = 0; count < 5; count++) gateway.publish(chain.next())
+    const slow = gateway.connect()
+    let isOpen = true
+    slow.hasRoom = () => isOpen && slow.told.length < 2
+    const { cursor } = notifications(stayed)[0]!
+    gateway.ask(slow, 'logs', ['allWithVotes', { ...config, resume: cursor }])
+    await until(() => slow.told.length === 2, 'a start')
+    for (let count = 0; count < 200; count++) gateway.publish(chain.next())
+    isOpen = false
+    await until(() => slow.told.length === 3, 'the end')
+    expect(JSON.parse(slow.told[2]!)).toMatchObject({
+      error: { code: -32001, data: { reason: 'replay-lost', subscription: 1 } },
+    })
+    gateway.publish(chain.next())
+    expect(slow.told).toHaveLength(3)
+  })
+
+  it('is one of four of its connection; the others follow', async () => {
+    const gateway = new Gateway()
+    const stayed = gateway.connect()
+    const views = ['processed', 'confirmed', 'finalized'].flatMap((commitment) =>
+      ['all', 'allWithVotes'].map((filter) => [filter, { commitment, cursor: true }] as const),
+    )
+    for (const params of views) gateway.ask(stayed, 'logs', params)
+    gateway.publish(slotsOf(30).flat())
+    const told = stayed.told.map((text) => JSON.parse(text).params)
+    const session = gateway.connect()
+    let hasRoom = false
+    const asked = new Set<unknown>()
+    session.hasRoom = () => hasRoom
+    for (const [at, [filter, given]] of views.entries()) {
+      const { cursor: resume } = told.find(({ subscription }) => subscription === at + 1)
+      const answer = gateway.ask(session, 'logs', [filter, { ...given, resume }])
+      asked.add(answer.kind)
+    }
+    expect([...asked]).toEqual(['text'])
+    hasRoom = true
+    await until(() => session.told.length === told.length - views.length, 'all of them')
+  })
+})
+
+describe('another bank of a slot', () => {
+  it('is sent whole after the one before it, and its cursor does not repeat that one', async () => {
+    const gateway = new Gateway()
+    const stayed = gateway.connect()
+    const params = (more: object) => ['allWithVotes', { commitment: 'processed', ...more }]
+    gateway.ask(stayed, 'logs', params({ cursor: true }))
+    const chain = new SyntheticSolana()
+    gateway.publish(chain.next())
+    const slot = chain.slot
+    const [shred, created, ...rest] = chain.next()
+    const isItem = ({ kind }: SolanaUpdate) => kind === 'transaction'
+    const void_ = rest.filter(isItem).slice(0, 4)
+    const moment = { slot, createdAtMs: 0 }
+    const handover = { bank: 1, reason: 'handover', restated: [] } as const
+    const next = slotUpdate(moment, { parent: slot - 2, status: slotStatus.createdBank })
+    gateway.publish([shred!, created!, ...void_, retractionUpdate(moment, handover), next])
+    gateway.publish(rest)
+    gateway.publish(chain.next())
+    const all = notifications(stayed)
+    expect(all).toHaveLength(6 + 4 + 6 + 6)
+    for (const [at, { cursor }] of all.entries()) {
+      const session = gateway.connect()
+      gateway.ask(session, 'logs', params({ resume: cursor }))
+      await until(() => session.told.length >= all.length - at - 1, 'the rest')
+      await turn()
+      expect(results(session)).toEqual(all.slice(at + 1).map(({ result }) => result))
+    }
+  })
+})
