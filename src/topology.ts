@@ -253,7 +253,11 @@ export const topology: Topology = {
   grpc: row({
     kind: 'endpoint',
     does: 'geyser.Geyser streams',
-    reads: ['gate', 'quota', 'certificates', 'addressBudget', 'chains'],
+    reads: [
+      ...(['gate', 'quota', 'certificates', 'addressBudget', 'chains'] as const),
+      ...(['registry', 'sharedRegistry'] as const),
+    ],
+    writes: ['registry'],
     isEnabled: ({ config }) => config.grpc.enabled,
     start: products.openGrpc,
   }),

@@ -293,6 +293,33 @@ describe('destination', () => {
   })
 })
 
+describe('consumer', () => {
+  test('list shows where they are, reset forgets one or all', async () => {
+    const store = openStore(join(data, 'registry'), { clock: systemClock })
+    const { id } = store.find('acme')!
+    const position = JSON.stringify({ v: 1, commitment: 1, floor: 4711, slots: [], parts: [] })
+    for (const name of ['orders', 'trades', 'new']) {
+      const { term } = (await store.consumers.open(id, name)) as { term: number }
+      if (name !== 'new') await store.consumers.commit([{ id, name, term, position }])
+    }
+    await store.close()
+    const listed = await json<{ consumers: object[] }>('consumer', 'list', 'acme')
+    expect(listed.consumers).toMatchObject([
+      { name: 'new', slot: null, commitment: null },
+      { name: 'orders', slot: 4711, commitment: 'confirmed' },
+      { name: 'trades', slot: 4711, commitment: 'confirmed' },
+    ])
+    expect((await run('consumer', 'list', 'acme', 'orders')).stdout).toMatch(/^orders +4711/m)
+    expect((await run('consumer', 'reset', 'acme', 'orders')).code).toBe(1)
+    const one = await json<object>('consumer', 'reset', 'acme', 'orders', '--yes')
+    expect(one).toMatchObject({ label: 'acme', reset: 1 })
+    expect((await run('consumer', 'reset', 'acme', 'orders', '--yes')).code).toBe(3)
+    expect(await json<object>('consumer', 'reset', 'acme', '--yes')).toMatchObject({ reset: 2 })
+    expect((await run('consumer', 'list', 'acme')).stdout).toBe('No consumers.\n')
+    expect((await run('consumer', 'list', 'nobody')).code).toBe(3)
+  })
+})
+
 describe('records', () => {
   test('note add keeps the note with its kind', async () => {
     const words = ['acme', 'two weeks back', '--kind', 'refund']

@@ -4,7 +4,7 @@ import { ProtoReader } from '../../src/base/proto-reader.ts'
 import { Subscription, withToken } from './grpc-stage.ts'
 
 const keys = { accountInclude: [], accountExclude: [], accountRequired: [] }
-const everything = {
+export const everything = {
   accounts: { a: { account: [], owner: [], filters: [] } },
   slots: { s: { interslotUpdates: true } },
   transactions: { t: keys },

@@ -24,6 +24,7 @@ import { AddressBudget } from '../../src/customers/quota/address-budget.ts'
 import { type AddressLimits, addressBudgetSection } from '../../src/customers/quota/config.ts'
 import { declareQuotaMeters } from '../../src/customers/quota/meters.ts'
 import { Quota } from '../../src/customers/quota/quota.ts'
+import { Consumers, type ConsumerTable } from '../../src/customers/subscriptions/consumers.ts'
 import { builtInPlans, type PlanValues } from '../../src/customers/subscriptions/plans.ts'
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
 import type {
@@ -54,6 +55,8 @@ export interface StageOptions {
   /** What one address may cost; the default of the configuration unless given. */
   readonly addressLimits?: Partial<AddressLimits>
   readonly trustedProxies?: readonly string[]
+  /** Where consumers are stored; in the stage's own registry unless given. */
+  readonly consumerTable?: ConsumerTable
 }
 
 /** A chain that a test takes down and brings back up. */
@@ -127,6 +130,11 @@ export class GrpcStage {
         { ...initialOf(addressBudgetSection.fields), ...options.addressLimits },
         systemClock,
       ),
+      consumers: new Consumers({
+        table: options.consumerTable ?? stage.store.consumers,
+        clock: systemClock,
+        log: silentLog,
+      }),
       meters: declareGrpcMeters(stage.meters),
       chainOf: options.chainOf ?? (() => chain),
       mainChain: chain,

@@ -1,6 +1,6 @@
 // gRPC status codes by name, and the trailers that carry a retry delay.
 // base/codes.ts maps refusals to their code; the codes here without a refusal kind (out of
-// range, data loss) are for streams only.
+// range, data loss, aborted) are for streams only.
 import { BackWriter } from '../back-writer.ts'
 
 export const grpcCode = {
@@ -9,6 +9,8 @@ export const grpcCode = {
   deadlineExceeded: 4,
   notFound: 5,
   resourceExhausted: 8,
+  failedPrecondition: 9,
+  aborted: 10,
   outOfRange: 11,
   unimplemented: 12,
   internal: 13,

@@ -10,6 +10,7 @@ import type { UsageReport } from '../subscriptions/usage.ts'
 import { isoTime } from '../subscriptions/usage.ts'
 import type { Cluster } from './cluster.ts'
 import { RegistryFollower } from './follower.ts'
+import { PostgresConsumers } from './postgres/consumers.ts'
 import { PostgresRegistry } from './postgres/registry.ts'
 import { PostgresUsage, seedUsage } from './postgres/usage.ts'
 import { SharedUsage } from './usage.ts'
@@ -32,6 +33,7 @@ export class SharedRegistry {
   readonly verbs: PostgresRegistry
   readonly follower: RegistryFollower
   readonly usage: PostgresUsage
+  readonly consumers: PostgresConsumers
   readonly cluster: Cluster
   readonly #deps: SharedRegistryDeps
   #onFollowed: () => void = () => {}
@@ -58,6 +60,7 @@ export class SharedRegistry {
       },
     })
     this.usage = new PostgresUsage(cluster.writing)
+    this.consumers = new PostgresConsumers(cluster.writing)
   }
 
   stop(): Promise<void> {

@@ -15,6 +15,8 @@ import {
   verifyAudit,
 } from './audit.ts'
 import type { Known } from './changes.ts'
+import { LocalConsumers } from './consumer-table.ts'
+import type { ConsumerTable } from './consumers.ts'
 import { strictRules } from './destination.ts'
 import { issueId } from './issue.ts'
 import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
@@ -216,6 +218,11 @@ export class Store extends Verbs<'now'> {
     confirm: () => endPush(this.#tables),
     count: () => unpushedCount(this.#tables),
     lost: () => lostUse(this.#tables.marks),
+  }
+
+  /** Where the consumers of subscriptions are, without a cluster. */
+  get consumers(): ConsumerTable {
+    return new LocalConsumers(this.#tables, this.#clock)
   }
 
   /** The credits of every subscription's newest window, for the copy into a cluster. */

@@ -5,6 +5,7 @@
 //   names     label:<label>, destination:<ip:port> -> id
 //   audit     seq -> AuditEntry
 //   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
+//   consumers [id, name] -> ConsumerRow
 //   unsent    [id, window, day] -> UsageCounts that the cluster has not confirmed
 //   unpushed  [id, window, day] -> UsageCounts that the billing system has not confirmed
 //   marks     'head' -> AuditHead, 'format' -> version of these tables,
@@ -14,6 +15,7 @@ import { type Database, open, type RootDatabase } from 'lmdb'
 import { Packr } from 'msgpackr'
 import { Fault } from '../../base/errors.ts'
 import type { AuditEntry } from './audit.ts'
+import type { ConsumerRow } from './consumers.ts'
 import type { Registered } from './subscription.ts'
 import type { UsageCounts } from './usage.ts'
 
@@ -30,6 +32,7 @@ export class Tables {
   readonly names: Database<string, string>
   readonly audit: Database<AuditEntry, number>
   readonly usage: Database<unknown, [string, string]>
+  readonly consumers: Database<ConsumerRow, [string, string]>
   readonly unsent: Database<UsageCounts, [string, number, string]>
   readonly unpushed: Database<UsageCounts, [string, number, string]>
   readonly marks: Database<unknown, string | [string, string]>
@@ -41,7 +44,7 @@ export class Tables {
       path,
       noSubdir: false,
       mapSize: mapBytes,
-      maxDbs: 8,
+      maxDbs: 16,
       noMemInit: false,
       overlappingSync: false,
       ...packed(),
@@ -50,6 +53,7 @@ export class Tables {
     this.names = this.root.openDB('names', packed())
     this.audit = this.root.openDB('audit', packed())
     this.usage = this.root.openDB('usage', packed())
+    this.consumers = this.root.openDB('consumers', packed())
     this.unsent = this.root.openDB('unsent', packed())
     this.unpushed = this.root.openDB('unpushed', packed())
     this.marks = this.root.openDB('marks', packed())

@@ -24,6 +24,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
     rows: [
       row('subscription', async () => (await import('./subscription.ts')).subscriptionVerbs),
       row('token', async () => (await import('./token.ts')).tokenVerbs),
+      row('consumer', async () => (await import('./consumer.ts')).consumerVerbs),
       row('destination', async () => (await import('./destination.ts')).destinationVerbs),
       row('indexer', async () => (await import('./indexer.ts')).indexerVerbs),
     ],

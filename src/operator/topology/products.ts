@@ -7,6 +7,7 @@ import { messageOf } from '../../base/errors.ts'
 import { Addresses } from '../../base/transport/address.ts'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import { shapesByVersion } from '../../chain/solana/version.ts'
+import { Consumers } from '../../customers/subscriptions/consumers.ts'
 import { startEngine } from '../../indexer/engines.ts'
 import { IngestPipeline } from '../../indexer/ingest.ts'
 import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
@@ -81,12 +82,17 @@ export function openWebsocket(context: Context, read: Admission & Read<'chains'>
   })
 }
 
-export function openGrpc(context: Context, read: Admission & Read<'chains' | 'addressBudget'>) {
-  const { config, meters, version } = context
+export function openGrpc(
+  context: Context,
+  read: Admission & Read<'chains' | 'addressBudget' | 'registry' | 'sharedRegistry'>,
+) {
+  const { config, meters, version, clock, log } = context
   const { chains, certificates, addressBudget } = read
+  const table = (read.sharedRegistry ?? read.registry).consumers
   return startGrpc(config.grpc, {
     ...sharedOf(context, read),
     addressBudget,
+    consumers: new Consumers({ table, clock, log: log.area('grpc') }),
     meters: declareGrpcMeters(meters),
     chainOf: chainOf(chains),
     mainChain: chains.of(setOf({ upstream: null })),

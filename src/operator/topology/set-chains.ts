@@ -12,6 +12,7 @@ import { StreamAnswers, type StreamAnswersDeps } from '../../streams/answers/str
 import { SolanaUpstream } from '../../streams/flows/solana-upstream.ts'
 import { Heads } from '../../streams/geyser/heads.ts'
 import { gatewayBounds, openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
+import { PublishedSlots } from '../../streams/geyser/position.ts'
 import type { HubBounds } from '../../streams/hub/hub.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import { MINT_BYTES_READ } from '../../streams/pubsub/mint-cache.ts'
@@ -40,6 +41,7 @@ export interface SetChain {
   readonly hub: SolanaHub
   /** Null where it is turned off. */
   readonly streamLog: StreamLog | null
+  readonly published: PublishedSlots | null
   readonly heads: Heads
   isUp(): boolean
   watch(listener: () => void): () => void
@@ -101,6 +103,7 @@ export class SetChains {
     const { bounds = gatewayBounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
     const hub = openSolanaHub(bounds, set.slotTime)
     const streamLog = this.#openLog(hub, name)
+    const published = streamLog && new PublishedSlots(hub)
     const sink = new SolanaUpstream(hub, {
       log,
       earlier: streamLog,
@@ -127,6 +130,7 @@ export class SetChains {
     const chain = {
       hub,
       streamLog,
+      published,
       heads,
       ingest,
       feed,

@@ -14,6 +14,7 @@ import type { Gate } from '../../customers/auth/gate.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
+import type { Consumers } from '../../customers/subscriptions/consumers.ts'
 import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { GrpcChain } from '../../streams/geyser/chain.ts'
 import { loadCodec } from '../../streams/geyser/codec.ts'
@@ -30,6 +31,8 @@ export interface GrpcDeps {
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
   readonly addressBudget: AddressBudget
+  /** Stopped with the endpoint; absent or null: there are none. */
+  readonly consumers?: Consumers | null
   readonly meters: GrpcMeters
   /** The chain that a subscription reads; without one its calls are UNAVAILABLE. */
   chainOf(subscription: Subscription): GrpcChain | null
@@ -58,6 +61,8 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     backlogBytesMax: section.backlogBytesMax,
     pingMs: section.pingMs,
     chainOf: (caller) => caller && deps.chainOf(caller.principal.subscription),
+    consumersOf: (caller) =>
+      (caller && deps.consumers?.of(caller.principal.subscription.id)) ?? null,
     meter(caller, bytes, updates) {
       caller?.budget.meter('bytes', bytes)
       if (updates > 0) caller?.budget.meter('notifications', updates)
@@ -92,6 +97,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
       health.stop(shuttingDown)
       geyser.stop(shuttingDown)
       await endpoint.stop()
+      await deps.consumers?.stop()
     },
   }
 }

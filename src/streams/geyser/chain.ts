@@ -7,11 +7,14 @@ import type { SolanaHeads, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream } from '../hub/hub.ts'
 import { FanOut } from './fan-out.ts'
 import type { GrpcMeters } from './meters.ts'
+import type { PublishedSlots } from './position.ts'
 
 export interface GrpcChain {
   readonly hub: Hub<SolanaUpdate>
   /** What was published earlier than the hub remembers; none where it is turned off. */
   readonly streamLog?: KeptStream<SolanaUpdate> | null
+  /** Where live readers are, for consumers; none without a stream log. */
+  readonly published?: PublishedSlots | null
   readonly heads: SolanaHeads
   /** False when its source is disconnected for too long: cached state is stale by then. */
   isUp(): boolean

@@ -33,6 +33,7 @@ export const endReasons = [
   'lagged',
   'invalid',
   'out-of-range',
+  'replaced',
   'quota',
   'unavailable',
   'shutdown',

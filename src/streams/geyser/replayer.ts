@@ -5,12 +5,14 @@
 // Of each slot a replay has the content, the block meta, then processed, confirmed and finalized,
 // as yellowstone replays it: the life cycle of a slot (first shred, bank, completed, dead) is only
 // live, and a status below the stream's commitment waits for the content, which comes later.
+// That of a consumer has everything as it was published, but for what it had before.
 import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
 import type { FilterSet } from './filter-set.ts'
 import type { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
+import type { Position, PublishedSlots, Resumption } from './position.ts'
 import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes at which the replay pauses. */
@@ -19,6 +21,8 @@ const aheadBytes = 1024 * 1024
 const updatesPerTurn = 256
 /** How often a paused replay looks whether its slots were evicted: its reader may never drain. */
 const lostCheckMs = 1_000
+/** How often a consumer at the end looks for more, while it has some of what is published next. */
+const nextLookMs = 20
 
 export interface ReplayingStream extends RunSink {
   readonly backlogBytes: number
@@ -28,6 +32,14 @@ export interface ReplayingStream extends RunSink {
   lostReplay(): void
 }
 
+/** Of a consumer: what it has, and what was published. */
+export interface Resuming {
+  readonly resumption: Resumption
+  readonly published: PublishedSlots
+  /** What it has of a slot is of another block than the one that is published here. */
+  otherBlock(slot: number): void
+}
+
 export class Replayer {
   readonly #replay: ReplaySource<SolanaUpdate>
   readonly #stream: ReplayingStream
@@ -35,6 +47,7 @@ export class Replayer {
   readonly #group: SubscriberGroup
   /** Statuses of slots whose content was not replayed yet. */
   readonly #early = new Map<number, SlotUpdate[]>()
+  readonly #resuming: Resuming | null
   #isStopped = false
   #isScheduled = false
   #isPaused = false
@@ -44,7 +57,9 @@ export class Replayer {
     filters: FilterSet,
     pool: SlabPool,
     stream: ReplayingStream,
+    resuming: Resuming | null = null,
   ) {
+    this.#resuming = resuming
     this.#replay = replay
     replay.onLoaded = () => this.#schedule()
     this.#stream = stream
@@ -63,20 +78,26 @@ export class Replayer {
     this.#isStopped = true
   }
 
+  /** Of a consumer: after everything that the stream was given. */
+  position(): Position {
+    this.#group.flush()
+    return this.#resuming!.resumption.position
+  }
+
   #schedule(): void {
     if (this.#isStopped || this.#isScheduled) return
     this.#isScheduled = true
     setImmediate(this.#step)
   }
 
-  #pause(): void {
+  #pause(ms = lostCheckMs): void {
     if (this.#isPaused) return
     this.#isPaused = true
     this.#replay.release()
     setTimeout(() => {
       this.#isPaused = false
       this.#schedule()
-    }, lostCheckMs).unref()
+    }, ms).unref()
   }
 
   readonly #step = (): void => {
@@ -95,10 +116,7 @@ export class Replayer {
         return
       }
       if (update === null) {
-        this.#isStopped = true
-        for (const slot of this.#early.keys()) this.#deliverEarly(slot)
-        this.#group.flush()
-        this.#stream.caughtUp()
+        this.#atEnd()
         return
       }
       this.#deliver(update)
@@ -108,7 +126,34 @@ export class Replayer {
     else this.#pause()
   }
 
+  #atEnd(): void {
+    if (this.#resuming?.resumption.isOver(this.#resuming.published) === false) {
+      this.#group.flush()
+      this.#pause(nextLookMs)
+      return
+    }
+    this.#isStopped = true
+    for (const slot of this.#early.keys()) this.#deliverEarly(slot)
+    this.#group.flush()
+    this.#stream.caughtUp()
+  }
+
+  #deliverNew(update: SolanaUpdate, { resumption, otherBlock }: Resuming): void {
+    const verdict = resumption.judge(update)
+    if (verdict === 'conflict') {
+      this.#isStopped = true
+      otherBlock(update.slot)
+    }
+    if (verdict !== 'new') return
+    if (update.kind === 'retraction' && this.#group.filters.retractions === null) return
+    this.#matcher.deliver(update)
+  }
+
   #deliver(update: SolanaUpdate): void {
+    if (this.#resuming !== null) {
+      this.#deliverNew(update, this.#resuming)
+      return
+    }
     if (update.kind === 'retraction' && this.#group.filters.retractions === null) return
     if (update.kind !== 'slot') {
       this.#matcher.deliver(update)

@@ -8,6 +8,7 @@ import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
 import { chainDown, FanOuts, type GrpcChain, noChain } from './chain.ts'
 import type { Codec } from './codec.ts'
+import type { ConsumerNames } from './consumer.ts'
 import type { FilterLimits } from './filter-compile.ts'
 import type { GrpcMeters } from './meters.ts'
 import { Subscriber } from './subscriber.ts'
@@ -25,6 +26,8 @@ export interface GeyserDeps<C> {
   readonly clock: Clock
   /** The chain that a caller reads; null (no chain) is answered with UNAVAILABLE. */
   chainOf(caller: C): GrpcChain | null
+  /** The consumers of a caller; absent or null where there are none. */
+  consumersOf?(caller: C): ConsumerNames | null
   /** Counts bytes and updates sent to a caller. */
   meter(caller: C, bytes: number, updates: number): void
   /** Charges credits to a caller; a status when it has too few left. */
@@ -82,6 +85,8 @@ export class GeyserService<C> {
     const subscriber = new Subscriber(call, {
       hub: chain.hub,
       streamLog: chain.streamLog ?? null,
+      published: chain.published ?? null,
+      consumers: this.#deps.consumersOf?.(caller) ?? null,
       fanOut: this.#fanOuts.of(chain),
       codec,
       limits,

@@ -1,12 +1,13 @@
 // One Subscribe stream: its requests, filters and send queue.
 // A slow reader delays no other stream: its queue is bounded, and overflow ends the stream.
 //
-//   request -> charge size, ping, filters -> fan-out (live) or replayer (from_slot)
+//   request -> charge size, ping, filters -> fan-out (live) or replayer (from_slot, a consumer)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
 import { assert } from '../../base/assert.ts'
 import { BackWriter } from '../../base/back-writer.ts'
 import { Bucket } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
+import { commitmentNames } from '../../base/commitment.ts'
 import { ProtoReader, WIRE_BYTES } from '../../base/proto-reader.ts'
 import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
@@ -14,11 +15,19 @@ import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream } from '../hub/hub.ts'
 import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from './codec.ts'
+import {
+  Consumer,
+  type ConsumerNames,
+  consumerHeader,
+  consumerStatus,
+  laterVersion,
+} from './consumer.ts'
 import type { FanOut } from './fan-out.ts'
 import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
 import { type FilterSet, withRetractions } from './filter-set.ts'
 import { frameOf, type Run, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
+import { type Position, type PublishedSlots, Resumption } from './position.ts'
 import { Replayer, type ReplayingStream } from './replayer.ts'
 import type { SubscriberGroup } from './subscriber-group.ts'
 
@@ -34,6 +43,10 @@ const freePings = { perSecond: 1, burst: 10 }
 const pingsPerCredit = 10
 /** Metadata of a call that asks for retractions. */
 const retractionsHeader = 'x-retractions'
+/** Messages of a stream whose consumer is not known yet. */
+const waitingMax = 64
+/** A gateway may be as far behind the one where a consumer was before. */
+const aheadSlotsMax = 512
 /** Sent runs are removed from the front of the queue this many at a time. */
 const queueCut = 256
 
@@ -41,6 +54,9 @@ export interface SubscriberDeps {
   readonly hub: Hub<SolanaUpdate>
   /** Null where only memory is replayed. */
   readonly streamLog: KeptStream<SolanaUpdate> | null
+  /** Null where there are no consumers. */
+  readonly published?: PublishedSlots | null
+  readonly consumers?: ConsumerNames | null
   readonly fanOut: FanOut
   readonly codec: Codec
   readonly limits: FilterLimits
@@ -67,6 +83,9 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   readonly #freePings = new Bucket(freePings)
   #chargedPings = 0
   #hasRequested = false
+  #consumer: Consumer | null = null
+  /** Messages that wait while the position of the consumer is read. */
+  #waiting: Buffer[] | null = null
   #isOver = false
 
   constructor(stream: GrpcStream, deps: SubscriberDeps) {
@@ -81,6 +100,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   message(bytes: Buffer): void {
     if (this.#isOver) return
+    if (this.#waiting !== null) {
+      this.#waiting.push(bytes)
+      if (this.#waiting.length > waitingMax) this.#refuse('too many requests at once')
+      return
+    }
     const sizeCredits = Math.floor(bytes.length / bytesPerCredit)
     if (!this.#pay(sizeCredits)) return
     const ping = pingIn(bytes)
@@ -148,7 +172,30 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     else if (this.#chargedPings++ % pingsPerCredit === 0 && !this.#pay(1)) return
     const ping = codec.decode<{ id: number }>('geyser.SubscribeRequestPing', bytes)
     if (ping === null) this.#refuse(noRequest)
-    else this.#send(pongFrame(ping.id, clock.nowMs()))
+    else if (ping.id < 0 && this.#consumer !== null) this.#commit(this.#consumer, -ping.id)
+    else this.#pong(ping.id)
+  }
+
+  #pong(id: number): void {
+    const position = id > 0 && this.#consumer !== null ? this.#position() : null
+    // The frames before it may have been too many.
+    if (this.#isOver) return
+    if (position !== null) this.#consumer!.mark(id, position)
+    this.#send(pongFrame(id, this.#deps.clock.nowMs()))
+  }
+
+  #commit(consumer: Consumer, id: number): void {
+    const stored = consumer.commitMark(id)
+    if (stored === null) this.#refuse(`ping ${-id}: no pong ${id} of this stream is remembered`)
+    else void stored.then(() => this.#pong(-id))
+  }
+
+  /** After everything that was queued; null while the stream is given nothing. */
+  #position(): Position | null {
+    if (this.#replayer !== null) return this.#replayer.position()
+    this.#group?.flush()
+    if (this.#group === null) return null
+    return this.#deps.published!.position(this.#group.filters.commitment)
   }
 
   #onRequest(bytes: Buffer, sizeCredits: number): void {
@@ -170,13 +217,90 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     }
     const isRetracting = this.#stream.header(retractionsHeader) === 'true'
     const filters = isRetracting ? withRetractions(compiled.value) : compiled.value
-    this.#follow(filters, given(request, 'fromSlot'))
+    const from = given(request, 'fromSlot')
+    const asked = { filters, fromSlot: from === undefined ? null : slotOf(from) }
+    const name = this.#stream.header(consumerHeader)
+    if (name === undefined) this.#follow(asked)
+    else if (this.#consumer !== null) this.#consume(this.#consumer, asked)
+    else void this.#openConsumer(name, asked)
   }
 
-  #follow(filters: FilterSet, from: Long64 | undefined): void {
+  async #openConsumer(name: string, asked: Asked): Promise<void> {
+    const { consumers = null, published = null } = this.#deps
+    if (consumers === null || published === null) {
+      this.end('invalid', consumerStatus['no-log'])
+      return
+    }
+    this.#waiting = []
+    const held = await consumers.open(name, () => this.end('replaced', consumerStatus.taken))
+    const waiting = this.#waiting
+    this.#waiting = null
+    if (typeof held === 'string') this.end('invalid', consumerStatus[held])
+    else if (this.#isOver) held.close()
+    else {
+      this.#consumer = new Consumer(held)
+      if (this.#consumer.isOfLaterVersion) this.end('invalid', laterVersion)
+      else this.#consume(this.#consumer, asked)
+      for (const bytes of waiting) this.message(bytes)
+    }
+  }
+
+  /** Continues where the consumer is: where its stream is, or where it committed. */
+  #consume(consumer: Consumer, { filters, fromSlot }: Asked): void {
+    const { commitment } = filters
+    const at = this.#position() ?? consumer.start
+    if (this.#isOver) return
+    if (at !== null && at.commitment !== commitment) {
+      const details = `the position of this consumer is ${commitmentNames[at.commitment]}`
+      this.end('invalid', { code: grpcCode.failedPrecondition, details })
+      return
+    }
+    const isLive = this.#group !== null || (at === null && fromSlot === null)
+    if (isLive) {
+      this.#leave()
+      if (this.#isOver) return
+      this.#filters = filters
+      this.#group = this.#deps.fanOut.join(this, filters)
+      if (at === null) void consumer.commit(this.#position()!)
+      return
+    }
+    const start = at ?? { commitment, floor: fromSlot!, slots: [], parts: [] }
+    if (this.#resume(consumer, filters, start) && at === null) void consumer.commit(start)
+  }
+
+  /** False when what follows the position is not there. */
+  #resume(consumer: Consumer, filters: FilterSet, at: Position): boolean {
+    const { hub, streamLog, fanOut } = this.#deps
+    const replay = this.#replayOf(filters, at.floor)
+    const { oldestSlot } = streamLog!
+    const newestSlot = hub.newestSlot ?? 0
+    if (replay === null || at.floor > newestSlot + aheadSlotsMax) {
+      const details =
+        oldestSlot === null
+          ? 'nothing is kept yet, try again'
+          : `the consumer is at slot ${at.floor}, which is not available: slots ${oldestSlot} to ` +
+            `${newestSlot} are; it begins anew when it is reset`
+      const code = oldestSlot === null ? grpcCode.unavailable : grpcCode.outOfRange
+      this.end('out-of-range', { code, details })
+      return false
+    }
+    this.#leave()
+    this.#filters = filters
+    this.#replayer = new Replayer(replay, filters, fanOut.pool, this, {
+      resumption: new Resumption(at),
+      published: this.#deps.published!,
+      otherBlock: (slot) => {
+        consumer.drop(slot)
+        const details = `slot ${slot} has another block here: subscribe again, it is sent whole`
+        this.end('replaced', { code: grpcCode.aborted, details })
+      },
+    })
+    return true
+  }
+
+  #follow({ filters, fromSlot }: Asked): void {
     const { hub, streamLog, fanOut } = this.#deps
     const { oldestSlot } = streamLog ?? hub
-    const fromSlot = from === undefined ? null : (numberOf(from) ?? Number.MAX_SAFE_INTEGER)
     const replay = fromSlot === null ? null : this.#replayOf(filters, fromSlot)
     if (fromSlot !== null && replay === null && oldestSlot !== null) {
       const details = `from_slot ${fromSlot} is not available, the oldest slot is ${oldestSlot}`
@@ -242,9 +366,19 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#head = 0
     this.#queuedBytes = 0
     this.#leave()
+    this.#consumer?.close()
     this.#deps.meters.ended[reason].inc()
     this.#deps.ended()
   }
+}
+
+interface Asked {
+  readonly filters: FilterSet
+  readonly fromSlot: number | null
+}
+
+function slotOf(from: Long64): number {
+  return numberOf(from) ?? Number.MAX_SAFE_INTEGER
 }
 
 const noRequest = 'the message is no SubscribeRequest'

@@ -225,6 +225,18 @@ export class Hub<U extends HubUpdate> {
     return this.#bytes
   }
 
+  /** Where the next update at a commitment will be. */
+  end(commitment: Commitment): ReplayPosition {
+    const era = this.#last
+    return { era: era?.slot ?? 0, count: era?.updates[commitment].length ?? 0 }
+  }
+
+  /** The content of slots that are not finalized, as far as it was published at a commitment. */
+  *unfinalized(commitment: Commitment): Iterable<readonly [slot: number, UpdateList<U>]> {
+    for (const [slot, { updates, reached }] of this.#contents)
+      if (updates !== null && reached >= commitment) yield [slot, updates]
+  }
+
   /** Replays `fromSlot` and later slots at a commitment; null when some were evicted. */
   replay(commitment: Commitment, fromSlot: number): Replay<U> | null {
     return this.#replayIn(commitment, fromSlot, fromSlot, 0)
@@ -351,6 +363,8 @@ export interface ReplayOptions {
   readonly commitment: Commitment
   readonly fromSlot: number
   readonly wantsBlocks: boolean
+  /** Begins there instead of at the slot, which is 0. */
+  readonly at?: ReplayPosition
 }
 
 /** What was published earlier than the hub remembers. */

@@ -195,7 +195,9 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   replay(options: ReplayOptions): KeptReplay | null {
-    const { fromSlot } = options
+    const { fromSlot, at } = options
+    if (at !== undefined)
+      return new KeptReplay(this.#guarded(), { run: this.#run.number, ...at }, options)
     const oldest = this.oldestSlot
     if (oldest === null || fromSlot < oldest) return null
     const run = this.#runs.find(({ below }) => below > fromSlot) ?? this.#run

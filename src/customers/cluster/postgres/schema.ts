@@ -24,6 +24,7 @@ const parts: readonly string[] = [
   'leases',
   'registry',
   'usage',
+  'consumers',
   'ledger',
   'event-log',
 ].map((name) => readFileSync(new URL(`${name}.sql`, import.meta.url), 'utf8'))

@@ -31,6 +31,7 @@ describe('help', () => {
   test('shows --yes only where a verb asks', () => {
     const asking = verbs.filter((verb) => helpOf(verb).includes('--yes')).map((one) => one.words)
     expect(asking.map((words) => words.join(' ')).sort()).toEqual([
+      'consumer reset',
       'destination clear',
       'indexer rotate',
       'subscription end',

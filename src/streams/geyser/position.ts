@@ -1,0 +1,444 @@
+// Where a reader is in a chain's stream, so that any gateway of the chain can continue there.
+//
+// Gateways publish the items of a slot in the order in which their nodes sent them, which differs
+// from one to the other. So a position is no number in an order, but what was passed, by slot:
+//
+//   floor ──► below it everything was passed: those slots are finalized or off the chain
+//   slot n    its parent, the statuses that were passed, how many of its banks were retracted, and
+//             the blockhash once all of its content was passed
+//   part      of a slot whose content was passed in part: the names of the items, which are the
+//             same at every gateway
+//
+// A reader that continues gets what is published from the floor on but for what is named here.
+import { hash } from 'node:crypto'
+import { allCommitments, Commitment } from '../../base/commitment.ts'
+import {
+  type BlockMetaUpdate,
+  endsBank,
+  type RetractionUpdate,
+  type SlotUpdate,
+  type SolanaUpdate,
+  slotStatus,
+} from '../../chain/solana/updates.ts'
+import type { Hub } from '../hub/hub.ts'
+import type { UpdateList, UpdateReader } from '../hub/update-list.ts'
+
+export interface SlotState {
+  readonly slot: number
+  /** Of its bank; null where no node said it. */
+  readonly parent: number | null
+  /** One bit per status. */
+  readonly statuses: number
+  readonly retractions: number
+  /** Empty until all of its content was passed. */
+  readonly blockhash: string
+}
+
+/** The first `count` of the names were passed. */
+export interface PartOfSlot {
+  readonly slot: number
+  readonly names: readonly string[]
+  readonly count: number
+}
+
+export interface Position {
+  readonly commitment: Commitment
+  readonly floor: number
+  readonly slots: readonly SlotState[]
+  readonly parts: readonly PartOfSlot[]
+}
+
+/** Slots remembered while nothing is finalized: as many as the hub has content of, twice. */
+const slotsMax = 2_048
+/** Items named by a position; the part of a slot with more is passed once more. */
+const namesMax = 16_384
+const nameLength = 11
+const bankStatuses = bit(slotStatus.processed) | bit(slotStatus.createdBank) | bit(slotStatus.dead)
+
+function bit(status: number): number {
+  return 1 << status
+}
+
+/** What was passed of the slots that are not finalized, at one commitment. */
+export class PassedSlots {
+  readonly #slots = new Map<number, SlotState>()
+  #floor = 0
+
+  constructor({ floor, slots }: Pick<Position, 'floor' | 'slots'> = { floor: 0, slots: [] }) {
+    this.#floor = floor
+    for (const state of slots) this.#slots.set(state.slot, state)
+  }
+
+  get floor(): number {
+    return this.#floor
+  }
+
+  get slots(): SlotState[] {
+    return [...this.#slots.values()]
+  }
+
+  isWhole(slot: number): boolean {
+    return (this.#slots.get(slot)?.blockhash ?? '') !== ''
+  }
+
+  forget(slot: number): void {
+    this.#slots.delete(slot)
+  }
+
+  clear(): void {
+    this.#slots.clear()
+    this.#floor = 0
+  }
+
+  take(update: SolanaUpdate): void {
+    // Nothing was published before the first slot.
+    if (this.#floor === 0) this.#floor = update.slot
+    if (update.slot < this.#floor) return
+    const state = this.#slots.get(update.slot)
+    switch (update.kind) {
+      case 'slot':
+        this.#takeStatus(update, state)
+        break
+      case 'blockMeta':
+        this.#set({ ...(state ?? fresh(update.slot)), blockhash: update.blockhash })
+        break
+      case 'retraction':
+        this.#set(retracted(update, state))
+        break
+      default:
+        // A late item: the slot has less than what will be published of it.
+        if (state !== undefined && state.blockhash !== '') this.#set({ ...state, blockhash: '' })
+    }
+  }
+
+  #takeStatus({ slot, status, parent }: SlotUpdate, state = fresh(slot)): void {
+    if (status === slotStatus.finalized) {
+      this.#finalize(slot)
+      return
+    }
+    const isNew = status === slotStatus.createdBank
+    const before = isNew ? state.statuses & ~bankStatuses : state.statuses
+    const blockhash = endsBank(status) ? '' : state.blockhash
+    const statuses = before | bit(status)
+    this.#set({ ...state, statuses, blockhash, parent: isNew ? parent : (state.parent ?? parent) })
+  }
+
+  #finalize(slot: number): void {
+    this.#floor = slot + 1
+    for (const old of this.#slots.keys()) if (old <= slot) this.#slots.delete(old)
+  }
+
+  #set(state: SlotState): void {
+    this.#slots.set(state.slot, state)
+    if (this.#slots.size > slotsMax) this.#finalize(Math.min(...this.#slots.keys()))
+  }
+}
+
+function fresh(slot: number): SlotState {
+  return { slot, parent: null, statuses: 0, retractions: 0, blockhash: '' }
+}
+
+function retracted({ slot, restated }: RetractionUpdate, state = fresh(slot)): SlotState {
+  const statuses = state.statuses & ~bankStatuses
+  let next: SlotState = { ...state, statuses, retractions: state.retractions + 1, blockhash: '' }
+  for (const update of restated)
+    if (update.kind === 'blockMeta') next = { ...next, blockhash: update.blockhash }
+    else if (update.kind === 'slot')
+      next = { ...next, statuses: next.statuses | bit(update.status), parent: update.parent }
+  return next
+}
+
+/** What a hub has published: where its live readers are. */
+export class PublishedSlots {
+  readonly #hub: Hub<SolanaUpdate>
+  readonly #passed = allCommitments.map(() => new PassedSlots())
+  readonly #names = new WeakMap<UpdateList<SolanaUpdate>, NameList>()
+
+  constructor(hub: Hub<SolanaUpdate>) {
+    this.#hub = hub
+    // A source's updates are not made for it when a slot reaches a commitment.
+    hub.listen(
+      (commitment, update) => this.#passed[commitment]!.take(update),
+      () => false,
+    )
+    hub.onRestart(() => {
+      for (const passed of this.#passed) passed.clear()
+    })
+  }
+
+  floor(commitment: Commitment): number {
+    return this.#passed[commitment]!.floor
+  }
+
+  /** Of a reader that has everything that was published so far. */
+  position(commitment: Commitment): Position {
+    const passed = this.#passed[commitment]!
+    const { floor, slots } = passed
+    const parts: PartOfSlot[] = []
+    for (const [slot, list] of this.#hub.unfinalized(commitment))
+      if (slot >= floor && list.length > 0 && !passed.isWhole(slot))
+        parts.push({ slot, ...this.#namesOf(list) })
+    return { commitment, floor, slots, parts }
+  }
+
+  /** Each name is made once, however many readers ask. */
+  #namesOf(list: UpdateList<SolanaUpdate>) {
+    const known = this.#names.get(list) ?? new NameList(list.reader())
+    this.#names.set(list, known)
+    return known.all()
+  }
+}
+
+class NameList {
+  readonly #reader: UpdateReader<SolanaUpdate>
+  readonly #names: string[] = []
+
+  constructor(reader: UpdateReader<SolanaUpdate>) {
+    this.#reader = reader
+  }
+
+  all(): Omit<PartOfSlot, 'slot'> {
+    for (let one = this.#reader.next(); one !== null; one = this.#reader.next())
+      this.#names.push(nameOf(one))
+    return { names: this.#names, count: this.#names.length }
+  }
+}
+
+/** The same at every gateway: without what a node numbers itself. */
+function nameOf(update: SolanaUpdate): string {
+  return hash('sha1', textOf(update), 'base64').slice(0, nameLength)
+}
+
+function textOf(update: SolanaUpdate): string {
+  switch (update.kind) {
+    case 'transaction':
+      return `t${hex(update.signature)}`
+    case 'account': {
+      const { pubkey, txnSignature, lamports, data } = update
+      // A transaction writes an account once; other writes are told apart by their content.
+      const by = txnSignature === null ? `${lamports} ${hash('sha1', data)}` : hex(txnSignature)
+      return `a${hex(pubkey)}${by}`
+    }
+    case 'entry':
+      return `e${update.index}`
+    case 'blockMeta':
+      return `m${update.blockhash}`
+    default:
+      return update.kind
+  }
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+}
+
+/** A reader that continues at a position: what it has already, and what it passes from then on. */
+export class Resumption {
+  readonly #commitment: Commitment
+  readonly #passed: PassedSlots
+  /** What of the position is still to come here. */
+  readonly #left = new Map<number, Left>()
+  /** Names of the items of slots that were passed in part. */
+  readonly #names = new Map<number, string[]>()
+
+  constructor(at: Position) {
+    const { commitment, slots, parts } = at
+    this.#commitment = commitment
+    this.#passed = new PassedSlots(at)
+    for (const state of slots) this.#left.set(state.slot, new Left(state))
+    for (const { slot, names, count } of parts) {
+      const had = names.slice(0, count)
+      this.#names.set(slot, had)
+      const left = this.#left.get(slot) ?? new Left(fresh(slot))
+      left.expect(had)
+      this.#left.set(slot, left)
+    }
+  }
+
+  /** Nothing of what is published later was passed before. */
+  isOver(published: PublishedSlots): boolean {
+    return this.#left.size === 0 && published.floor(this.#commitment) >= this.#passed.floor
+  }
+
+  get position(): Position {
+    const parts = [...this.#names].map(([slot, names]) => ({ slot, names, count: names.length }))
+    const { floor, slots } = this.#passed
+    return { commitment: this.#commitment, floor, slots, parts }
+  }
+
+  /**
+   * Whether the reader has it already. `conflict`: what it has of the slot is of a block that this
+   * chain does not have; it is forgotten.
+   */
+  judge(update: SolanaUpdate): 'new' | 'had' | 'conflict' {
+    const { slot } = update
+    const left = this.#left.get(slot)
+    const verdict = left?.judge(update, this.#commitment) ?? 'new'
+    if (verdict === 'conflict' || verdict === 'other') this.#forget(slot)
+    else if (left?.isDone === true) this.#left.delete(slot)
+    if (verdict === 'conflict' || verdict === 'had') {
+      this.#finalized(update)
+      return verdict
+    }
+    this.#take(update)
+    this.#finalized(update)
+    return 'new'
+  }
+
+  #take(update: SolanaUpdate): void {
+    const { slot, kind } = update
+    this.#passed.take(update)
+    if (kind === 'retraction' || (kind === 'slot' && endsBank(update.status)))
+      this.#names.delete(slot)
+    if (kind === 'retraction') for (const one of update.restated) this.#name(one)
+    else this.#name(update)
+    if (this.#passed.isWhole(slot)) this.#names.delete(slot)
+  }
+
+  #name(update: SolanaUpdate): void {
+    if (update.kind === 'slot' || update.slot < this.#passed.floor) return
+    const names = this.#names.get(update.slot)
+    if (names === undefined) this.#names.set(update.slot, [nameOf(update)])
+    else names.push(nameOf(update))
+  }
+
+  #finalized(update: SolanaUpdate): void {
+    if (update.kind !== 'slot' || update.status !== slotStatus.finalized) return
+    for (const slots of [this.#left, this.#names])
+      for (const slot of slots.keys()) if (slot <= update.slot) slots.delete(slot)
+  }
+
+  #forget(slot: number): void {
+    this.#left.delete(slot)
+    this.#names.delete(slot)
+    this.#passed.forget(slot)
+  }
+}
+
+/** What of one slot was passed, as far as it did not come once more. */
+class Left {
+  readonly #state: SlotState
+  #statuses: number
+  #retractions: number
+  #isContentDone: boolean
+  /** The bank that comes is one before that of the position. */
+  #isEarlier = false
+  #names = new Map<string, number>()
+
+  constructor(state: SlotState) {
+    this.#state = state
+    this.#statuses = state.statuses
+    this.#retractions = state.retractions
+    this.#isContentDone = state.blockhash === ''
+  }
+
+  expect(names: readonly string[]): void {
+    for (const name of names) this.#names.set(name, 1 + (this.#names.get(name) ?? 0))
+  }
+
+  get isDone(): boolean {
+    return this.#statuses === 0 && this.#isContentDone && this.#names.size === 0
+  }
+
+  /** `other`: the slot has another bank from here on. */
+  judge(update: SolanaUpdate, commitment: Commitment): 'new' | 'had' | 'conflict' | 'other' {
+    const { kind } = update
+    if (kind === 'slot') return this.#judgeStatus(update, commitment)
+    if (kind === 'retraction') {
+      if (this.#retractions === 0) return 'other'
+      this.#retractions--
+      this.#isEarlier = false
+      return 'had'
+    }
+    if (this.#isEarlier) return 'had'
+    if (this.#state.blockhash !== '') return this.#judgeWhole(update)
+    return this.#had(update) ? 'had' : 'new'
+  }
+
+  #judgeStatus(update: SlotUpdate, commitment: Commitment): 'new' | 'had' | 'conflict' | 'other' {
+    const { status, parent } = update
+    const isBank = status === slotStatus.createdBank && commitment === Commitment.processed
+    if (isBank && !isSame(parent, this.#state.parent)) {
+      if (this.#retractions === 0) return 'other'
+      this.#isEarlier = true
+      return 'had'
+    }
+    if (isBank) {
+      this.#isEarlier = false
+      this.#retractions = 0
+    }
+    // No bank that was retracted is confirmed: the one of the position is none of this chain.
+    if (this.#isEarlier && status === slotStatus.confirmed) return 'conflict'
+    if (this.#isEarlier) return 'had'
+    this.#statuses &= ~bit(status)
+    return (this.#state.statuses & bit(status)) === 0 ? 'new' : 'had'
+  }
+
+  #judgeWhole(update: SolanaUpdate): 'had' | 'conflict' {
+    if (update.kind !== 'blockMeta') return 'had'
+    this.#isContentDone = true
+    return isBlock(update, this.#state) ? 'had' : 'conflict'
+  }
+
+  #had(update: SolanaUpdate): boolean {
+    if (this.#names.size === 0) return false
+    const name = nameOf(update)
+    const left = this.#names.get(name) ?? 0
+    if (left > 1) this.#names.set(name, left - 1)
+    else this.#names.delete(name)
+    // All items are there: what was not among them is of another bank.
+    if (update.kind === 'blockMeta') this.#names.clear()
+    return left > 0
+  }
+}
+
+function isSame(parent: number | null, other: number | null): boolean {
+  return parent === null || other === null || parent === other
+}
+
+function isBlock({ blockhash }: BlockMetaUpdate, state: SlotState): boolean {
+  return blockhash === state.blockhash
+}
+
+const version = 1
+
+/** Text of a position, for a table. */
+export function encodePosition({ commitment, floor, slots, parts }: Position): string {
+  const rows = slots.map((one) => [
+    one.slot,
+    one.parent,
+    one.statuses,
+    one.retractions,
+    one.blockhash,
+  ])
+  const named = parts
+    .filter(({ count }) => count <= namesMax)
+    .map(({ slot, names, count }) => [slot, names.slice(0, count).join('')])
+  return JSON.stringify({ v: version, commitment, floor, slots: rows, parts: named })
+}
+
+/** Null for a text of a later version. */
+export function decodePosition(text: string): Position | null {
+  // Reason for the casts: only `encodePosition` writes such a text, which begins with its version.
+  const { v, commitment, floor, slots, parts } = JSON.parse(text) as Encoded
+  if (v !== version) return null
+  return {
+    commitment,
+    floor,
+    slots: slots.map(([slot, parent, statuses, retractions, blockhash]) => {
+      return { slot, parent, statuses, retractions, blockhash }
+    }),
+    parts: parts.map(([slot, joined]) => {
+      const names = joined.match(new RegExp(`.{${nameLength}}`, 'g')) ?? []
+      return { slot, names, count: names.length }
+    }),
+  }
+}
+
+interface Encoded {
+  readonly v: number
+  readonly commitment: Commitment
+  readonly floor: number
+  readonly slots: readonly (readonly [number, number | null, number, number, string])[]
+  readonly parts: readonly (readonly [number, string])[]
+}

@@ -1,0 +1,76 @@
+// Consumers in PostgreSQL: at most sixteen, a term for each stream, commits of the newest one alone.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
+import { PostgresConsumers } from '../../src/customers/cluster/postgres/consumers.ts'
+import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
+import { hangMs } from '../testkit/until.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+
+describe.skipIf(!hasPostgres())('consumers', () => {
+  let postgres: Postgres
+  const connections: PostgresConnection[] = []
+  let gateways: PostgresConsumers[]
+
+  beforeAll(async () => {
+    postgres = await startPostgres()
+    for (const name of ['a', 'b']) {
+      const connection = new PostgresConnection({
+        ...{ url: postgres.url, name, clock: systemClock, log: silentLog },
+        onConnect: prepareSchema,
+      }).start()
+      await connection.ready(hangMs)
+      connections.push(connection)
+    }
+    gateways = connections.map((connection) => new PostgresConsumers(connection))
+  })
+
+  afterAll(async () => {
+    await Promise.all(connections.map((connection) => connection.stop()))
+    postgres.dispose()
+  })
+
+  async function open(gateway: number, name: string, id = 's1') {
+    const row = await gateways[gateway]!.open(id, name)
+    if (row === 'too-many') throw new Error(row)
+    return row
+  }
+
+  it('continue at another gateway, and the gateway before commits nothing more', async () => {
+    const here = await open(0, 'a')
+    expect(here.position).toBeNull()
+    const held = { id: 's1', name: 'a', term: here.term }
+    expect(await gateways[0]!.commit([{ ...held, position: 'one' }])).toEqual([])
+    const there = await open(1, 'a')
+    expect(there.position).toBe('one')
+    expect(there.term).toBeGreaterThan(here.term)
+    expect(await gateways[0]!.commit([{ ...held, position: 'late' }])).toEqual([
+      { id: 's1', name: 'a' },
+    ])
+    const mine = { ...held, term: there.term }
+    expect(await gateways[1]!.commit([{ ...mine, position: 'two' }])).toEqual([])
+    // One without a position only asks.
+    expect(await gateways[1]!.commit([{ ...mine, position: null }])).toEqual([])
+    expect(await gateways[0]!.list('s1')).toMatchObject([{ name: 'a', position: 'two' }])
+    expect(await gateways[0]!.remove('s1')).toBe(1)
+    expect(await gateways[1]!.commit([{ ...mine, position: 'void' }])).toHaveLength(1)
+    expect((await open(0, 'a')).position).toBeNull()
+  })
+
+  it('are sixteen of a subscription, however many ask at once', async () => {
+    const asked = Array.from({ length: 40 }, (_, at) => gateways[at % 2]!.open('s2', `c${at}`))
+    const rows = await Promise.all(asked)
+    expect(rows.filter((row) => row !== 'too-many').length).toBe(16)
+    expect(await gateways[0]!.list('s2')).toHaveLength(16)
+    expect(await gateways[0]!.remove('s2', 'none')).toBe(0)
+    const [first] = await gateways[0]!.list('s2')
+    await connections[0]!.query(
+      `UPDATE consumers SET at = at - interval '31 days' WHERE name = $1`,
+      [first!.name],
+    )
+    // The one that nobody used for a month makes room.
+    expect(await gateways[1]!.open('s2', 'fresh')).not.toBe('too-many')
+    expect((await gateways[1]!.list('s2')).map(({ name }) => name)).not.toContain(first!.name)
+  })
+})

@@ -1,0 +1,75 @@
+// A client with a consumer, as the documentation describes one, on @grpc/grpc-js: it processes what
+// it reads, commits now and then, is cut at any moment and subscribes again with the same name.
+import type { Client } from '@grpc/grpc-js'
+import { everything, wordsIn } from './geyser-everything.ts'
+import { Subscription, withToken } from './grpc-stage.ts'
+import { until } from './until.ts'
+
+export class ConsumerClient {
+  readonly #name: string
+  readonly #request: object
+  /** Messages whose commit the server has acknowledged, over all streams. */
+  readonly committed: string[] = []
+  /** Messages of this stream that were read and not committed. */
+  #read: string[] = []
+  /** Messages before each pong of this stream, counted from the last commit. */
+  #marks = new Map<number, number>()
+  #pings = 0
+  #taken = 0
+  stream!: Subscription
+
+  constructor(name: string, request: object = {}) {
+    this.#name = name
+    this.#request = request
+  }
+
+  open(client: Client, token: string): Subscription {
+    const metadata = withToken(token)
+    metadata.set('consumer', this.#name)
+    this.stream = new Subscription(client, metadata)
+    this.#read = []
+    this.#marks = new Map()
+    this.#taken = 0
+    this.stream.ask({ ...everything, ...this.#request })
+    return this.stream
+  }
+
+  /** Takes in what has arrived. */
+  take(): void {
+    for (; this.#taken < this.stream.updates.length; this.#taken++) {
+      const { pong } = this.stream.updates[this.#taken]
+      if (!pong) this.#read.push(...wordsIn([this.stream.raw[this.#taken]!]))
+      else if (pong.id > 0) this.#marks.set(pong.id, this.#read.length)
+      else this.#commit(-pong.id)
+    }
+  }
+
+  #commit(id: number): void {
+    const count = this.#marks.get(id)!
+    this.committed.push(...this.#read.splice(0, count))
+    for (const [other, at] of this.#marks) this.#marks.set(other, at - count)
+  }
+
+  /** Commits what was sent so far; the place of the pong decides. */
+  async commit(): Promise<void> {
+    const id = ++this.#pings
+    this.stream.ask({ ping: { id } })
+    await this.#until(() => this.#marks.has(id), `pong ${id}`)
+    this.stream.ask({ ping: { id: -id } })
+    const isDone = () => this.stream.of('pong').some((pong) => pong.id === -id)
+    await this.#until(isDone, `pong ${-id}`)
+  }
+
+  async #until(holds: () => boolean, what: string): Promise<void> {
+    await until(() => {
+      this.take()
+      return holds() || this.stream.status !== null
+    }, what)
+  }
+
+  /** The connection is gone: what was not committed is forgotten. */
+  async cut(): Promise<void> {
+    this.stream.stream.cancel()
+    await until(() => this.stream.status !== null, 'the end')
+  }
+}

@@ -1,0 +1,213 @@
+// A reader that moves between gateways, which publish the items of a slot in other orders: with
+// every position it continues with exactly what it does not have.
+import { describe, expect, it } from 'vitest'
+import type { Commitment } from '../../../../src/base/commitment.ts'
+import { slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
+import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import {
+  decodePosition,
+  encodePosition,
+  type Position,
+  PublishedSlots,
+  Resumption,
+} from '../../../../src/streams/geyser/position.ts'
+import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+
+const slots = 14
+const allCommitments = [0, 1, 2] as const
+
+function gateway() {
+  const hub = openSolanaHub({ replaySlots: 1e6, replayBytesMax: 1e12 })
+  const published = new PublishedSlots(hub)
+  return { hub, published, publish: (update: SolanaUpdate) => publishUpdate(hub, update) }
+}
+
+const isItem = ({ kind }: SolanaUpdate) => ['account', 'transaction', 'entry'].includes(kind)
+
+/** The same chain in the order of another node: the items of a slot in any order. */
+function inOtherOrder(updates: readonly SolanaUpdate[], random: () => number): SolanaUpdate[] {
+  const found = [...updates]
+  for (let at = 0; at < found.length; at++) {
+    let end = at
+    while (end < found.length && isItem(found[end]!)) end++
+    for (let last = end - 1; last > at; last--) {
+      const other = at + Math.floor(random() * (last - at + 1))
+      ;[found[last], found[other]] = [found[other]!, found[last]!]
+    }
+    at = Math.max(at, end)
+  }
+  return found
+}
+
+function textOf(update: SolanaUpdate): string {
+  if (update.kind === 'slot') return `${update.slot} status ${update.status} ${update.parent}`
+  if (update.kind === 'block') return `${update.slot} block`
+  if (update.kind === 'retraction') return `${update.slot} retraction`
+  return `${update.slot} ${update.kind} ${Buffer.from(update.body).toString('base64')}`
+}
+
+const chainOf = (options = {}) => {
+  const chain = new SyntheticSolana({ seed: 3, confirmedAfter: 2, finalizedAfter: 5, ...options })
+  return Array.from({ length: slots }, () => chain.next()).flat()
+}
+
+type Gateway = ReturnType<typeof gateway>
+
+/** What a reader without a position gets. */
+function readAll(updates: readonly SolanaUpdate[], commitment: Commitment): string[] {
+  const { hub, publish } = gateway()
+  const texts: string[] = []
+  hub.listen((at, update) => {
+    if (at === commitment) texts.push(textOf(update))
+  })
+  for (const update of updates) publish(update)
+  return texts
+}
+
+/** Continues at a gateway, to its end. */
+function resume({ hub }: Gateway, at: Position) {
+  const resumption = new Resumption(decodePosition(encodePosition(at))!)
+  const replay = hub.replay(at.commitment, at.floor)!
+  const texts: string[] = []
+  const conflicts: number[] = []
+  const read = () => {
+    for (let one = replay.next(); one !== null; one = replay.next()) {
+      const verdict = resumption.judge(one)
+      if (verdict === 'new') texts.push(textOf(one))
+      if (verdict === 'conflict') conflicts.push(one.slot)
+    }
+  }
+  return { resumption, texts, conflicts, read }
+}
+
+const sorted = (texts: readonly string[]) => [...texts].sort()
+
+describe('a position', () => {
+  it.each(allCommitments)(
+    'continues at another gateway from any update on, at %i',
+    (commitment) => {
+      const updates = chainOf()
+      const whole = sorted(readAll(updates, commitment))
+      const random = randomOf(9)
+      for (let cut = 1; cut < updates.length; cut += 3) {
+        const here = gateway()
+        const had: string[] = []
+        here.hub.listen((at, update) => {
+          if (at === commitment) had.push(textOf(update))
+        })
+        for (const update of updates.slice(0, cut)) here.publish(update)
+        const at = here.published.position(commitment)
+        // The other one is behind or ahead.
+        const there = gateway()
+        const others = inOtherOrder(updates, random)
+        const far = 1 + Math.floor(random() * updates.length)
+        for (const update of others.slice(0, far)) there.publish(update)
+        const reader = resume(there, at)
+        reader.read()
+        for (const update of others.slice(far)) there.publish(update)
+        reader.read()
+        expect(reader.conflicts).toEqual([])
+        expect(sorted([...had, ...reader.texts])).toEqual(whole)
+      }
+    },
+  )
+
+  it.each(allCommitments)('of a reader that resumed is as exact, at %i', (commitment) => {
+    const updates = chainOf()
+    const whole = sorted(readAll(updates, commitment))
+    const random = randomOf(4)
+    for (let turn = 0; turn < 30; turn++) {
+      const had: string[] = []
+      let at: Position = { commitment, floor: 0, slots: [], parts: [] }
+      for (let cut = 0; cut < updates.length; ) {
+        cut += 1 + Math.floor(random() * 60)
+        const there = gateway()
+        for (const update of inOtherOrder(updates, random).slice(0, cut)) there.publish(update)
+        if (there.hub.oldestSlot === null || at.floor > there.hub.newestSlot!) continue
+        if (at.floor < there.hub.oldestSlot) at = { ...at, floor: there.hub.oldestSlot }
+        const reader = resume(there, at)
+        reader.read()
+        had.push(...reader.texts)
+        at = reader.resumption.position
+        if (reader.resumption.isOver(there.published)) {
+          const live = there.published.position(commitment)
+          expect(sorted(namesIn(at))).toEqual(sorted(namesIn(live)))
+        }
+      }
+      expect(sorted(had)).toEqual(whole)
+    }
+  })
+
+  it('sends the whole slot where another bank follows the one that was passed', () => {
+    const updates = chainOf()
+    const slot = 1008
+    const bank = updates.findIndex(
+      (one) => one.slot === slot && one.kind === 'slot' && one.status === slotStatus.createdBank,
+    )
+    const { createdAtMs } = updates[bank]!
+    const other = slotUpdate(
+      { slot, createdAtMs },
+      { parent: 1005, status: slotStatus.createdBank },
+    )
+    const here = gateway()
+    for (const update of updates.slice(0, bank)) here.publish(update)
+    here.publish(other)
+    for (const update of updates.slice(bank + 1, bank + 6)) here.publish(update)
+    const at = here.published.position(0)
+    expect(at.parts.map((part) => part.slot)).toEqual([slot])
+    const there = gateway()
+    for (const update of updates) there.publish(update)
+    const reader = resume(there, at)
+    reader.read()
+    const expected = readAll(updates, 0).filter((text) => text.startsWith(`${slot} `))
+    const first = `${slot} status ${slotStatus.firstShredReceived} `
+    expect(reader.texts.filter((text) => text.startsWith(`${slot} `))).toEqual(
+      expected.filter((text) => !text.startsWith(first)),
+    )
+  })
+
+  it('finds that it was of another block, and forgets that slot', () => {
+    const updates = chainOf()
+    const here = gateway()
+    const slot = 1010
+    const end = updates.findIndex((one) => one.slot === slot && one.kind === 'blockMeta')
+    for (const update of updates.slice(0, end)) here.publish(update)
+    const meta = updates[end]!
+    here.publish({ ...meta, blockhash: 'another' } as SolanaUpdate)
+    const at = here.published.position(0)
+    const there = gateway()
+    for (const update of updates) there.publish(update)
+    const reader = resume(there, at)
+    reader.read()
+    expect(reader.conflicts).toEqual([slot])
+  })
+
+  it('is not over while the gateway has less than what was passed', () => {
+    const updates = chainOf()
+    const here = gateway()
+    for (const update of updates) here.publish(update)
+    const at = here.published.position(0)
+    const there = gateway()
+    for (const update of updates.slice(0, updates.length >> 1)) there.publish(update)
+    const reader = resume(there, at)
+    reader.read()
+    expect(reader.texts).toEqual([])
+    expect(reader.resumption.isOver(there.published)).toBe(false)
+    for (const update of updates.slice(updates.length >> 1)) there.publish(update)
+    reader.read()
+    expect(reader.texts).toEqual([])
+    expect(reader.resumption.isOver(there.published)).toBe(true)
+  })
+
+  it('of a later version is none', () => {
+    expect(decodePosition(JSON.stringify({ v: 2, floor: 3 }))).toBeNull()
+  })
+})
+
+function namesIn({ floor, slots: states, parts }: Position): string[] {
+  const names = parts.flatMap(({ slot, names, count }) =>
+    names.slice(0, count).map((name) => `${slot} ${name}`),
+  )
+  return [`floor ${floor}`, ...states.map((state) => JSON.stringify(state)), ...names]
+}
