@@ -6,6 +6,7 @@
 // walks from head to head, cuts what no era follows, and checks the checksums of the newest file.
 import {
   closeSync,
+  existsSync,
   fstatSync,
   ftruncateSync,
   mkdirSync,
@@ -125,6 +126,9 @@ export class SegmentWriter {
     const encoded = encodeEra(record)
     const at = this.#append(encoded)
     const segment = this.#segments.at(-1)!
+    const path = segmentFile(this.#folder, segment.number)
+    // Writing to a file that was removed or moved away succeeds.
+    if (!existsSync(path)) throw new Error(`${path} is gone`)
     segment.firstMs ||= atMs
     segment.lastMs = atMs
     const place = placeOf(record, segment.number, at, bytesIn(encoded))

@@ -453,7 +453,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #forget(): void {
-    this.#resets++
+    if (this.#state !== 'down') this.#resets++
     this.#generation++
     this.#earlier = []
     this.#runs = []

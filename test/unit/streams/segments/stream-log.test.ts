@@ -1,10 +1,10 @@
 // The log of a hub with little memory against a hub that remembers everything: a replay from any
 // slot, at any commitment, has the same updates in the same order.
 import { hash } from 'node:crypto'
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
@@ -24,14 +24,17 @@ import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const commitments = [Commitment.processed, Commitment.confirmed, Commitment.finalized]
 const hour: LogBounds = { keepMs: 3_600_000, bytesMax: 1e9, compress: 'none' }
+let parent: string
 let folder: string
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stream-log-'))
+  parent = mkdtempSync(join(tmpdir(), 'stream-log-'))
+  folder = join(parent, 'streams', 'default')
 })
 
 afterEach(() => {
-  rmSync(folder, { recursive: true })
+  vi.useRealTimers()
+  rmSync(parent, { recursive: true })
 })
 
 const digest = (bytes: Uint8Array) => hash('sha1', bytes).slice(0, 12)
@@ -52,6 +55,7 @@ interface Server {
   readonly sink: SolanaUpstream
   /** Stands in for the thread: requests wait until they are run. */
   readonly thread: { run(): void; fail: string | null; requests: LogRequest[] }
+  readonly errors: string[]
   feed(updates: readonly SolanaUpdate[], seed?: number): Promise<void>
 }
 
@@ -68,8 +72,9 @@ async function serve(bounds = hour, memorySlots = 4): Promise<Server> {
         else events!.report({ kind: 'failed', reason: thread.fail })
     },
   }
+  const errors: string[] = []
   const log = new StreamLog(hub, {
-    ...{ folder, bounds, log: silentLog },
+    ...{ folder, bounds, log: { ...silentLog, error: (text: string) => void errors.push(text) } },
     startThread: async (own) => {
       events = own
       return { post: (request) => void thread.requests.push(request), stop: async () => {} }
@@ -86,7 +91,7 @@ async function serve(bounds = hour, memorySlots = 4): Promise<Server> {
       thread.run()
     }
   }
-  return { log, sink, thread, feed }
+  return { log, sink, thread, errors, feed }
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -356,4 +361,47 @@ describe('a disk that fails', () => {
     const expected = rememberAll(updates)(Commitment.processed, 1027)
     expect(await read(log.replay(from(1027, Commitment.processed))!)).toEqual(expected)
   })
+
+  it.each([
+    ['removed', () => rmSync(streams(), { recursive: true })],
+    ['moved away', () => renameSync(streams(), join(parent, 'away'))],
+    ['replaced by a file', () => replaceByFile(streams())],
+  ])('is noticed when its folder is %s, said once, and begins anew', async (_, go) => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const updates = chainOf(40)
+    const { log, sink, thread, errors, feed } = await serve()
+    sink.opened(null)
+    const at = (slot: number) => updates.findIndex((update) => update.slot === slot)
+    await feed(updates.slice(0, at(1010)))
+    expect(log.counts()).toMatchObject({ isUp: true, resets: 0 })
+    go()
+    await feed(updates.slice(at(1010), at(1013)))
+    const down = { isUp: false, bytes: 0, resets: 1 }
+    expect(log.counts()).toMatchObject(down)
+    expect(log.oldestSlot).toBe(log.hub.oldestSlot)
+    if (statSync(streams(), { throwIfNoEntry: false })?.isFile()) {
+      for (let retry = 0; retry < 3; retry++) {
+        vi.advanceTimersByTime(10_000)
+        thread.run()
+        expect(log.counts()).toMatchObject(down)
+      }
+      rmSync(streams())
+    }
+    vi.advanceTimersByTime(10_000)
+    thread.run()
+    expect(log.counts()).toMatchObject({ isUp: true, resets: 1 })
+    expect(errors).toEqual(['stream log is down: replay is from memory only'])
+    await feed(updates.slice(at(1013)))
+    const oldest = log.oldestSlot!
+    expect(oldest).toBeLessThan(1020)
+    const replayed = await read(log.replay(from(oldest + 1, Commitment.processed))!)
+    expect(replayed).toEqual(rememberAll(updates)(Commitment.processed, oldest + 1))
+  })
 })
+
+const streams = () => join(parent, 'streams')
+
+function replaceByFile(path: string): void {
+  rmSync(path, { recursive: true })
+  writeFileSync(path, '')
+}
