@@ -107,6 +107,7 @@ interface ServerState {
   readonly registry?: { readonly isRolledBack?: boolean }
   readonly usagePush?: UsagePushState
   readonly upstreams?: readonly NodeRow[]
+  readonly geyser?: Readonly<Record<string, StreamRow>>
   readonly gateways?: readonly GatewayRow[]
 }
 
@@ -116,6 +117,12 @@ export interface UsagePushState {
   readonly ageMs?: number
   readonly problem?: string | null
   readonly lostRows?: number
+}
+
+/** The stream of a set of nodes. */
+interface StreamRow {
+  readonly node?: string | null
+  readonly slotMs?: number
 }
 
 /** A row of the cluster's table of gateways. */
@@ -138,6 +145,8 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
     ['sources', pairsOf(sources)],
   ]
   if (chain != null) facts.push(['chain', pairsOf(chain)])
+  const streams = Object.entries(state.geyser ?? {}).map(streamText)
+  if (streams.length > 0) facts.push(['streams', streams.join('; ')])
   if (registry?.isRolledBack === true)
     facts.push(['registry', 'older than the one in effect: see Backup in docs/OPERATING.md'])
   if (state.usagePush !== undefined) facts.push(['usage push', pushText(state.usagePush)])
@@ -157,6 +166,11 @@ export function pushText({ to, rows = 0, ageMs = 0, problem, lostRows }: UsagePu
     rows === 0 ? '' : `, ${rows} rows wait for ${durationOf(Math.floor(ageMs / 1000))}`
   const lost = lostRows ? `, ${lostRows} rows lost: usage.push.rowsMax was reached` : ''
   return `${to}${waiting}${problem == null ? '' : ` (${problem})`}${lost}`
+}
+
+function streamText([set, { node, slotMs }]: readonly [string, StreamRow]): string {
+  const from = node == null ? 'from no node' : `from ${node}`
+  return `${set} ${from}${slotMs === undefined ? '' : `, slots of ${Math.round(slotMs)} ms`}`
 }
 
 /** One row per product; without samples the state and the address alone. */

@@ -73,6 +73,15 @@ sluice_index_lag_seconds 0.4
   expect(text).toMatch(/^grpc +disabled/m)
 })
 
+test('status shows the stream of every set: its node and the measured slot time', () => {
+  const geyser = { default: { node: 'default/1', slotMs: 203.4 }, own: { node: null, slotMs: 400 } }
+  const text = statusText({ ...facts, geyser }, null)
+  expect(text).toMatch(
+    /^streams: +default from default\/1, slots of 203 ms; own from no node, slots of 400 ms$/m,
+  )
+  expect(statusText(facts, null)).not.toContain('streams:')
+})
+
 test('status shows addresses alone when the server does not report its meters', () => {
   expect(statusText({ ...facts, doors: { rpc: endpoint } }, null)).toMatch(
     /^rpc +open +127\.0\.0\.1:7/m,
