@@ -19,7 +19,7 @@ export const quickSection: ChainSection = {
   source: 'embedded',
   agave: '4.3',
   traffic: 0,
-  slotMs: 40,
+  slotMs: Number(process.env.SLUICE_TEST_SLOT_MS ?? 40),
   slotsPerEpoch: 432_000,
   historySlots: 2_000,
   historyBytes: 64 * 1024 * 1024,

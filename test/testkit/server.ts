@@ -63,6 +63,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
         ? []
         : [`--${endpoint}.port=0`],
   )
+  const slotMs = process.env.SLUICE_TEST_SLOT_MS
+  const namesSlotMs = options.flags?.some((flag) => flag.startsWith('--chain.slotMs')) === true
   const namesIndexer = options.flags?.some((flag) => flag.startsWith('--indexer.')) === true
   const isWhole = options.isWhole === true || namesIndexer
   const [program, ...before] = [...(options.through ?? []), process.execPath]
@@ -76,6 +78,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       `--data=${data}`,
       ...ports,
       ...(isWhole ? [] : ['--indexer.enabled=false']),
+      ...(slotMs === undefined || namesSlotMs ? [] : [`--chain.slotMs=${slotMs}`]),
       ...(options.flags ?? []),
     ],
     {
