@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { isSlice } from './test/testkit/slice.ts'
 
@@ -73,12 +75,27 @@ const soak = {
   },
 }
 
+/** Files of the short suite that make up few cases there, and all of them here. */
+const tests = join(import.meta.dirname, 'test')
+const cases = {
+  extends: true as const,
+  test: {
+    ...slow.test,
+    name: 'cases',
+    include: readdirSync(tests, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.test.ts'))
+      .filter((name) => readFileSync(join(tests, name), 'utf8').includes('caseCount('))
+      .map((name) => `test/${name}`),
+    env: { SLUICE_CASES: 'all' },
+  },
+}
+
 // Everything slow: kills, restarts, other servers, whole recordings; then storms and soaks.
 export default defineConfig({
   test: {
     globalSetup: ['test/testkit/compile.ts'],
     reporters: ['default'],
     pool: 'forks',
-    projects: isSlice ? [slow, cluster] : [slow, soak],
+    projects: isSlice ? [slow, cluster] : [slow, cases, soak],
   },
 })

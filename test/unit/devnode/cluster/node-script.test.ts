@@ -14,6 +14,7 @@ import {
 import { VoidBlocks } from '../../../../src/devnode/cluster/void-blocks.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
@@ -111,7 +112,7 @@ describe('the stream of a node', () => {
     for (let node = 0; node < nodes; node++) expect(sentBy(plan, node, chain)).toEqual(chain)
   })
 
-  const seeds = Number(process.env.SLUICE_SEEDS ?? 8)
+  const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(8, 80))
   it(`ends in the chain's blocks at every node, over ${seeds} seeds`, () => {
     const seen = { banks: 0, forks: 0, rootedFirst: 0 }
     for (let seed = 1; seed <= seeds; seed++) {

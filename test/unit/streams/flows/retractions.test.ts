@@ -12,6 +12,7 @@ import {
   slotStatus,
 } from '../../../../src/chain/solana/updates.ts'
 import { withRetractions } from '../../../../src/streams/geyser/filter-set.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 import { batchFrom } from '../../../testkit/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 import { type VoidChain, voidChain, withVoidBank } from '../../../testkit/void-banks.ts'
@@ -25,7 +26,7 @@ import {
 } from '../../../testkit/void-readers.ts'
 
 const Yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc')
-const seeds = Number(process.env.SLUICE_SEEDS ?? 100)
+const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(20, 100))
 const chains = new Map<number, VoidChain>()
 
 /** Making a chain costs more than reading it. */

@@ -7,6 +7,7 @@ import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-b
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 import { isCounted, type Way, withVoidBank } from '../../../testkit/void-banks.ts'
@@ -93,7 +94,7 @@ describe('slot tracker', () => {
     // The end is not interrupted: statuses lost in a break are derived from later ones.
     const calm = updates.findIndex(({ slot }) => slot === 1030)
     const random = randomOf(77)
-    for (let round = 0; round < 60; round++) {
+    for (let round = 0; round < caseCount(12, 60); round++) {
       const { sink, published } = open()
       let at = 0
       sink.opened(null)
@@ -287,8 +288,8 @@ describe('slot tracker', () => {
   it('gives the statuses of every slot in one order, whichever a node sends first or not at all', () => {
     const random = randomOf(11)
     const isReached = (one: SolanaUpdate) => one.kind === 'slot' && one.status <= 2
-    for (let round = 0; round < 100; round++) {
-      const updates = chainOf(16, { finalizedAfter: 2 })
+    const updates = chainOf(16, { finalizedAfter: 2 })
+    for (let round = 0; round < caseCount(20, 100); round++) {
       const sent: SolanaUpdate[] = []
       /** Statuses that two threads of the node send, in any order; ROOTED is never left out. */
       let waiting: SolanaUpdate[] = []
@@ -426,7 +427,7 @@ describe('banks of a slot', () => {
     return Array.from({ length: slots }, () => chain.next())
   }
 
-  const seeds = Number(process.env.SLUICE_SEEDS ?? 100)
+  const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(20, 100))
   it(`confirms exactly the bank that wins, over ${seeds} seeds`, () => {
     for (let seed = 1; seed <= seeds; seed++) {
       const random = randomOf(seed)
@@ -452,7 +453,7 @@ describe('banks of a slot', () => {
 
   it('knows the banks again that another node replays, all of them or only the last', () => {
     const random = randomOf(5)
-    for (let round = 0; round < 100; round++) {
+    for (let round = 0; round < caseCount(20, 100); round++) {
       const slots = bySlot(20, round + 1)
       const sent = slots.map((slot, index) =>
         index < 2 || random() > 1 / 2 ? slot : withVoidBank(slot, 'handover', random),

@@ -20,6 +20,7 @@ import {
 } from '../../../../../src/indexer/clickhouse/sql/quoting.ts'
 import { parseType } from '../../../../../src/indexer/clickhouse/sql/types.ts'
 import { catalogue } from '../../../../../src/indexer/duckdb/schemas.ts'
+import { caseCount } from '../../../../testkit/case-count.ts'
 
 /** In every hostile text: outside of a string or a quoted name it is SQL of the customer. */
 const mark = 'zq41'
@@ -59,7 +60,7 @@ function spoiled(text: string): readonly string[] {
     (at) => at === 0 || at === text.length || /\W/.test(text.slice(at - 1, at + 1)),
   )
   return all.flatMap((at) =>
-    hostile.slice(0, 2).map((one) => text.slice(0, at) + one + text.slice(at)),
+    hostile.slice(0, caseCount(1, 2)).map((one) => text.slice(0, at) + one + text.slice(at)),
   )
 }
 
@@ -136,7 +137,7 @@ const printedAll = (calls: readonly Call[], texts: readonly string[]): readonly 
 function withHostile(calls: readonly Call[]): readonly string[] {
   return printedAll(
     calls.filter((call) => printed(call("'a'")) !== null),
-    hostile,
+    hostile.slice(0, caseCount(2, 4)),
   )
 }
 

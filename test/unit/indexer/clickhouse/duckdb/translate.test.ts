@@ -16,6 +16,7 @@ import {
 import { catalogue } from '../../../../../src/indexer/duckdb/schemas.ts'
 
 import golden from '../../../../golden/indexer/clauses.json' with { type: 'json' }
+import { caseCount } from '../../../../testkit/case-count.ts'
 
 const tables: Readonly<Record<string, string>> = {
   blocks: `SELECT CAST(100 + i AS UBIGINT) AS slot, CAST(99 + i AS UBIGINT) AS parent_slot,
@@ -151,7 +152,7 @@ describe("ClickHouse's queries on DuckDB", () => {
           expect(row).toEqual([text, 1n, text])
         },
       ),
-      { numRuns: 150 },
+      { numRuns: caseCount(30, 150) },
     )
   })
 })
