@@ -6,7 +6,7 @@ import { until } from '../testkit/until.ts'
 
 const require = createRequire(import.meta.url)
 
-const flags = ['--chain.slotMs=100', '--metrics.enabled=false']
+const flags = ['--chain.slotMs=100', '--chain.traffic=5', '--metrics.enabled=false']
 
 let server: Server
 beforeAll(async () => {

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Server, startServer } from '../testkit/server.ts'
+import { onlyMetrics, type Server, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
@@ -38,7 +38,7 @@ describe('the examples of sluice/client', () => {
   beforeAll(async () => {
     mkdirSync(join(folder, 'node_modules'))
     symlinkSync(root, join(folder, 'node_modules', 'sluice'))
-    server = await startServer({ flags: ['--chain.traffic=0'] })
+    server = await startServer({ flags: [...onlyMetrics, '--metrics.generator.tps=50'] })
   })
   afterAll(async () => {
     await server.dispose()

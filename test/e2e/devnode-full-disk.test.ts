@@ -48,7 +48,7 @@ describe.skipIf(!canMount())('after a full disk', () => {
   let disk: SmallDisk
   let node: Devnode
   const start = async () => {
-    node = await startDevnode({ ledger: disk.path, slotMs: 40, flags: ['--traffic=100'] })
+    node = await startDevnode({ ledger: disk.path, slotMs: 40, flags: ['--traffic=20'] })
   }
   beforeEach(async () => {
     disk = mountSmallDisk('64m')

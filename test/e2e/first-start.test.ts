@@ -10,15 +10,18 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { endWithProcess } from '../testkit/end-with-process.ts'
 import { adjacentPorts } from '../testkit/free-port.ts'
 import { runHere } from '../testkit/run-here.ts'
-import { littleTraffic, type Server, sluice, sluiceHere, startServer } from '../testkit/server.ts'
+import {
+  littleTraffic,
+  onlyMetrics,
+  type Server,
+  sluice,
+  sluiceHere,
+  startServer,
+} from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
 const run = promisify(execFile)
-/** Starts neither the chain nor the indexer, for what every start does. */
-const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream', 'indexer'].map(
-  (endpoint) => `--${endpoint}.enabled=false`,
-)
 
 describe('the first start', () => {
   let server: Server
@@ -171,7 +174,7 @@ describe('the first start', () => {
 
   test('is the only one: the next start on the folder prints no credentials', async () => {
     expect(await server.stop()).toBe(0)
-    const again = await startServer({ data: server.data, flags: metricsAlone })
+    const again = await startServer({ data: server.data, flags: onlyMetrics })
     expect(again.stdout()).not.toMatch(/TOKEN|PASSWORD/)
     expect(again.stdout()).toContain('cannot be shown again')
     expect(again.stdout()).toContain(`npx --no -- sluice token rotate demo --data ${server.data}\n`)
@@ -196,7 +199,7 @@ describe('a start that cannot be', () => {
 
   test('names the endpoint whose port is taken', async () => {
     const data = join(tmpdir(), `sluice-test-absent-${process.pid}`)
-    const flags = [...metricsAlone, `--metrics.port=${port(0)}`]
+    const flags = [...onlyMetrics, `--metrics.port=${port(0)}`]
     const start = startServer({ data, flags })
     await expect(start).rejects.toThrow(/metrics.* is taken by another process/)
     expect(existsSync(data)).toBe(false)
@@ -248,7 +251,7 @@ describe('a start that cannot be', () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
     const server = await startServer({
       data,
-      flags: [...metricsAlone, '--metrics.host=0.0.0.0', '--allowPlaintext=true'],
+      flags: [...onlyMetrics, '--metrics.host=0.0.0.0', '--allowPlaintext=true'],
     })
     expect(server.stdout()).not.toContain('TOKEN')
     await server.dispose()

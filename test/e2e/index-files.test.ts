@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type Server, startServer } from '../testkit/server.ts'
+import { littleTraffic, type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -21,7 +21,7 @@ beforeAll(async () => {
   mkdirSync(folder)
   chmodSync(folder, 0o755)
   writeFileSync(join(folder, 'readable.json'), '{"version":0,"files":[]}', { mode: 0o644 })
-  server = await startServer({ data, isWhole: true })
+  server = await startServer({ data, isWhole: true, flags: littleTraffic })
   await until(() => server.stdout().includes('INDEXER_PASSWORD='), 'the banner')
 })
 

@@ -4,14 +4,17 @@ import { join } from 'node:path'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCommand } from '../testkit/command.ts'
-import { type Server, startServer } from '../testkit/server.ts'
+import { littleTraffic, type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
 let server: Server
 let client: ReturnType<typeof createClient>
 
 beforeAll(async () => {
-  server = await startServer({ isWhole: true, flags: ['--indexer.slowQueryMs=1'] })
+  server = await startServer({
+    isWhole: true,
+    flags: ['--indexer.slowQueryMs=1', ...littleTraffic],
+  })
   await until(() => server.stdout().includes('INDEXER_PASSWORD='), 'the banner')
   const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(server.stdout())![1]!
   client = createClient({

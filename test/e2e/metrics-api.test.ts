@@ -5,14 +5,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { expectDescribed, expectFrame, problems } from '../testkit/api-schemas.ts'
 import { Listener } from '../testkit/metrics-service.ts'
 import { realData } from '../testkit/real-data.ts'
-import { type Server, startServer } from '../testkit/server.ts'
+import { onlyMetrics, type Server, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
 const recording = realData('execution/emn-30b-15m.snapshot.zst')
-const onlyMetrics = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(
-  (name) => `--${name}.enabled=false`,
-)
 const sources = [
   { name: 'the generator', flags: [], isMissing: false, blocks: 6 },
   {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runCommand } from '../testkit/command.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { Listener } from '../testkit/metrics-service.ts'
-import { type Server, startServer } from '../testkit/server.ts'
+import { littleTraffic, onlyMetrics, type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
 let server: Server
@@ -121,7 +121,7 @@ test('numbers go on over a restart, and an old cursor gets a snapshot', async ()
   const { run } = before.frames[0]!.Resume as { run: string }
   before.socket.terminate()
   await server.stop()
-  server = await startServer({ data: server.data })
+  server = await startServer({ data: server.data, flags: [...onlyMetrics, ...littleTraffic] })
   open()
   for (const query of [`resume_from=${cursor}&run=${run}`, `resume_from=${cursor}`]) {
     const after = new Listener(`${stream}?${query}`)
@@ -134,7 +134,9 @@ test('numbers go on over a restart, and an old cursor gets a snapshot', async ()
 })
 
 test('metrics.auth: token requires a token and closes sockets of a revoked one with 1008', async () => {
-  const locked = await startServer({ flags: ['--metrics.auth=token'] })
+  const locked = await startServer({
+    flags: ['--metrics.auth=token', ...onlyMetrics, ...littleTraffic],
+  })
   const { host, port } = locked.doors.metrics!
   const url = `${host}:${port}`
   try {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Ran } from '../testkit/command.ts'
 import { runHere } from '../testkit/run-here.ts'
-import { type Server, startServer } from '../testkit/server.ts'
+import { littleTraffic, onlyMetrics, type Server, startServer } from '../testkit/server.ts'
 
 describe('a change at a running server', () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-provisioning-'))
@@ -16,11 +16,10 @@ describe('a change at a running server', () => {
   }
   let server: Server
   beforeAll(async () => {
-    const disabled = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(
-      (door) => `--${door}.enabled=false`,
-    )
     const plans = file('server.yaml', 'plans: { silver: { creditsPer30Days: 77 } }')
-    server = await startServer({ flags: [plans, '--metrics.auth=token', ...disabled] })
+    server = await startServer({
+      flags: [plans, '--metrics.auth=token', ...onlyMetrics, ...littleTraffic],
+    })
   })
   afterAll(async () => {
     await server.dispose()

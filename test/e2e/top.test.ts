@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { commandPath, runCommand } from '../testkit/command.ts'
 import { openService } from '../testkit/metrics-service.ts'
-import { type Server, startServer } from '../testkit/server.ts'
+import { littleTraffic, type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
 let server: Server
@@ -11,7 +11,7 @@ let origin: string
 
 beforeAll(async () => {
   const off = ['websocket', 'grpc', 'tpu', 'shredstream'].map((name) => `--${name}.enabled=false`)
-  server = await startServer({ flags: off })
+  server = await startServer({ flags: [...off, ...littleTraffic] })
   origin = server.url('metrics')
   await until(async () => (await blocks()).length > 3, 'four blocks')
 })

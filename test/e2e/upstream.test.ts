@@ -28,7 +28,11 @@ beforeAll(async () => {
     const [url, grpc] = [await relayed('rpc'), await relayed('grpc')]
     nodes.push({ url, token: chain.token, server: { url: () => grpc } })
   }
-  front = await SolanaNode.before(nodes, '--metrics.enabled=true', '--websocket.queryToken=true')
+  front = await SolanaNode.before(
+    nodes,
+    '--metrics.generator.tps=50',
+    '--websocket.queryToken=true',
+  )
 })
 afterAll(async () => {
   for (const node of [front, chain]) await node?.dispose()

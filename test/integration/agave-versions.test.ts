@@ -23,7 +23,7 @@ import { until } from '../testkit/until.ts'
 
 const everyVersion = agaveVersions.map((agave) => shapesByVersion[agave])
 const nowhere = { host: '127.0.0.1', rpc: 0, ws: 0, udp: 0, shredVersion: 1 }
-const stage = new ChainStage({ slotMs: 20, traffic: 100 })
+const stage = new ChainStage({ slotMs: 20, traffic: 20 })
 const payer = new Keypair(randomBytes(32))
 const wallet = randomBytes(32)
 const answersOf = new Map<Shapes, StreamAnswers>()

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { FaultName } from '../../src/devnode/cluster/plan.ts'
@@ -74,10 +74,10 @@ async function call(port: number, method: string, ...params: unknown[]): Promise
 const portsOf = ({ addresses }: RunningDevnode) =>
   [addresses, ...addresses.peers].map(({ rpc }) => rpc.port)
 
-afterAll(async () => {
-  for (const node of running) await node.stop()
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
-})
+async function stopAll(): Promise<void> {
+  for (const node of running.splice(0)) await node.stop()
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+}
 
 describe('a cluster of four nodes', () => {
   let node: RunningDevnode
@@ -87,6 +87,7 @@ describe('a cluster of four nodes', () => {
     ports = portsOf(node)
     await until(async () => (await call(ports[0]!, 'getSlot')) > 8, 'finalized blocks')
   })
+  afterAll(stopAll)
 
   it('has its own identity at every node, which all of them list', async () => {
     const identities = [node.addresses, ...node.addresses.peers].map(({ identity }) => identity)
@@ -176,6 +177,8 @@ describe('a cluster of four nodes', () => {
 })
 
 describe('a cluster under Alpenglow', () => {
+  afterEach(stopAll)
+
   it('confirms and finalizes a block together, without votes, and has a certificate', async () => {
     const node = await start({ nodes: 2, isAlpenglow: true })
     const [port, other] = portsOf(node) as [number, number]
@@ -235,6 +238,8 @@ describe('a cluster under Alpenglow', () => {
 })
 
 describe('a node that lies', () => {
+  afterEach(stopAll)
+
   it('is the last one, and says so with its slots, its genesis and its blockhashes', async () => {
     const faults = ['lie-slot', 'lie-genesis', 'lie-blockhash'] as const
     const node = await start({ nodes: 2, faults })

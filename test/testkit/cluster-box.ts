@@ -36,7 +36,7 @@ export class ClusterBox {
   static async start(seed: number, ...flags: string[]): Promise<ClusterBox> {
     const devnode = await startDevnode({
       slotMs: 100,
-      flags: [`--nodes=${nodes}`, `--seed=${seed}`, '--traffic=40', ...flags],
+      flags: [`--nodes=${nodes}`, `--seed=${seed}`, '--traffic=20', ...flags],
     })
     const addresses = addressesOf(devnode)
     const gateway = await SolanaNode.before(addresses, '--indexer.enabled=true').catch(

@@ -52,6 +52,11 @@ export interface ServerOptions {
 /** Where the traffic does not matter: that of a default start takes half a core. */
 export const littleTraffic = ['--chain.traffic=5', '--metrics.generator.tps=50']
 
+/** Starts neither the chain nor the indexer, which take most of what a start takes. */
+export const onlyMetrics = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream', 'indexer'].map(
+  (endpoint) => `--${endpoint}.enabled=false`,
+)
+
 /** Endpoints listen on free ports unless a flag sets one. */
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
   const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
