@@ -1,6 +1,7 @@
 // What a gRPC update costs as distinct filters grow, each with a stream of its own.
 // Thread: main of the bench process; each size is a process of its own.
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { keyOf } from '../../src/chain/solana/keys.ts'
 import { accountUpdate } from '../../src/chain/solana/update-build.ts'
 import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
@@ -15,7 +16,7 @@ const stride = 7_919
 const sparesMax = 4_096
 const limits = {
   filtersMax: 1,
-  accountsMax: 1,
+  accountsMax: 100_000,
   ownersMax: 1,
   dataSlicesMax: 0,
   cuckooBytesMax: 0,
@@ -23,6 +24,11 @@ const limits = {
   accountReject: new Set<string>(),
   ownerReject: new Set<string>(),
 }
+
+/** Up to 100,000 keys. */
+const keysPerSize = 10
+const changedKeys = 10
+const keysLine = `${changedKeys} keys come or go in a filter of ${keysPerSize} times as many keys`
 
 export const bench = growthBench({
   name: 'growth-filters',
@@ -34,6 +40,7 @@ export const bench = growthBench({
     'update of no watched account',
     'one owner, other bytes each',
     'stream comes and goes',
+    keysLine,
   ],
   file: import.meta.url,
 })
@@ -48,6 +55,9 @@ export const open: OpenWorks = async (size) => {
   const spares = Array.from({ length: sparesMax }, (_, index) =>
     groupOf({ account: [encodeBase58(keyAt(size + 1 + index))] }, byAccount),
   )
+  const watched = openMatcher(1, () => ({
+    account: Array.from({ length: size * keysPerSize }, (_, index) => encodeBase58(keyAt(index))),
+  }))
   let at = 0
   let spareAt = 0
   const next = () => {
@@ -67,10 +77,31 @@ export const open: OpenWorks = async (size) => {
         return 1
       },
     },
+    [keysLine]: changingKeys(watched, size * keysPerSize),
+  }
+}
+
+/** Each step adds keys, or removes those of the step before, in a slot of its own. */
+function changingKeys({ matcher, first }: Opened, size: number): Work {
+  let slot = 1
+  const none = new Set<string>()
+  return {
+    stepsPerTurn: 32,
+    step() {
+      const round = slot >> 1
+      const keys = new Set<string>()
+      for (let index = 0; index < changedKeys; index++)
+        keys.add(keyOf(keyAt(size + round * changedKeys + index)))
+      const delta = slot % 2 === 0 ? { add: keys, remove: none } : { add: none, remove: keys }
+      matcher.changeKeys(first!, [{ kind: 'accounts', list: 'accounts', ordinal: 0, delta }])
+      matcher.deliver(updateOf(owner, 0, ++slot))
+      return 1
+    },
   }
 }
 
 interface Opened {
+  first: SubscriberGroup | null
   readonly matcher: Matcher
   readonly pool: SlabPool
   readonly dirty: SubscriberGroup[]
@@ -80,6 +111,7 @@ interface Opened {
 
 function openMatcher(size: number, accountsOf: (index: number) => object): Opened {
   const opened: Opened = {
+    first: null,
     matcher: new Matcher(),
     pool: new SlabPool(),
     dirty: [],
@@ -100,7 +132,11 @@ function openMatcher(size: number, accountsOf: (index: number) => object): Opene
       },
     }),
   }
-  for (let index = 0; index < size; index++) opened.matcher.add(groupOf(accountsOf(index), opened))
+  for (let index = 0; index < size; index++) {
+    const group = groupOf(accountsOf(index), opened)
+    opened.first ??= group
+    opened.matcher.add(group)
+  }
   return opened
 }
 
@@ -120,11 +156,11 @@ function groupOf(accounts: object, opened: Opened): SubscriberGroup {
   return group
 }
 
-function updateOf(pubkey: Uint8Array, marked: number) {
+function updateOf(pubkey: Uint8Array, marked: number, slot = 1) {
   const data = Buffer.alloc(165, 3)
   numberBytes(marked).copy(data)
   return accountUpdate(
-    { slot: 1, createdAtMs: 0 },
+    { slot, createdAtMs: 0 },
     {
       pubkey,
       lamports: 5_000_000_000n,

@@ -50,6 +50,7 @@ export async function startGeyserServer(
   const service = new GeyserService<null>({
     codec: loadCodec(),
     limits: filterLimits,
+    keysMax: () => filterLimits.accountsMax,
     backlogBytesMax: 64 * mebibyte,
     pingMs: 10_000,
     version,

@@ -104,6 +104,34 @@ describe('Subscribe', () => {
     }
   })
 
+  it('changes keys of a filter without sending it again, from a slot on', async () => {
+    const plans = { ...builtInPlans, standard: { ...standardPlan, filterKeys: 3 } }
+    stage = await GrpcStage.open({ plans })
+    const chain = new SyntheticSolana({ accounts: 3, transactionsPerSlot: 10 })
+    const [one, two, three] = chain.keys as [Uint8Array, Uint8Array, Uint8Array]
+    const stream = await open({ accounts: { mine: { account: [encodeBase58(one)] } } })
+    stage.publish(chain.next())
+    stream.ask({ keys: { id: 7, changes: [{ filter: 'mine', add: [two], remove: [one] }] } })
+    stream.ask({
+      keys: { id: 8, changes: [{ filter: 'mine', add: [one, three, Buffer.alloc(32)] }] },
+    })
+    await until(() => stream.of('keys').length === 2, 'both answers')
+    const [changed, refused] = stream.of('keys')
+    expect(changed).toMatchObject({ id: 7, error: null })
+    expect(Number(changed.fromSlot)).toBe(1001)
+    expect(refused).toMatchObject({ id: 8 })
+    expect(refused.error).toContain('accounts["mine"].account: at most 3 keys are allowed')
+    stage.publish(chain.next())
+    await stream.settled()
+    const keysAt = (slot: number) =>
+      stream
+        .of('account')
+        .filter((update) => Number(update.slot) === slot)
+        .map(({ account }) => encodeBase58(account.pubkey))
+    expect(new Set(keysAt(1000))).toEqual(new Set([encodeBase58(one)]))
+    expect(new Set(keysAt(1001))).toEqual(new Set([encodeBase58(two)]))
+  })
+
   it('narrows by account, owner, mention and signature, and names what matched', async () => {
     stage = await GrpcStage.open()
     const chain = new SyntheticSolana({ seed: 4 })

@@ -78,6 +78,12 @@ const planFields = {
     doc: 'Rate of WebSocket notifications, each counted 4,096 bytes larger; 0 is no limit.',
   }),
   streams: integer({ initial: 20, min: 0, max: countMax, doc: 'gRPC streams; 0 is no limit.' }),
+  filterKeys: integer({
+    initial: 100_000,
+    min: 1,
+    max: countMax,
+    doc: 'Keys in one list of a gRPC filter, up to `grpc.filters.accountsMax`.',
+  }),
   callsInFlight: integer({
     initial: 100,
     min: 0,
@@ -134,6 +140,7 @@ export const unlimitedPlan: PlanValues = {
   distinctSubscriptions: 0,
   notificationBytesPerSecond: 0,
   streams: 0,
+  filterKeys: 1_000_000,
   callsInFlight: 0,
   batchItems: 1000,
   indexer: {

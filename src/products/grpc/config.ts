@@ -88,10 +88,10 @@ export const grpcSection = group('The gRPC endpoint of the bundle: geyser.Geyser
   filters: group('Limits of what a Subscribe request may ask for', {
     filtersMax: integer({ initial: 100, min: 1, max: 10_000, doc: 'Named filters of one kind' }),
     accountsMax: integer({
-      initial: 50_000,
+      initial: 100_000,
       min: 1,
       max: 1_000_000,
-      doc: 'Keys in one list of accounts',
+      doc: 'Keys in one list of accounts, on any plan',
     }),
     ownersMax: integer({ initial: 1_000, min: 1, max: 1_000_000, doc: 'Keys in a list of owners' }),
     dataSlicesMax: integer({ initial: 32, min: 0, max: 1_000, doc: 'Data slices of a stream' }),

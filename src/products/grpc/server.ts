@@ -58,6 +58,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     ...deps,
     codec,
     limits: limitsOf(section),
+    keysMax: (caller) => caller!.budget.plan.filterKeys,
     backlogBytesMax: section.backlogBytesMax,
     pingMs: section.pingMs,
     chainOf: (caller) => caller && deps.chainOf(caller.principal.subscription),

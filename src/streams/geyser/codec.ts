@@ -74,6 +74,18 @@ export interface BlocksRequest {
   readonly cuckooAccountInclude?: CuckooRequest | null
 }
 
+export interface KeyChangeRequest {
+  readonly filter: string
+  readonly add: readonly Uint8Array[]
+  readonly remove: readonly Uint8Array[]
+  readonly list: number
+}
+
+export interface KeysRequest {
+  readonly id: number
+  readonly changes: readonly KeyChangeRequest[]
+}
+
 /** Optional scalars are read with `given`: protobufjs answers defaults for absent ones. */
 export interface SubscribeRequest {
   readonly accounts: Readonly<Record<string, AccountsRequest>>
@@ -87,6 +99,7 @@ export interface SubscribeRequest {
   readonly accountsDataSlice: readonly { readonly offset: Long64; readonly length: Long64 }[]
   readonly ping?: { readonly id: number } | null
   readonly fromSlot?: Long64
+  readonly keys?: KeysRequest | null
 }
 
 export interface Codec {

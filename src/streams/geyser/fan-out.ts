@@ -1,9 +1,10 @@
 // Fans every update of a hub out to the live streams, grouped by equal filters.
 // Frames are batched until the end of the event-loop turn or 64 KiB per group.
+import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub } from '../hub/hub.ts'
-import type { FilterSet } from './filter-set.ts'
+import { copyFilters, type FilterSet, type KeyChange, ownFilters } from './filter-set.ts'
 import { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
 import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
@@ -13,7 +14,11 @@ type Counts = Record<UpdateKind, number>
 
 export class FanOut {
   readonly pool = new SlabPool()
-  readonly #matchers = [new Matcher(), new Matcher(), new Matcher()] as const
+  readonly #matchers = [
+    new Matcher(Commitment.processed),
+    new Matcher(Commitment.confirmed),
+    new Matcher(Commitment.finalized),
+  ] as const
   /** Of the streams with retractions, all at processed. */
   readonly #retracting = new Matcher()
   readonly #groups = new Map<string, SubscriberGroup>()
@@ -26,7 +31,7 @@ export class FanOut {
 
   constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
     this.#meters = meters
-    this.#stopListening = hub.listen(
+    const stopListening = hub.listen(
       (commitment, update) => {
         if (update.kind !== 'retraction')
           this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
@@ -35,6 +40,13 @@ export class FanOut {
       },
       (commitment) => !this.#matchers[commitment].isEmpty,
     )
+    const stopRestarts = hub.onRestart(() => {
+      for (const matcher of [...this.#matchers, this.#retracting]) matcher.restart()
+    })
+    this.#stopListening = () => {
+      stopListening()
+      stopRestarts()
+    }
   }
 
   /** Distinct sets of filters. */
@@ -62,6 +74,26 @@ export class FanOut {
     if (group.sinks.size > 0) return
     this.#groups.delete(group.filters.key)
     this.#matcherOf(group.filters).remove(group)
+  }
+
+  /** A group of the stream alone, whose keys it may change: copies the filters of a shared one. */
+  own(sink: RunSink, group: SubscriberGroup): SubscriberGroup {
+    assert(group.sinks.has(sink), 'a stream changes the keys of its group')
+    if (group.sinks.size > 1) {
+      this.leave(sink, group)
+      return this.join(sink, copyFilters(group.filters))
+    }
+    this.#groups.delete(group.filters.key)
+    group.filters = ownFilters(group.filters)
+    this.#groups.set(group.filters.key, group)
+    return group
+  }
+
+  /** Changes keys of a stream's own group; returns the first slot that the new ones match. */
+  changeKeys(group: SubscriberGroup, changes: readonly KeyChange[]): number {
+    assert(group.sinks.size === 1, 'keys change for one stream')
+    group.flush()
+    return this.#matcherOf(group.filters).changeKeys(group, changes)
   }
 
   #matcherOf({ retractions, commitment }: FilterSet): Matcher {

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { decodeBase58, decodeKey } from '../../chain/solana/base58.ts'
+import { decodeBase58, decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountsRequest,
@@ -11,24 +11,30 @@ import {
   bigintOf,
   type CuckooRequest,
   given,
+  type KeyChangeRequest,
+  type KeysRequest,
   numberOf,
   type StateFilterRequest,
   type SubscribeRequest,
   type TransactionsRequest,
 } from './codec.ts'
 import { Cuckoo, fingerprintBits, fingerprintsPerBucket } from './cuckoo.ts'
-import type {
-  AccountFilter,
-  BlockFilter,
-  DataSlice,
-  FilterSet,
-  KeyText,
-  NamedFilter,
-  SlotFilter,
-  StateFilter,
-  TransactionFilter,
+import {
+  type AccountFilter,
+  type BlockFilter,
+  type DataSlice,
+  type FilterSet,
+  type KeyChange,
+  type KeyText,
+  keysAt,
+  type ListAt,
+  type NamedFilter,
+  type SlotFilter,
+  type StateFilter,
+  type TransactionFilter,
 } from './filter-set.ts'
 import { namePrefix } from './frame.ts'
+import { KeyList, settledSlots } from './key-list.ts'
 
 export interface FilterLimits {
   /** Named filters of one kind. */
@@ -50,11 +56,33 @@ export function compileFilters(
   request: SubscribeRequest,
   limits: FilterLimits,
 ): Outcome<FilterSet> {
+  return tried('failed to create filter', () => compile(request, limits))
+}
+
+/** Compiles changes of keys for the filters of a stream; all of them are valid, or none is made. */
+export function compileKeyChanges(
+  request: KeysRequest,
+  filters: FilterSet,
+  limits: FilterLimits,
+): Outcome<readonly KeyChange[]> {
+  return tried('failed to change keys', () => {
+    const seen = new Set<KeyList>()
+    return request.changes.map((change) => {
+      const compiled = keyChange(change, filters, limits)
+      const keys = keysAt(filters, compiled)
+      if (seen.has(keys)) throw new Problem(`${quote(change.filter)}: a list is changed twice`)
+      seen.add(keys)
+      return compiled
+    })
+  })
+}
+
+function tried<T>(what: string, run: () => T): Outcome<T> {
   try {
-    return accept(compile(request, limits))
+    return accept(run())
   } catch (error) {
     if (!(error instanceof Problem)) throw error
-    return refuse('invalid', 'bad-filter', `failed to create filter: ${error.message}`)
+    return refuse('invalid', 'bad-filter', `${what}: ${error.message}`)
   }
 }
 
@@ -67,6 +95,7 @@ export function countKeys(request: SubscribeRequest): number {
   for (const filters of [request.transactions, request.transactionsStatus])
     for (const { accountInclude, accountExclude, accountRequired } of Object.values(filters))
       keys += accountInclude.length + accountExclude.length + accountRequired.length
+  for (const { add, remove } of request.keys?.changes ?? []) keys += add.length + remove.length
   return keys
 }
 
@@ -128,9 +157,9 @@ function accountFilter(
   requireSome(at, limits, hasKeys || Boolean(filter.cuckooAccountsFilter))
   return {
     ...base,
-    accounts: readKeys(`${at}.account`, filter.account, accountsMax, accountReject),
+    accounts: readList(`${at}.account`, filter.account, accountsMax, accountReject),
     cuckoo: cuckooOf(`${at}.cuckoo_accounts_filter`, filter.cuckooAccountsFilter, limits),
-    owners: readKeys(`${at}.owner`, filter.owner, ownersMax, ownerReject),
+    owners: readList(`${at}.owner`, filter.owner, ownersMax, ownerReject),
     states: readState(`${at}.filters`, filter.filters),
     hasSignature: given(filter, 'nonemptyTxnSignature'),
   }
@@ -163,9 +192,9 @@ function transactionFilter(
     isVote,
     isFailed,
     signature: signature === undefined ? null : readSignature(`${at}.signature`, signature),
-    include: readKeys(`${at}.account_include`, filter.accountInclude, max, limits.accountReject),
+    include: readList(`${at}.account_include`, filter.accountInclude, max, limits.accountReject),
     cuckoo: cuckooOf(`${at}.cuckoo_account_include`, filter.cuckooAccountInclude, limits),
-    exclude: readKeys(`${at}.account_exclude`, filter.accountExclude, max, none),
+    exclude: readList(`${at}.account_exclude`, filter.accountExclude, max, none),
     required: [...readKeys(`${at}.account_required`, filter.accountRequired, max, none)],
     tokenOwners: mode === undefined ? 'none' : mode === 0 ? 'all' : 'changed',
   }
@@ -185,13 +214,59 @@ function blockFilter(
   const selection = [[...include].sort(), cuckooText(filter.cuckooAccountInclude)]
   return {
     ...base,
-    include: readKeys(`${at}.account_include`, include, limits.accountsMax, limits.accountReject),
+    include: readList(`${at}.account_include`, include, limits.accountsMax, limits.accountReject),
     cuckoo: cuckooOf(`${at}.cuckoo_account_include`, filter.cuckooAccountInclude, limits),
     withTransactions,
     withAccounts,
     withEntries,
     shape: digest([withTransactions, withAccounts, withEntries, ...selection]),
   }
+}
+
+/** Lists by their number on the wire: SubscribeRequestKeyList. */
+const keyLists = [
+  { field: 'accounts', member: 'account', kind: 'accounts', list: 'accounts' },
+  { field: 'accounts', member: 'owner', kind: 'accounts', list: 'owners' },
+  { field: 'transactions', member: 'account_include', kind: 'transactions', list: 'include' },
+  { field: 'transactions', member: 'account_exclude', kind: 'transactions', list: 'exclude' },
+  { field: 'transactions_status', member: 'account_include', kind: 'statuses', list: 'include' },
+  { field: 'transactions_status', member: 'account_exclude', kind: 'statuses', list: 'exclude' },
+  { field: 'blocks', member: 'account_include', kind: 'blocks', list: 'include' },
+] as const
+
+function keyChange(change: KeyChangeRequest, filters: FilterSet, limits: FilterLimits): KeyChange {
+  const named = keyLists[change.list]
+  if (named === undefined) throw new Problem(`list: ${change.list} is no list of keys`)
+  const { field, member, kind, list } = named
+  const at = `${field}[${quote(change.filter)}].${member}`
+  const prefix = namePrefix(change.filter)
+  const ordinal = filters[kind].findIndex((one) => one.prefix.equals(prefix))
+  if (ordinal === -1) throw new Problem(`${at}: the stream has no such filter`)
+  // Reason for the cast: each row of `keyLists` has a list of the filters of its kind.
+  const listAt = { kind, list, ordinal } as ListAt
+  const keys = keysAt(filters, listAt)
+  if (list !== 'exclude' && !keys.isCondition)
+    throw new Problem(`${at}: the filter was sent without this list, so it is no condition`)
+  const { accountsMax, accountReject, ownersMax, ownerReject } = limits
+  const isOwners = list === 'owners'
+  const rejected = isOwners ? ownerReject : list === 'exclude' ? new Set<string>() : accountReject
+  const delta = { add: keysOf(at, change.add, rejected), remove: keysOf(at, change.remove) }
+  const max = isOwners ? ownersMax : accountsMax
+  if (keys.sizeAfter(delta) > max) throw new Problem(`${at}: at most ${max} keys are allowed`)
+  if (keys.changedKeys + delta.add.size + delta.remove.size > max)
+    throw new Problem(`${at}: at most ${max} keys are changed within ${settledSlots} slots`)
+  return { ...listAt, delta }
+}
+
+function keysOf(at: string, keys: readonly Uint8Array[], rejected?: ReadonlySet<string>) {
+  const texts = new Set<KeyText>()
+  for (const key of keys) {
+    if (key.length !== keyBytes) throw new Problem(`${at}: a key has ${keyBytes} bytes`)
+    if (rejected !== undefined && rejected.size > 0 && rejected.has(encodeBase58(key)))
+      throw new Problem(`${at}: ${quote(encodeBase58(key))} is not allowed in filters`)
+    texts.add(keyOf(key))
+  }
+  return texts
 }
 
 function requireSome(at: string, limits: FilterLimits, isSome: boolean): void {
@@ -283,6 +358,7 @@ const memcmpBytesMax = 128
 const memcmpBase58Max = 175
 const memcmpBase64Max = 172
 const signatureBytes = 64
+const keyBytes = 32
 const base64Text = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
 export function readKeys(
@@ -300,6 +376,10 @@ export function readKeys(
     keys.add(keyOf(key))
   }
   return keys
+}
+
+function readList(...read: Parameters<typeof readKeys>): KeyList {
+  return new KeyList(readKeys(...read))
 }
 
 export function readSignature(at: string, text: string): KeyText {

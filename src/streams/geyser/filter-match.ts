@@ -11,6 +11,7 @@ import type {
   StateFilter,
   TransactionFilter,
 } from './filter-set.ts'
+import type { KeyList } from './key-list.ts'
 
 /** The keys of a transaction as map keys, computed at most once for all filters. */
 export class TransactionKeys {
@@ -51,8 +52,9 @@ export class TransactionKeys {
     return this.#set.has(key) || this.owners(mode).includes(key)
   }
 
-  mentionsAny(keys: ReadonlySet<KeyText>, mode: TransactionFilter['tokenOwners']): boolean {
-    return this.texts.some((key) => keys.has(key)) || this.owners(mode).some((key) => keys.has(key))
+  mentionsAny(keys: KeyList, mode: TransactionFilter['tokenOwners']): boolean {
+    const isListed = (key: KeyText) => keys.has(key, this.update.slot)
+    return this.texts.some(isListed) || this.owners(mode).some(isListed)
   }
 }
 
@@ -63,9 +65,9 @@ export function matchesTransaction(filter: TransactionFilter, keys: TransactionK
   if (filter.isFailed !== undefined && filter.isFailed !== (update.err !== null)) return false
   if (filter.signature !== null && filter.signature !== keys.signature) return false
   if (!filter.required.every((key) => keys.mentions(key, mode))) return false
-  if (filter.exclude.size > 0 && keys.mentionsAny(filter.exclude, mode)) return false
-  if (filter.include.size === 0 && filter.cuckoo === null) return true
-  if (filter.include.size > 0 && keys.mentionsAny(filter.include, mode)) return true
+  if (filter.exclude.isCondition && keys.mentionsAny(filter.exclude, mode)) return false
+  if (!filter.include.isCondition && filter.cuckoo === null) return true
+  if (filter.include.isCondition && keys.mentionsAny(filter.include, mode)) return true
   return filter.cuckoo !== null && cuckooMatches(filter, update)
 }
 
@@ -74,9 +76,10 @@ export function matchesAccount(filter: AccountFilter, update: AccountUpdate): bo
   if (hasSignature !== undefined && hasSignature !== (update.txnSignature !== null)) return false
   // Before the keys, whose texts cost more: many filters of one owner differ by their states only.
   for (const state of filter.states) if (!matchesState(state, update)) return false
-  if (owners.size > 0 && !owners.has(keyOf(update.owner))) return false
-  if (accounts.size > 0 || cuckoo !== null) {
-    const isListed = accounts.size > 0 && accounts.has(keyOf(update.pubkey))
+  const { slot } = update
+  if (owners.isCondition && !owners.has(keyOf(update.owner), slot)) return false
+  if (accounts.isCondition || cuckoo !== null) {
+    const isListed = accounts.isCondition && accounts.has(keyOf(update.pubkey), slot)
     if (!isListed && cuckoo?.has(update.pubkey) !== true) return false
   }
   return true
@@ -89,14 +92,15 @@ export function matchesSlot(filter: SlotFilter, update: SlotUpdate, commitment: 
 
 /** Whether a block filter includes a transaction of the block. */
 export function includesTransaction(filter: BlockFilter, update: TransactionUpdate): boolean {
-  if (filter.include.size === 0 && filter.cuckoo === null) return true
-  return update.keys.some((key) => includesKey(filter, key))
+  if (!filter.include.isCondition && filter.cuckoo === null) return true
+  return update.keys.some((key) => includesKey(filter, key, update.slot))
 }
 
-/** Whether a block filter includes an account of the block. */
-export function includesKey(filter: BlockFilter, key: Uint8Array): boolean {
-  if (filter.include.size === 0 && filter.cuckoo === null) return true
-  if (filter.include.size > 0 && filter.include.has(keyOf(key))) return true
+/** Whether a block filter includes an account of a block of that slot. */
+export function includesKey(filter: BlockFilter, key: Uint8Array, slot: number): boolean {
+  const { include } = filter
+  if (!include.isCondition && filter.cuckoo === null) return true
+  if (include.isCondition && include.has(keyOf(key), slot)) return true
   return filter.cuckoo?.has(key) === true
 }
 

@@ -1,6 +1,8 @@
-// Types of compiled filters. Immutable.
+// Types of compiled filters. Immutable, but for the lists of keys of a stream that changes them.
+import { randomUUID } from 'node:crypto'
 import { Commitment } from '../../base/commitment.ts'
 import type { Cuckoo } from './cuckoo.ts'
+import { type KeyDelta, KeyList } from './key-list.ts'
 
 /** A 32-byte key or a signature, as `keyOf` of solana/keys.ts returns it. */
 export type KeyText = string
@@ -18,11 +20,11 @@ export type StateFilter =
   | { readonly kind: 'tokenAccount' }
   | { readonly kind: 'lamports'; readonly cmp: 'eq' | 'ne' | 'lt' | 'gt'; readonly value: bigint }
 
-/** All conditions apply at once; an empty set of keys is no condition. */
+/** All conditions apply at once; a list that never had a key is no condition. */
 export interface AccountFilter extends NamedFilter {
-  readonly accounts: ReadonlySet<KeyText>
+  readonly accounts: KeyList
   readonly cuckoo: Cuckoo | null
-  readonly owners: ReadonlySet<KeyText>
+  readonly owners: KeyList
   readonly states: readonly StateFilter[]
   readonly hasSignature: boolean | undefined
 }
@@ -31,9 +33,9 @@ export interface TransactionFilter extends NamedFilter {
   readonly isVote: boolean | undefined
   readonly isFailed: boolean | undefined
   readonly signature: KeyText | null
-  readonly include: ReadonlySet<KeyText>
+  readonly include: KeyList
   readonly cuckoo: Cuckoo | null
-  readonly exclude: ReadonlySet<KeyText>
+  readonly exclude: KeyList
   readonly required: readonly KeyText[]
   /** Owners of token balances count as mentioned: none, all, or those whose balance changed. */
   readonly tokenOwners: 'none' | 'all' | 'changed'
@@ -45,12 +47,12 @@ export interface SlotFilter extends NamedFilter {
 }
 
 export interface BlockFilter extends NamedFilter {
-  readonly include: ReadonlySet<KeyText>
+  readonly include: KeyList
   readonly cuckoo: Cuckoo | null
   readonly withTransactions: boolean
   readonly withAccounts: boolean
   readonly withEntries: boolean
-  /** Equal texts, equal selection: bodies are shared by it. */
+  /** Equal texts, equal selection while no key has changed: bodies are shared by it. */
   readonly shape: string
 }
 
@@ -85,4 +87,55 @@ export function withRetractions(filters: FilterSet): FilterSet {
   const names = new Map(all.map(({ prefix }) => [prefix.toString('latin1'), prefix]))
   const retractions = Buffer.concat([...names.values()])
   return { ...filters, key: `${filters.key} retractions`, retractions }
+}
+
+/** A list of keys: of the filter with that ordinal among those of its kind. */
+export type ListAt = { readonly ordinal: number } & (
+  | { readonly kind: 'accounts'; readonly list: 'accounts' | 'owners' }
+  | { readonly kind: 'transactions' | 'statuses'; readonly list: 'include' | 'exclude' }
+  | { readonly kind: 'blocks'; readonly list: 'include' }
+)
+
+export type KeyChange = ListAt & { readonly delta: KeyDelta }
+
+export function keysAt(filters: FilterSet, at: ListAt): KeyList {
+  if (at.kind === 'accounts') return filters.accounts[at.ordinal]![at.list]
+  if (at.kind === 'blocks') return filters.blocks[at.ordinal]!.include
+  return filters[at.kind][at.ordinal]![at.list]
+}
+
+/** All lists of keys that may change. */
+export function* listsOf(filters: FilterSet): Generator<ListAt> {
+  for (const { ordinal } of filters.accounts)
+    for (const list of ['accounts', 'owners'] as const) yield { kind: 'accounts', list, ordinal }
+  for (const kind of ['transactions', 'statuses'] as const)
+    for (const { ordinal } of filters[kind])
+      for (const list of ['include', 'exclude'] as const) yield { kind, list, ordinal }
+  for (const { ordinal } of filters.blocks) yield { kind: 'blocks', list: 'include', ordinal }
+}
+
+/** Filters that no other stream shares a group with: their keys may change. */
+export function ownFilters(filters: FilterSet): FilterSet {
+  return { ...filters, key: randomUUID() }
+}
+
+/** The same with lists of its own. */
+export function copyFilters(filters: FilterSet): FilterSet {
+  const copy = (keys: KeyList) => new KeyList(new Set(keys))
+  const transactions = (one: TransactionFilter) => ({
+    ...one,
+    include: copy(one.include),
+    exclude: copy(one.exclude),
+  })
+  return {
+    ...ownFilters(filters),
+    accounts: filters.accounts.map((one) => ({
+      ...one,
+      accounts: copy(one.accounts),
+      owners: copy(one.owners),
+    })),
+    transactions: filters.transactions.map(transactions),
+    statuses: filters.statuses.map(transactions),
+    blocks: filters.blocks.map((one) => ({ ...one, include: copy(one.include) })),
+  }
 }

@@ -23,6 +23,7 @@ export const updateTag = {
   pong: 0x4a,
   transactionStatus: 0x52,
   retraction: 1001 * 8 + 2,
+  keys: 1010 * 8 + 2,
 } as const
 
 const createdAtField = 11

@@ -8,6 +8,7 @@
 // sets) are in lists that every update scans.
 
 import { assert } from '../../base/assert.ts'
+import { Commitment } from '../../base/commitment.ts'
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
@@ -28,19 +29,34 @@ import {
   sliceData,
   TransactionKeys,
 } from './filter-match.ts'
-import type {
-  AccountFilter,
-  BlockFilter,
-  FilterSet,
-  KeyText,
-  NamedFilter,
-  SlotFilter,
-  TransactionFilter,
+import {
+  type AccountFilter,
+  type BlockFilter,
+  type FilterSet,
+  type KeyChange,
+  type KeyText,
+  keysAt,
+  type ListAt,
+  listsOf,
+  type NamedFilter,
+  type SlotFilter,
+  type TransactionFilter,
 } from './filter-set.ts'
 import { createdAtSuffix, updateTag } from './frame.ts'
+import type { KeyList } from './key-list.ts'
 import type { Entry, SubscriberGroup } from './subscriber-group.ts'
 
+/** A list with changes that are not settled. */
+interface ChangingList {
+  readonly group: SubscriberGroup
+  readonly edit: EditIndex
+}
+
+/** Adds a key of a list to the index that finds its filter, or removes it there. */
+type EditIndex = (how: 'add' | 'remove', key: KeyText) => void
+
 export class Matcher {
+  readonly #commitment: Commitment
   readonly #groups = new Map<SubscriberGroup, Entry<NamedFilter>[]>()
   readonly #byAccount = new KeyIndex<Entry<AccountFilter>>()
   readonly #byOwner = new KeyIndex<Entry<AccountFilter>>()
@@ -56,6 +72,13 @@ export class Matcher {
   readonly #touched: SubscriberGroup[] = []
   #touchedCount = 0
   #stamp = 0
+  /** The newest slot of which something was delivered that keys select; -1 before the first. */
+  #newestSlot = -1
+  readonly #changing = new Map<KeyList, ChangingList>()
+
+  constructor(commitment: Commitment = Commitment.processed) {
+    this.#commitment = commitment
+  }
 
   get isEmpty(): boolean {
     return this.#groups.size === 0
@@ -81,6 +104,7 @@ export class Matcher {
     if (filters.blocks.length > 0) this.#withBlocks.add(group)
     if (filters.blocksMeta.length > 0) this.#withMeta.add(group)
     this.#groups.set(group, made)
+    for (const at of listsOf(filters)) this.#watchChanges(group, at)
   }
 
   remove(group: SubscriberGroup): void {
@@ -100,10 +124,59 @@ export class Matcher {
     this.#withBlocks.delete(group)
     this.#withMeta.delete(group)
     this.#groups.delete(group)
+    for (const [keys, changing] of this.#changing)
+      if (changing.group === group) this.#changing.delete(keys)
+  }
+
+  /** Changes keys of a group; returns the first slot that is matched by the new ones. */
+  changeKeys(group: SubscriberGroup, changes: readonly KeyChange[]): number {
+    const fromSlot = this.#newestSlot + 1
+    for (const change of changes) {
+      const edit = this.#editOf(group, change)
+      for (const key of keysAt(group.filters, change).change(change.delta, fromSlot))
+        edit('add', key)
+      this.#watchChanges(group, change)
+    }
+    return fromSlot
+  }
+
+  /** The chain begins anew: its slots may be lower, and all of them are matched by the new keys. */
+  restart(): void {
+    this.#advance(Number.POSITIVE_INFINITY)
+    this.#newestSlot = -1
+  }
+
+  #watchChanges(group: SubscriberGroup, at: ListAt): void {
+    const keys = keysAt(group.filters, at)
+    if (keys.changedKeys > 0) this.#changing.set(keys, { group, edit: this.#editOf(group, at) })
+  }
+
+  #advance(slot: number): void {
+    this.#newestSlot = slot
+    for (const [keys, { edit }] of this.#changing) {
+      for (const key of keys.settle(slot)) edit('remove', key)
+      if (keys.changedKeys === 0) this.#changing.delete(keys)
+    }
+  }
+
+  #editOf(group: SubscriberGroup, at: ListAt): EditIndex {
+    if (at.kind === 'blocks') return () => {}
+    const filter = group.filters[at.kind][at.ordinal]
+    const entry = this.#groups.get(group)!.find((one) => one.filter === filter)
+    // Reason for the casts: `filter` is of the kind of the list.
+    if (at.kind === 'accounts') {
+      const own = entry as Entry<AccountFilter>
+      const index = this.#indexOf(own.filter)
+      return (how, key) => index === this.#indexOfList(at.list) && index[how](key, own)
+    }
+    const index = at.kind === 'transactions' ? this.#transactions : this.#statuses
+    const own = entry as Entry<TransactionFilter>
+    return (how, key) => at.list === 'include' && index.edit(how, key, own)
   }
 
   /** Appends the framed update to every matching group; returns the number of deliveries. */
   deliver(update: SolanaUpdate): number {
+    if (update.slot > this.#newestSlot && this.#isReached(update)) this.#advance(update.slot)
     if (this.#groups.size === 0) return 0
     switch (update.kind) {
       case 'account':
@@ -121,6 +194,12 @@ export class Matcher {
       case 'retraction':
         return this.#deliverRetraction(update)
     }
+  }
+
+  /** Whether something of its slot that keys select is delivered with it, or was before. */
+  #isReached(update: SolanaUpdate): boolean {
+    if (update.kind !== 'slot') return true
+    return update.status >= this.#commitment && update.status <= slotStatus.finalized
   }
 
   #deliverAccount(update: AccountUpdate): number {
@@ -256,12 +335,21 @@ export class Matcher {
   }
 
   #addAccount(entry: Entry<AccountFilter>): void {
-    const { accounts, cuckoo, owners } = entry.filter
+    const { accounts, owners } = entry.filter
+    const index = this.#indexOf(entry.filter)
+    if (index === null) this.#anyAccount.add(entry)
+    else for (const key of index === this.#byAccount ? accounts : owners) index.add(key, entry)
+  }
+
+  /** Where a filter is found by a key; null for one that every update tries. */
+  #indexOf({ accounts, cuckoo, owners }: AccountFilter): KeyIndex<Entry<AccountFilter>> | null {
     // Not by account when a cuckoo set may match others.
-    if (accounts.size > 0 && cuckoo === null)
-      for (const key of accounts) this.#byAccount.add(key, entry)
-    else if (owners.size > 0) for (const key of owners) this.#byOwner.add(key, entry)
-    else this.#anyAccount.add(entry)
+    if (accounts.isCondition && cuckoo === null) return this.#byAccount
+    return owners.isCondition ? this.#byOwner : null
+  }
+
+  #indexOfList(list: 'accounts' | 'owners'): KeyIndex<Entry<AccountFilter>> {
+    return list === 'accounts' ? this.#byAccount : this.#byOwner
   }
 
   #removeAccount(entry: Entry<AccountFilter>): void {
@@ -297,13 +385,27 @@ export class TransactionIndex {
 
   add(entry: TransactionEntry): void {
     this.#all.add(entry)
-    this.#each(entry, (index, key) => index.add(key, entry))
+    const { signature, required } = entry.filter
+    if (signature !== null) this.#bySignature.add(signature, entry)
+    else if (required.length > 0) this.#edit('add', required[0]!, entry)
+    else if (isByInclude(entry.filter))
+      for (const key of entry.filter.include) this.#edit('add', key, entry)
+    else this.#any.add(entry)
   }
 
   remove(entry: TransactionEntry): void {
     if (!this.#all.delete(entry)) return
-    this.#any.delete(entry)
-    this.#each(entry, (index, key) => index.remove(key, entry))
+    const { signature, required } = entry.filter
+    if (signature !== null) this.#bySignature.remove(signature, entry)
+    else if (required.length > 0) this.#edit('remove', required[0]!, entry)
+    else if (isByInclude(entry.filter))
+      for (const key of entry.filter.include) this.#edit('remove', key, entry)
+    else this.#any.delete(entry)
+  }
+
+  /** A key of the filter's `include` comes or goes. */
+  edit(how: 'add' | 'remove', key: KeyText, entry: TransactionEntry): void {
+    if (isByInclude(entry.filter)) this.#edit(how, key, entry)
   }
 
   /** Calls `take` for each candidate, with duplicates. */
@@ -317,24 +419,14 @@ export class TransactionIndex {
     this.#any.forEach(take)
   }
 
-  #each(
-    entry: TransactionEntry,
-    run: (index: KeyIndex<TransactionEntry>, key: string) => void,
-  ): void {
-    const { signature, required, include, cuckoo, tokenOwners } = entry.filter
-    if (signature !== null) {
-      run(this.#bySignature, signature)
-      return
-    }
-    const keys = required.length > 0 ? [required[0]!] : cuckoo === null ? include : []
-    let isAny = true
-    for (const key of keys) {
-      isAny = false
-      run(this.#byMention, key)
-      if (tokenOwners !== 'none') run(this.#byOwner, key)
-    }
-    if (isAny && this.#all.has(entry)) this.#any.add(entry)
+  #edit(how: 'add' | 'remove', key: KeyText, entry: TransactionEntry): void {
+    this.#byMention[how](key, entry)
+    if (entry.filter.tokenOwners !== 'none') this.#byOwner[how](key, entry)
   }
+}
+
+function isByInclude({ signature, required, include, cuckoo }: TransactionFilter): boolean {
+  return signature === null && required.length === 0 && include.isCondition && cuckoo === null
 }
 
 // An index from keys to filters, fast for the many keys without any.
@@ -427,7 +519,9 @@ export class BlockBodies {
   }
 
   for(filter: BlockFilter, filters: FilterSet): Uint8Array {
-    const key = filter.withAccounts ? `${filter.shape} ${filters.sliceKey}` : filter.shape
+    // A stream alone has the key of its filters to itself; what it shares has equal keys.
+    const shape = filter.include.hasChanged ? `${filters.key} ${filter.ordinal}` : filter.shape
+    const key = filter.withAccounts ? `${shape} ${filters.sliceKey}` : shape
     let body = this.#bodies.get(key)
     if (body === undefined) {
       body = select(this.#update, filter, filters)
@@ -442,7 +536,7 @@ function select(block: BlockUpdate, filter: BlockFilter, filters: FilterSet): Bu
     ? block.transactions.filter((transaction) => includesTransaction(filter, transaction))
     : []
   const accounts = filter.withAccounts
-    ? block.accounts.filter(({ pubkey }) => includesKey(filter, pubkey))
+    ? block.accounts.filter(({ pubkey }) => includesKey(filter, pubkey, block.slot))
     : []
   return encodeBlock({
     slot: block.slot,

@@ -9,7 +9,7 @@
 import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
-import type { FilterSet } from './filter-set.ts'
+import type { FilterSet, KeyChange } from './filter-set.ts'
 import type { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
 import type { Position, PublishedSlots, Resumption } from './position.ts'
@@ -43,7 +43,7 @@ export interface Resuming {
 export class Replayer {
   readonly #replay: ReplaySource<SolanaUpdate>
   readonly #stream: ReplayingStream
-  readonly #matcher = new Matcher()
+  readonly #matcher: Matcher
   readonly #group: SubscriberGroup
   /** Statuses of slots whose content was not replayed yet. */
   readonly #early = new Map<number, SlotUpdate[]>()
@@ -65,6 +65,7 @@ export class Replayer {
     this.#stream = stream
     this.#group = new SubscriberGroup(filters, pool, () => {})
     this.#group.sinks.add(stream)
+    this.#matcher = new Matcher(filters.commitment)
     this.#matcher.add(this.#group)
     this.#schedule()
   }
@@ -72,6 +73,12 @@ export class Replayer {
   /** The stream drained: resumes. */
   drained(): void {
     this.#schedule()
+  }
+
+  /** Changes keys; returns the first slot that is matched by the new ones. */
+  changeKeys(changes: readonly KeyChange[]): number {
+    this.#group.flush()
+    return this.#matcher.changeKeys(this.#group, changes)
   }
 
   stop(): void {

@@ -17,6 +17,8 @@ import { unaryMethods } from './unary.ts'
 export interface GeyserDeps<C> {
   readonly codec: Codec
   readonly limits: FilterLimits
+  /** Keys that a caller may have in one list of accounts, at most those of `limits`. */
+  keysMax(caller: C): number
   readonly backlogBytesMax: number
   /** A ping goes to every stream this often. */
   readonly pingMs: number
@@ -77,7 +79,7 @@ export class GeyserService<C> {
   }
 
   #subscribe(call: GrpcStream, caller: C): StreamEvents {
-    const { codec, limits, backlogBytesMax, clock, meters, meter, charge } = this.#deps
+    const { codec, limits, keysMax, backlogBytesMax, clock, meters, meter, charge } = this.#deps
     const chain = this.#deps.chainOf(caller)
     if (chain === null) return this.#refuse(call, noChain)
     if (!chain.isUp()) return this.#refuse(call, chainDown)
@@ -89,7 +91,10 @@ export class GeyserService<C> {
       consumers: this.#deps.consumersOf?.(caller) ?? null,
       fanOut: this.#fanOuts.of(chain),
       codec,
-      limits,
+      limits: () => ({
+        ...limits,
+        accountsMax: Math.min(limits.accountsMax, keysMax(caller)),
+      }),
       backlogBytesMax,
       clock,
       meters,

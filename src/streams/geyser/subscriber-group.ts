@@ -23,7 +23,8 @@ export interface Entry<F> {
 }
 
 export class SubscriberGroup {
-  readonly filters: FilterSet
+  /** Replaced by an equal set when the group becomes that of one stream. */
+  filters: FilterSet
   readonly sinks = new Set<RunSink>()
   readonly #batch: FrameBatch
   readonly #wantsFlush: (group: SubscriberGroup) => void

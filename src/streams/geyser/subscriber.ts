@@ -1,7 +1,7 @@
 // One Subscribe stream: its requests, filters and send queue.
 // A slow reader delays no other stream: its queue is bounded, and overflow ends the stream.
 //
-//   request -> charge size, ping, filters -> fan-out (live) or replayer (from_slot, a consumer)
+//   request -> charge size, ping, filters or keys -> fan-out (live), replayer (from_slot, consumer)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
 import { assert } from '../../base/assert.ts'
 import { BackWriter } from '../../base/back-writer.ts'
@@ -14,7 +14,14 @@ import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream } from '../hub/hub.ts'
-import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from './codec.ts'
+import {
+  type Codec,
+  given,
+  type KeysRequest,
+  type Long64,
+  numberOf,
+  type SubscribeRequest,
+} from './codec.ts'
 import {
   Consumer,
   type ConsumerNames,
@@ -23,8 +30,20 @@ import {
   laterVersion,
 } from './consumer.ts'
 import type { FanOut } from './fan-out.ts'
-import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
-import { type FilterSet, withRetractions } from './filter-set.ts'
+import {
+  compileFilters,
+  compileKeyChanges,
+  countKeys,
+  type FilterLimits,
+} from './filter-compile.ts'
+import {
+  type FilterSet,
+  type KeyChange,
+  keysAt,
+  listsOf,
+  ownFilters,
+  withRetractions,
+} from './filter-set.ts'
 import { frameOf, type Run, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
 import { type Position, type PublishedSlots, Resumption } from './position.ts'
@@ -59,7 +78,8 @@ export interface SubscriberDeps {
   readonly consumers?: ConsumerNames | null
   readonly fanOut: FanOut
   readonly codec: Codec
-  readonly limits: FilterLimits
+  /** In force now, by the caller's plan. */
+  limits(): FilterLimits
   readonly backlogBytesMax: number
   readonly clock: Clock
   readonly meters: GrpcMeters
@@ -148,7 +168,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     if (this.#isOver) return
     assert(this.#group === null, 'a stream is in one group')
     this.#replayer = null
-    this.#group = this.#deps.fanOut.join(this, this.#filters!)
+    this.#join(this.#filters!)
   }
 
   lostReplay(): void {
@@ -210,7 +230,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const credits = (this.#hasRequested ? 1 : 0) + Math.max(0, keyCredits - sizeCredits)
     this.#hasRequested = true
     if (!this.#pay(credits)) return
-    const compiled = compileFilters(request, this.#deps.limits)
+    if (request.keys) {
+      this.#onKeys(request.keys, !isAlone(request))
+      return
+    }
+    const compiled = compileFilters(request, this.#deps.limits())
     if (!compiled.ok) {
       this.#refuse(compiled.refusal.message)
       return
@@ -259,8 +283,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     if (isLive) {
       this.#leave()
       if (this.#isOver) return
-      this.#filters = filters
-      this.#group = this.#deps.fanOut.join(this, filters)
+      this.#join(filters)
       if (at === null) void consumer.commit(this.#position()!)
       return
     }
@@ -298,6 +321,48 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     return true
   }
 
+  /** Answers a change of keys, also one that is refused: the stream keeps its filters then. */
+  #onKeys(request: KeysRequest, hasMore: boolean): void {
+    const { limits, clock } = this.#deps
+    const answer = (fromSlot: number, error: string | null) => {
+      if (!this.#isOver) this.#send(keysFrame(request.id, fromSlot, error, clock.nowMs()))
+    }
+    if (hasMore) answer(0, 'failed to change keys: the request has other fields as well')
+    else if (this.#filters === null) answer(0, 'failed to change keys: the stream has no filters')
+    else {
+      const compiled = compileKeyChanges(request, this.#filters, limits())
+      if (!compiled.ok) answer(0, compiled.refusal.message)
+      else answer(this.#changeKeys(this.#filters, compiled.value), null)
+    }
+  }
+
+  /** Returns the first slot that is matched by the new keys. */
+  #changeKeys(filters: FilterSet, changes: readonly KeyChange[]): number {
+    const { fanOut } = this.#deps
+    if (this.#replayer !== null) {
+      // For when it is live: no group of others has these keys.
+      this.#filters = ownFilters(filters)
+      return this.#replayer.changeKeys(changes)
+    }
+    // Its frames may be too many for the stream, which then leaves by itself.
+    this.#group!.flush()
+    if (this.#isOver) return 0
+    // Leaving others copies every list, which costs as much as sending it.
+    if (this.#group!.sinks.size > 1) {
+      let keys = 0
+      for (const at of listsOf(filters)) keys += keysAt(filters, at).size
+      if (!this.#pay(Math.floor(keys / keysPerCredit))) return 0
+    }
+    this.#group = fanOut.own(this, this.#group!)
+    this.#filters = this.#group.filters
+    return fanOut.changeKeys(this.#group, changes)
+  }
+
+  #join(filters: FilterSet): void {
+    this.#group = this.#deps.fanOut.join(this, filters)
+    this.#filters = this.#group.filters
+  }
+
   #follow({ filters, fromSlot }: Asked): void {
     const { hub, streamLog, fanOut } = this.#deps
     const { oldestSlot } = streamLog ?? hub
@@ -311,7 +376,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     // The frames that were batched for it may have been too many.
     if (this.#isOver) return
     this.#filters = filters
-    if (replay === null) this.#group = fanOut.join(this, filters)
+    if (replay === null) this.#join(filters)
     else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
   }
 
@@ -383,12 +448,27 @@ function slotOf(from: Long64): number {
 
 const noRequest = 'the message is no SubscribeRequest'
 
-const pongWriter = new BackWriter()
+const answerWriter = new BackWriter()
 
 /** SubscribeUpdatePong: id is an int32, negative ones in ten bytes. */
 function pongFrame(id: number, nowMs: number): Buffer {
-  pongWriter.big(1, BigInt(id))
-  return frameOf(updateTag.pong, pongWriter.take(), nowMs)
+  answerWriter.big(1, BigInt(id))
+  return frameOf(updateTag.pong, answerWriter.take(), nowMs)
+}
+
+/** Whether the request has one field alone; protobufjs gives empty maps and lists for absent ones. */
+function isAlone(request: SubscribeRequest): boolean {
+  const isSent = (value: unknown) =>
+    typeof value !== 'object' || value === null || Object.keys(value).length > 0
+  return Object.values(request).filter(isSent).length === 1
+}
+
+/** SubscribeUpdateKeys. */
+function keysFrame(id: number, fromSlot: number, error: string | null, nowMs: number): Buffer {
+  if (error !== null) answerWriter.stringAlways(3, error)
+  answerWriter.number(2, fromSlot)
+  answerWriter.big(1, BigInt(id))
+  return frameOf(updateTag.keys, answerWriter.take(), nowMs)
 }
 
 // Finds the ping in a SubscribeRequest without decoding the rest of it.

@@ -27,6 +27,7 @@ describe('built-in plans', () => {
       distinctSubscriptions: 2000,
       notificationBytesPerSecond: 64_000_000,
       streams: 20,
+      filterKeys: 100_000,
       callsInFlight: 100,
       batchItems: 100,
       indexer: {
