@@ -25,7 +25,6 @@ import {
   type DataSlice,
   type FilterSet,
   type KeyChange,
-  type KeyText,
   keysAt,
   type ListAt,
   type NamedFilter,
@@ -34,7 +33,7 @@ import {
   type TransactionFilter,
 } from './filter-set.ts'
 import { namePrefix } from './frame.ts'
-import { KeyList, settledSlots } from './key-list.ts'
+import { KeyList, type KeyText, settledSlots } from './key-list.ts'
 
 export interface FilterLimits {
   /** Named filters of one kind. */

@@ -6,12 +6,11 @@ import type {
   AccountFilter,
   BlockFilter,
   DataSlice,
-  KeyText,
   SlotFilter,
   StateFilter,
   TransactionFilter,
 } from './filter-set.ts'
-import type { KeyList } from './key-list.ts'
+import type { KeyList, KeyText } from './key-list.ts'
 
 /** The keys of a transaction as map keys, computed at most once for all filters. */
 export class TransactionKeys {

@@ -2,10 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Commitment } from '../../base/commitment.ts'
 import type { Cuckoo } from './cuckoo.ts'
-import { type KeyDelta, KeyList } from './key-list.ts'
-
-/** A 32-byte key or a signature, as `keyOf` of solana/keys.ts returns it. */
-export type KeyText = string
+import { type KeyDelta, KeyList, type KeyText } from './key-list.ts'
 
 export interface NamedFilter {
   /** Position among the filters of its kind; names are sent in this order. */

@@ -3,7 +3,9 @@
 // that nothing of one slot is matched half by old and half by new keys.
 // Memory: each key once, and of each change its keys and slot for another `settledSlots` slots.
 // Whoever changes a list bounds both (filter-compile.ts).
-import type { KeyText } from './filter-set.ts'
+
+/** A 32-byte key or a signature, as `keyOf` of solana/keys.ts returns it. */
+export type KeyText = string
 
 /** An item of a slot so far before the newest one is matched by the newest keys. */
 export const settledSlots = 150

@@ -34,7 +34,6 @@ import {
   type BlockFilter,
   type FilterSet,
   type KeyChange,
-  type KeyText,
   keysAt,
   type ListAt,
   listsOf,
@@ -43,7 +42,7 @@ import {
   type TransactionFilter,
 } from './filter-set.ts'
 import { createdAtSuffix, updateTag } from './frame.ts'
-import type { KeyList } from './key-list.ts'
+import type { KeyList, KeyText } from './key-list.ts'
 import type { Entry, SubscriberGroup } from './subscriber-group.ts'
 
 /** A list with changes that are not settled. */

@@ -189,7 +189,8 @@ describe('keys that change', () => {
         if (random() < 0.05 && streams.length < 10) {
           // Some share a group until they change something.
           const known = random() < 0.4 ? streams[0]?.versions[0]?.asked : undefined
-          const asked = known ?? randomAsked(chain, random)
+          const commitment = random() < 0.6 ? { commitment: 0 as const } : {}
+          const asked = known ?? { ...randomAsked(chain, random), ...commitment }
           const stream = stage.open(requestOf(asked))
           stream.versions.push({ from: 0, asked })
           streams.push(stream)
@@ -211,6 +212,37 @@ describe('keys that change', () => {
     for (const stream of streams) expect(stream.got()).toEqual(stream.expected)
     for (const { subscriber } of streams) subscriber.closed()
     expect(stage.fanOut.groups).toBe(0)
+  })
+
+  it('match the rest of a slot that has begun by the keys before', async () => {
+    const stage = new Stage()
+    const chain = new SyntheticSolana({ accounts: 4, transactionsPerSlot: 20 })
+    const [one, two] = [chain.keys[0]!, chain.keys[1]!]
+    const asked = (key: Uint8Array) => ({
+      ...randomAsked(chain, () => 0),
+      accounts: { a: { account: [encodeBase58(key)] } },
+      transactions: { t: { accountInclude: [encodeBase58(key)] } },
+    })
+    const stream = stage.open(requestOf(asked(one)))
+    const [first, second] = [chain.next(), chain.next()]
+    const half = first.length / 2
+    for (const update of first.slice(0, half)) publishUpdate(stage.hub, update)
+    const { fromSlot } = stream.change(
+      1,
+      { filter: 'a', add: [two], remove: [one] },
+      { filter: 't', list: 2, add: [two], remove: [one] },
+    )
+    for (const update of [...first.slice(half), ...second]) publishUpdate(stage.hub, update)
+    await turn()
+    const isChosen = ({ field }: Expected) => field === 'account' || field === 'transaction'
+    const expected = (updates: SolanaUpdate[], key: Uint8Array) =>
+      updates.flatMap((update) => expectedOf(asked(key), update)).filter(isChosen)
+    expect(fromSlot.low).toBe(1001)
+    expect(expected(first.slice(half), one)).not.toEqual(expected(first.slice(half), two))
+    expect(stream.got().filter(isChosen)).toEqual([
+      ...expected(first, one),
+      ...expected(second, two),
+    ])
   })
 
   it.each([0, 1, 2] as const)('begin with the slot after the newest of commitment %i', (at) => {
