@@ -456,7 +456,7 @@ function pongFrame(id: number, nowMs: number): Buffer {
   return frameOf(updateTag.pong, answerWriter.take(), nowMs)
 }
 
-/** Whether the request has one field alone; protobufjs gives empty maps and lists for absent ones. */
+/** Whether the request has one field; protobufjs gives empty maps and lists for absent ones. */
 function isAlone(request: SubscribeRequest): boolean {
   const isSent = (value: unknown) =>
     typeof value !== 'object' || value === null || Object.keys(value).length > 0
