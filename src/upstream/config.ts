@@ -13,6 +13,7 @@ import {
   texts,
   type Values,
 } from '../base/fields.ts'
+import { mergedStreamsMax } from './ports.ts'
 
 /** Name of the set that serves every subscription which is bound to none. */
 export const defaultSet = 'default'
@@ -72,6 +73,13 @@ const setFields = {
     max: 100_000,
     unit: 'slots',
     doc: 'The same in slots, instead of `lagMs`; 0: `lagMs` by the measured slot time.',
+  }),
+  merge: integer({
+    initial: 1,
+    min: 1,
+    max: mergedStreamsMax,
+    unit: 'streams',
+    doc: 'Geyser streams read at once, each from another node; what arrives first is published.',
   }),
   timeoutMs: integer({
     initial: 10_000,

@@ -83,20 +83,25 @@ export interface ExecutionView {
   chainId(): bigint
 }
 
+/** Streams of one set that can be merged; they are numbered from 0. */
+export const mergedStreamsMax = 4
+
 /**
- * Receives the messages of a set's geyser stream, over any number of connections.
+ * Receives the messages of a set's merged geyser streams, over any number of connections.
  * flows/solana-upstream.ts publishes them to the hub.
  */
 export interface GeyserSink {
   /** The slot that a new connection replays from; null for no replay. */
   resumeFrom(): number | null
   /** A connection is open. `fromSlot` is its first slot; null for no replay. */
-  opened(fromSlot: number | null): void
+  opened(fromSlot: number | null, stream: number, node: string): void
+  /** The connection is gone. */
+  closed(stream: number): void
   /**
    * SubscribeUpdates in the order of arrival. The bytes are not changed or reused afterwards.
    * Returns false when a slot was dropped because it is above what the set can have reached.
    */
-  batch(batch: GeyserBatch): boolean
+  batch(batch: GeyserBatch, stream: number): boolean
   /** What was published is of a chain that no node is on any more: the next slot is the first. */
   beginAnew(): void
   /** The newest slot of any message; null before the first. */

@@ -13,12 +13,14 @@ export function nodeSection(grpc: string, xToken: string, weight = 1): NodeSecti
   return { rpc: '', ws: '', grpc, xToken, weight, region: '', allow: [], deny: [] }
 }
 
-export function setSection(nodes: readonly NodeSection[]): SetSection {
-  return { ...singleNodeSet({}), nodes, timeoutMs: 5_000, cacheBytes: 0 }
+export function setSection(nodes: readonly NodeSection[], merge = 1): SetSection {
+  return { ...singleNodeSet({}), nodes, merge, timeoutMs: 5_000, cacheBytes: 0 }
 }
 
-/** What the relay keeps, in memory and on disk. */
+/** What the relay reads, and keeps in memory and on disk. */
 interface Kept {
+  /** Streams of nodes that it reads at once. */
+  readonly merge?: number
   readonly replaySlots?: number
   readonly logFolder?: string
 }
@@ -30,10 +32,10 @@ export class RelayStage {
   /** What customers see. */
   endpoint!: GrpcStage
 
-  private constructor(nodes: readonly NodeSection[], { replaySlots = 150, logFolder }: Kept) {
+  private constructor(nodes: readonly NodeSection[], { merge, replaySlots = 150, logFolder }: Kept) {
     const deps = { clock: systemClock, log: silentLog }
     const bounds = { replaySlots, replayBytesMax: 2 ** 28 }
-    this.#upstreams = new Upstreams({ default: setSection(nodes) }, deps)
+    this.#upstreams = new Upstreams({ default: setSection(nodes, merge) }, deps)
     const kept = { keepMs: 3_600_000, bytesMax: 2 ** 30, compress: 'none' } as const
     const streamLog = logFolder === undefined ? null : { folder: logFolder, bounds: kept }
     this.chains = new SetChains(this.#upstreams, { ...deps, bounds, streamLog })
@@ -61,6 +63,11 @@ export class RelayStage {
 
   get counts() {
     return this.chains.readings()[0]!.counts
+  }
+
+  /** Of the nodes of its set. */
+  get states() {
+    return this.#upstreams.report().map(({ state, reason }) => ({ state, reason }))
   }
 
   connected(times = 1): Promise<void> {

@@ -95,7 +95,7 @@ export async function replayOf(
 /** A hub behind a slot tracker, with streams and subscriptions that take everything. */
 export class VoidStage {
   readonly hub = openSolanaHub({ replaySlots: 1_000, replayBytesMax: 1e9 })
-  readonly sink = new SolanaUpstream(this.hub, { log: silentLog })
+  readonly sink = new SolanaUpstream(this.hub, { log: silentLog, bankSalt: 'salt' })
   readonly fanOut = new FanOut(this.hub, declareGrpcMeters(new Meters()))
   /** Notifications by subscription, in order. */
   readonly notified = new Map<number, string[]>()

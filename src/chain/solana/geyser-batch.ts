@@ -31,6 +31,17 @@ export const batchColumn = {
   extra: 7,
 } as const
 export const batchColumns = 8
+/**
+ * Tags of `bank_id`, a number: a counter of one validator's process, which changes with every
+ * failover. It does not reach customers.
+ */
+const bankIdTags: Readonly<Partial<Record<number, number>>> = {
+  [updateField.account]: 4 << 3,
+  [updateField.slot]: 5 << 3,
+  [updateField.transaction]: 3 << 3,
+  [updateField.blockMeta]: 10 << 3,
+  [updateField.entry]: 7 << 3,
+}
 export const unreadable = -1
 
 /**
@@ -64,19 +75,42 @@ function writeRow(
   table[row + batchColumn.bodyStart] = envelope.start
   table[row + batchColumn.bodyEnd] = envelope.end
   table[row + batchColumn.createdAtMs] = envelope.createdAtMs ?? nowMs
+  const bankIdTag = bankIdTags[field]
+  if (bankIdTag === undefined) return true
+  if (!readBody({ bytes, table }, row, bankIdTag)) return false
+  // Filters read a transaction's info without a check of their own.
+  return field !== updateField.transaction || isMessage(bytes, table, row)
+}
+
+/** False for malformed bytes. Cuts the node's bank id out of the body. */
+function readBody(
+  { bytes, table }: Pick<GeyserBatch, 'bytes' | 'table'>,
+  row: number,
+  bankIdTag: number,
+): boolean {
+  const field = table[row + batchColumn.field]
   const hasInfo = field === updateField.account || field === updateField.transaction
-  if (!hasInfo && field !== updateField.entry) return true
-  const reader = new ProtoReader(bytes, envelope.start, envelope.end)
+  const extraField = field === updateField.account ? 3 : field === updateField.entry ? 2 : -1
+  const end = table[row + batchColumn.bodyEnd]!
+  const reader = new ProtoReader(bytes, table[row + batchColumn.bodyStart], end)
   while (reader.next()) {
     if (reader.field === (hasInfo ? 2 : 1)) table[row + batchColumn.slot] = reader.number
     else if (hasInfo && reader.field === 1) {
       table[row + batchColumn.infoStart] = reader.start
       table[row + batchColumn.infoEnd] = reader.end
-    } else if (reader.field === (hasInfo ? 3 : 2)) table[row + batchColumn.extra] = reader.number
+    } else if (reader.field === extraField) table[row + batchColumn.extra] = reader.number
+    else if (reader.field === bankIdTag >> 3) {
+      if (bytes[reader.start - 1] !== bankIdTag) return false
+      let next = reader.start + 1
+      while (bytes[next - 1]! >= 0x80) next++
+      table[row + batchColumn.bodyEnd] = end - (next - reader.start + 1)
+      if (next === end) return true
+      // Not the last field, as encoders write it: the others move up, and are read again.
+      bytes.copyWithin(reader.start - 1, next, end)
+      return readBody({ bytes, table }, row, bankIdTag)
+    }
   }
-  if (reader.isBroken) return false
-  // Filters read a transaction's info without a check of their own.
-  return field !== updateField.transaction || isMessage(bytes, table, row)
+  return !reader.isBroken
 }
 
 function isMessage(bytes: Buffer, table: GeyserBatch['table'], row: number): boolean {

@@ -85,6 +85,8 @@ export interface EntryUpdate extends UpdateBase {
 
 export interface BlockMetaUpdate extends UpdateBase, Omit<BlockMetaContent, 'rewards'> {
   readonly kind: 'blockMeta'
+  /** Id of its bank, ours; none where a source has only one bank of a slot. */
+  readonly bank?: number
   /** solana.storage.ConfirmedBlock.Rewards, encoded. */
   readonly rewards: Uint8Array
   readonly body: Uint8Array
@@ -103,6 +105,8 @@ export interface BlockUpdate extends UpdateBase {
 
 export interface SlotUpdate extends UpdateBase {
   readonly kind: 'slot'
+  /** Of the slot's bank, as in its meta. What follows CREATED_BANK of the slot is of that bank. */
+  readonly bank?: number
   readonly parent: number | null
   readonly status: SlotStatus
   readonly body: Uint8Array
@@ -119,7 +123,7 @@ export type RetractionReason = (typeof retractionReasons)[number]
 /** Everything of the slot that was published before it, at processed, is void. */
 export interface RetractionUpdate extends UpdateBase {
   readonly kind: 'retraction'
-  /** Counts the banks of the slot, from 1: each is retracted at most once. */
+  /** Id of the bank, as in slot updates and metas: each is retracted at most once. */
   readonly bank: number
   readonly reason: RetractionReason
   /** What of it was published before and is valid, in order: of the next bank. */

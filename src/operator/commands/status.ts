@@ -123,7 +123,11 @@ export interface UsagePushState {
 interface StreamRow {
   readonly node?: string | null
   readonly slotMs?: number
+  readonly nodes?: StreamShares
 }
+
+/** Of the nodes whose geyser streams are read, by their names. */
+type StreamShares = Readonly<Record<string, { readonly firstShare?: number | null }>>
 
 /** A row of the cluster's table of gateways. */
 interface GatewayRow {
@@ -151,9 +155,11 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
     facts.push(['registry', 'older than the one in effect: see Backup in docs/OPERATING.md'])
   if (state.usagePush !== undefined) facts.push(['usage push', pushText(state.usagePush)])
   const parts = [recordOf(facts), productsTable(doors, samples)]
-  const { upstreams = [] } = state
-  const head = 'node region state slot lag p50 p99 calls errors share reason'.split(' ')
-  if (upstreams.length > 0) parts.push(tableOf(head, upstreams.map(nodeRow), ''))
+  const { upstreams = [], geyser = {} } = state
+  const shares: StreamShares = Object.assign({}, ...Object.values(geyser).map(({ nodes }) => nodes))
+  const head = 'node region state slot lag p50 p99 calls errors share first reason'.split(' ')
+  const rows = upstreams.map((row) => nodeRow(row, shares[row.name ?? '']?.firstShare))
+  if (rows.length > 0) parts.push(tableOf(head, rows, ''))
   const { gateways = [] } = state
   const titles = ['gateway', 'state', 'seen', 'process', 'restarts']
   if (gateways.length > 0) parts.push(tableOf(titles, gateways.map(gatewayRow), ''))
@@ -230,7 +236,7 @@ function durationOf(seconds: number): string {
   return shown.map(([count, unit]) => `${count} ${unit}`).join(' ')
 }
 
-function nodeRow(row: NodeRow): string[] {
+function nodeRow(row: NodeRow, firstShare: number | null | undefined): string[] {
   const text = (value: unknown, unit = '') => (value == null ? '' : `${value}${unit}`)
   return [
     text(row.name),
@@ -242,7 +248,12 @@ function nodeRow(row: NodeRow): string[] {
     text(row.p99Ms, ' ms'),
     text(row.requests),
     text(row.errors),
-    row.share === undefined ? '' : `${(row.share * 100).toFixed(1)} %`,
+    percent(row.share),
+    percent(firstShare),
     text(row.reason),
   ]
+}
+
+function percent(share: number | null | undefined): string {
+  return share == null ? '' : `${(share * 100).toFixed(1)} %`
 }

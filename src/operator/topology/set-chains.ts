@@ -58,14 +58,22 @@ export interface SetChain {
 export interface GeyserReport {
   readonly set: string
   readonly isUp: boolean
-  /** The node that sends it now. */
+  /** The node that sends it now; of several, the first. */
   readonly node: string | null
+  /** Of the nodes that had a stream, by their names. */
+  readonly nodes: Readonly<Record<string, NodeReport>>
   readonly slot: number | null
   /** The measured slot time. */
   readonly slotMs: number
   readonly gapSlots: number
   /** How often the chain began anew. */
   readonly restarts: number
+}
+
+export interface NodeReport {
+  readonly isOpen: boolean
+  /** Its first arrivals among what was published, between 0 and 1; null before the first item. */
+  readonly firstShare: number | null
 }
 
 export interface SetChainsDeps {
@@ -108,6 +116,12 @@ export class SetChains {
       log,
       earlier: streamLog,
       slotLimit: () => set.slotLimit(),
+      // The set decides which of the nodes is wrong: the first to confirm may be.
+      disputed: (node, slot, blockhash) => {
+        const found = this.#nodes.node(node)
+        if (found !== null) set.observeBlock(found, slot, blockhash)
+      },
+      ...bankSaltOf(set),
     })
     const ingest = new IngestWorker({ clock, log, onDown })
     const feed = new GeyserFeed(set, {
@@ -146,7 +160,7 @@ export class SetChains {
       readAccounts: (keys: readonly Uint8Array[]) => readAccounts(set, keys, MINT_BYTES_READ),
       answers,
     }
-    reportBlocks(hub, set)
+    reportBlocks(hub, set, sink)
     this.#chains.set(name, chain)
     return chain
   }
@@ -176,6 +190,7 @@ export class SetChains {
       accountBytes: answers?.accounts.bytes ?? 0,
       historyBytes: answers?.blocks.bytes ?? 0,
       counts: { ...feed.counts, ...sink.counts(), droppedSlots: hub.droppedSlots },
+      nodes: sink.arrivals(),
     }))
   }
 
@@ -190,7 +205,9 @@ export class SetChains {
       const { gapSlots, restarts } = sink.counts()
       const slot = sink.newestSlot()
       const { ms: slotMs } = hub.slotTime
-      return { set, isUp: feed.isUp(), node: feed.node, slot, slotMs, gapSlots, restarts }
+      const [node = null] = feed.nodes
+      const nodes = nodeReports(feed, sink)
+      return { set, isUp: feed.isUp(), node, nodes, slot, slotMs, gapSlots, restarts }
     })
   }
 
@@ -219,17 +236,21 @@ function openAnswers(
 }
 
 /** Compares the blocks that the stream publishes as confirmed with those that the nodes report. */
-function reportBlocks(hub: SolanaHub, set: UpstreamSet): void {
+function reportBlocks(hub: SolanaHub, set: UpstreamSet, sink: SolanaUpstream): void {
   /** The node that a block came from, by slot. */
   const sources = new Map<number, UpstreamNode | null>()
   hub.listen(
     (commitment, update) => {
       if (update.kind !== 'blockMeta') return
       const { slot, blockhash } = update
-      if (commitment === Commitment.processed) sources.set(slot, set.followed)
+      const sender = set.nodes.find(({ name }) => name === sink.sending) ?? set.followed
+      if (commitment === Commitment.processed) sources.set(slot, sender)
       if (commitment !== Commitment.confirmed) return
       const node = sources.get(slot)
-      if (node != null) set.observeBlock(node, slot, blockhash)
+      if (node != null) {
+        if (set.section.merge > 1) set.followed = node
+        set.observeBlock(node, slot, blockhash)
+      }
       for (const old of sources.keys()) if (old <= slot) sources.delete(old)
     },
     () => false,
@@ -238,7 +259,26 @@ function reportBlocks(hub: SolanaHub, set: UpstreamSet): void {
 
 /** Whether a stream is open and about as far as the best node of its set. */
 function isNearNodes(feed: GeyserFeed, set: UpstreamSet, slot: number): boolean {
-  return feed.node !== null && (set.slot() ?? 0) - slot <= set.slotTime.slotsIn(behindMsMax)
+  return feed.nodes.length > 0 && (set.slot() ?? 0) - slot <= set.slotTime.slotsIn(behindMsMax)
+}
+
+/** The gateways of a hub read its stream with one secret, and name its banks alike. */
+function bankSaltOf({ nodes }: UpstreamSet): { readonly bankSalt?: string } {
+  const [node, ...others] = nodes
+  const { grpc = '', xToken = '' } = node?.addresses ?? {}
+  const isHub = others.length === 0 && xToken !== '' && grpc.startsWith('http://127.0.0.1:')
+  return isHub ? { bankSalt: `${grpc} ${xToken}` } : {}
+}
+
+function nodeReports(feed: GeyserFeed, sink: SolanaUpstream): Record<string, NodeReport> {
+  const arrivals = [...sink.arrivals()]
+  const all = arrivals.reduce((sum, [, { first }]) => sum + first, 0)
+  const open = new Set(feed.nodes)
+  const rows = arrivals.map(([node, { first }]) => {
+    const firstShare = all === 0 ? null : Math.round((first / all) * 1000) / 1000
+    return [node, { isOpen: open.has(node), firstShare }] as const
+  })
+  return Object.fromEntries(rows)
 }
 
 /** For `sluice status`: the streams by their sets, where there are some. */

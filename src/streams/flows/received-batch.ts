@@ -35,11 +35,6 @@ export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate | RetractionUpdat
 
 const NONE: Uint8Array = new Uint8Array(0)
 const slotStatusMax = 6
-/**
- * `bank_id` of a block meta: a counter of one validator's process, which changes with every
- * failover. It does not reach customers.
- */
-const bankIdField = 10
 
 export class ReceivedBatch implements BatchSource {
   readonly bytes: Buffer
@@ -106,11 +101,9 @@ function receiveBlockMeta({ body, createdAtMs }: ReceivedItem): BlockMetaUpdate 
     entriesCount: 0,
     rewards: NONE,
   }
-  let bankIdAt = -1
   const reader = new ProtoReader(body)
   while (reader.next()) {
-    if (reader.field === bankIdField) bankIdAt = reader.start
-    else if (reader.field === 1) meta.slot = reader.number
+    if (reader.field === 1) meta.slot = reader.number
     else if (reader.field === 2) meta.blockhash = reader.text
     else if (reader.field === 3) meta.rewards = reader.bytes
     else if (reader.field === 4) meta.blockTime = Number(BigInt.asIntN(64, readWrapped(reader)))
@@ -121,15 +114,7 @@ function receiveBlockMeta({ body, createdAtMs }: ReceivedItem): BlockMetaUpdate 
     else if (reader.field === 9) meta.entriesCount = reader.number
   }
   if (reader.isBroken) return null
-  const published = bankIdAt === -1 ? body : withoutVarint(body, bankIdAt)
-  return { kind: 'blockMeta', createdAtMs, ...meta, body: published }
-}
-
-/** The message without the number that begins there, and its tag of one byte. */
-function withoutVarint(body: Uint8Array, start: number): Uint8Array {
-  let end = start
-  while (body[end]! >= 0x80) end++
-  return Buffer.concat([body.subarray(0, start - 1), body.subarray(end + 1)])
+  return { kind: 'blockMeta', createdAtMs, ...meta, body }
 }
 
 /** A batch that makes its updates again. */

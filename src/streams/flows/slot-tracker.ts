@@ -1,11 +1,12 @@
-// Orders and deduplicates the updates of a node and publishes them to the hub, across reconnects.
-// The order is the one that solana/updates.ts states; each update is published once.
+// Orders and deduplicates the updates of nodes and publishes them to the hub, across reconnects and
+// over several streams at once. The order is the one that solana/updates.ts states; each update is
+// published once: its first arrival.
 //
-//   items ────────────────────────► hub          after a reconnect the node replays incomplete
-//   meta ──► waits until all items               slots from their start: duplicate items are
-//            of its block are there              dropped, and confirmed and finalized get the
-//            ─► block, meta ──────► hub          slot as the last connection sent it
-//   processed ─► waits for the block ► hub
+//   items ────────────────────────► hub          a stream that reconnects replays incomplete
+//   meta ──► waits until all items               slots from their start, and the other streams
+//            of its block are there              send the same: duplicate items are dropped, and
+//            ─► block, meta ──────► hub          confirmed and finalized get the slot as the
+//   processed ─► waits for the block ► hub       first stream sent it that had all of it
 //   confirmed, finalized ─► also for every ancestor without that status ► hub
 //
 // Nodes send a status for some slots only (a confirmation skips ancestors, a restart forgets them);
@@ -22,7 +23,11 @@
 // What was published of a void bank is retracted, once: all of the slot up to there. Where late
 // items of it were published as the next one's, that one is retracted too, and what is valid of it
 // is restated with the retraction. So what is published and not retracted is what is confirmed.
-import { retractionUpdate, slotUpdate } from '../../chain/solana/update-build.ts'
+//
+// Banks of two streams are one while their parents, entries, signatures and blockhashes agree. One
+// that no stream has announced before is published at once, instead of the bank before. The others
+// wait: a bank is published after all when the stream that has it confirms the slot, or when no open
+// stream has the published one.
 import {
   type BlockMetaUpdate,
   type RetractionReason,
@@ -32,15 +37,16 @@ import {
   slotStatus,
 } from '../../chain/solana/updates.ts'
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
-import { UpdateList } from '../hub/update-list.ts'
+import type { UpdateList } from '../hub/update-list.ts'
+import type { SlotItem } from './item-names.ts'
+import { OpenStreams } from './open-streams.ts'
+import { derived, Retractions, reasonToReplace, withBank } from './retractions.ts'
 import {
   AssembledBlock,
+  type Bank,
   bankStatuses,
-  itemsOf,
   lastItems,
-  type ProvisionalBlock,
-  ReplayDedup,
-  type SlotItem,
+  type SlotView,
   statusBit,
   TrackedSlot,
 } from './tracked-slot.ts'
@@ -48,6 +54,8 @@ import {
 /** Slots remembered below the newest finalized one: a replay may contain them. */
 const keptSlots = 64
 const keptMs = 25_600
+/** Ids that a slot may need; with more it takes those of others, which no client keys alike. */
+export const bankIdsOfSlot = 16
 /** Slots remembered when nothing is ever finalized; the oldest entry is evicted. */
 const slotsMax = 2_048
 const slotsMsMax = 800_000
@@ -59,12 +67,23 @@ export interface SlotCounts {
   gapSlots: number
   /** Blocks published without some of their items. */
   incompleteBlocks: number
-  /** Blocks that a node replayed with another blockhash after a reconnect. */
+  /** Blocks that a node sent with another blockhash than the published one. */
   rewrittenBlocks: number
   /** Banks that a node replaced by another one of the same slot. */
   replacedBanks: number
   /** How often the chain began anew. */
   restarts: number
+}
+
+export interface TrackerDeps {
+  /** The highest slot that a node can have reached; those above are dropped. Default: infinite. */
+  slotLimit?(): number
+  /** The first id for the banks of a slot; those after it are theirs, too. Default: 16 a slot. */
+  bankIds?(slot: number): number
+  /** A stream was the first to send an item. */
+  arrived?(stream: number): void
+  /** A stream confirmed a slot, and its block is not the one that was confirmed before. */
+  disputed?(stream: number, slot: number, blockhash: string): void
 }
 
 export class SlotTracker {
@@ -79,28 +98,29 @@ export class SlotTracker {
   /** Updates of slots above the limit, which were dropped. */
   droppedAbove = 0
   readonly #hub: SolanaHub
-  readonly #slotLimit: () => number
+  readonly #deps: TrackerDeps
   readonly #slots = new Map<number, TrackedSlot>()
-  /** Number of the current connection; each reconnect increments it. */
-  #connection = 0
+  readonly #streams = new OpenStreams(this.counts)
+  readonly #retractions: Retractions
   #floor = 0
   #newest: number | null = null
   #newestComplete: number | null = null
-  /** Time of the newest status or meta. */
-  #nowMs = 0
   /** The requested resume slot that was not replayed, until the new connection's first slot. */
   #gapFrom: number | null = null
-  /** A connection without a replay began inside of slots up to this; null before its content. */
-  #partUpTo: number | null = -1
 
-  /** `slotLimit` is the highest slot that a node can have reached; those above are dropped. */
-  constructor(hub: SolanaHub, slotLimit: () => number = () => Number.POSITIVE_INFINITY) {
+  constructor(hub: SolanaHub, deps: TrackerDeps = {}) {
     this.#hub = hub
-    this.#slotLimit = slotLimit
+    this.#deps = deps
+    this.#retractions = new Retractions(hub)
   }
 
   get newestSlot(): number | null {
     return this.#newest
+  }
+
+  /** A connection has begun without a replay: what lies between is lost. */
+  get isGapOpen(): boolean {
+    return this.#gapFrom !== null
   }
 
   /** The first slot that is not complete; the newest complete one when all are. */
@@ -112,20 +132,32 @@ export class SlotTracker {
     return lowest ?? this.#newestComplete
   }
 
-  /** A new connection begins, at `fromSlot`; null = live updates only, without a replay. */
-  opened(fromSlot: number | null): void {
+  /**
+   * A new connection of a stream begins, at `fromSlot`; null = live updates only, without a replay.
+   * Slots are lost only if no other stream is open.
+   */
+  opened(fromSlot: number | null, stream = 0): void {
     const expected = this.resumeFrom()
-    this.#connection++
-    this.#partUpTo = fromSlot === null ? null : -1
+    const connection = this.#streams.open(stream, fromSlot !== null)
+    if (this.#streams.isMerged) return
     this.#gapFrom = fromSlot === null ? expected : null
     if (expected !== null && fromSlot !== null && fromSlot > expected)
       this.counts.gapSlots += fromSlot - expected
     for (const tracked of this.#slots.values()) {
       if (!tracked.isOpen || (fromSlot !== null && tracked.slot >= fromSlot)) continue
-      // Its missing items will never come; items that still arrive are not duplicates.
-      tracked.connection = this.#connection
-      tracked.isLost = true
       this.#giveUp(tracked)
+      tracked.lose(stream, connection)
+    }
+  }
+
+  /** The connection of a stream is gone: banks that only it had are not published any more. */
+  closed(stream = 0): void {
+    if (!this.#streams.close(stream) || this.#streams.size === 0) return
+    for (const tracked of this.#slots.values()) {
+      if (tracked.isComplete || tracked.hasStatus(slotStatus.confirmed)) continue
+      const { bank, views } = tracked
+      const other = views.find((view) => this.#streams.has(view) && view.bank !== bank)
+      if (other !== undefined) this.#switchUnlessHeld(tracked, other)
     }
   }
 
@@ -133,7 +165,7 @@ export class SlotTracker {
   beginAnew(): void {
     this.counts.restarts++
     for (const tracked of this.#slots.values())
-      if (!tracked.hasStatus(slotStatus.finalized)) this.#retract(tracked, 'migration')
+      if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
     this.#floor = 0
     this.#newest = null
@@ -143,93 +175,89 @@ export class SlotTracker {
     this.#hub.restart()
   }
 
-  item(update: SlotItem): void {
-    const tracked = this.#track(update.slot)
-    if (tracked === null || this.#isPart(tracked)) return
-    if (tracked.isVoid(this.#connection)) {
+  item(update: SlotItem, stream = 0): void {
+    const tracked = this.#track(update.slot, stream)
+    if (tracked === null || this.#streams.isPart(tracked, stream)) return
+    const view = this.#streams.viewOf(tracked, stream)
+    if (view.bank !== tracked.bank) {
       this.counts.duplicates++
+      if (view.isWhole) view.drop()
+      if (this.#mayWin(tracked)) view.add(update)
       return
     }
     if (tracked.blockhash !== null) {
-      this.#itemAfter(tracked, update)
+      this.#itemAfter(tracked, view, update)
       return
     }
-    if (tracked.connection !== this.#connection) tracked.restart(this.#connection)
-    tracked.add(update)
-    if (tracked.dedup?.consume(update) === true) this.counts.duplicates++
-    else this.#content(tracked, update)
-    if (tracked.meta !== null) this.#tryComplete(tracked)
+    const arrival = tracked.arrive(view, update, this.#streams.isMerged)
+    if (arrival === 'contradiction') this.#divide(tracked, view)
+    view.add(update)
+    if (arrival === 'first') this.#first(tracked, view, update)
+    else this.counts.duplicates++
+    if (arrival === 'contradiction') this.#switchUnlessHeld(tracked, view)
+    else if (view.meta !== null) this.#tryComplete(tracked, view)
   }
 
-  meta(update: BlockMetaUpdate): void {
-    const tracked = this.#track(update.slot)
-    if (tracked === null || this.#isPart(tracked)) return
-    if (tracked.isVoid(this.#connection)) {
+  meta(update: BlockMetaUpdate, stream = 0): void {
+    const tracked = this.#track(update.slot, stream)
+    if (tracked === null || this.#streams.isPart(tracked, stream)) return
+    const view = this.#streams.viewOf(tracked, stream)
+    // Another bank of the same parent, which it replays, or the published one after all.
+    const wasPublished = view.bank === tracked.bank
+    view.bank = tracked.banks.find((bank) => bank.blockhash === update.blockhash) ?? view.bank
+    view.setMeta(update)
+    this.#retractions.nowMs = update.createdAtMs
+    if (view.bank !== tracked.bank) {
       this.counts.duplicates++
+      if (wasPublished) this.#switchUnlessHeld(tracked, view)
+      return
+    }
+    if (tracked.blockhash !== null) {
+      this.#metaAfter(tracked, view)
       return
     }
     tracked.parent = update.parentSlot
-    this.#nowMs = update.createdAtMs
-    if (tracked.blockhash !== null) {
-      this.#metaAfter(tracked, update)
-      return
-    }
-    if (tracked.connection !== this.#connection) tracked.restart(this.#connection)
-    tracked.meta = update
-    this.#tryComplete(tracked)
+    this.#tryComplete(tracked, view)
     // Too late to wait for missing items.
     if (tracked.blockhash === null && (tracked.isLost || tracked.hasStatus(slotStatus.confirmed)))
       this.#giveUp(tracked)
   }
 
-  status(update: SlotUpdate): void {
-    const tracked = this.#track(update.slot)
+  status(update: SlotUpdate, stream = 0): void {
+    const tracked = this.#track(update.slot, stream)
     if (tracked === null) return
     const { status, parent } = update
-    this.#nowMs = update.createdAtMs
+    this.#retractions.nowMs = update.createdAtMs
     if (status === slotStatus.createdBank) {
-      this.#createBank(tracked, update)
+      this.#createBank(tracked, this.#streams.viewOf(tracked, stream), update)
       return
     }
-    if (parent !== null && !tracked.isVoid(this.#connection)) tracked.parent = parent
-    const isOfVoid = tracked.isVoid(this.#connection) && (statusBit(status) & bankStatuses) !== 0
+    const view = this.#streams.knownView(tracked, stream)
+    const isVoid = view !== null && view.bank !== tracked.bank
+    if (parent !== null && !isVoid) tracked.parent = parent
+    if (isVoid && status === slotStatus.processed) view.processed = update
+    const isOfVoid = isVoid && (statusBit(status) & bankStatuses) !== 0
     // What died of a confirmed slot was another bank, which a node replays.
     const isLate = status === slotStatus.dead && tracked.hasStatus(slotStatus.confirmed)
     if (tracked.hasStatus(status) || isOfVoid || isLate) this.counts.duplicates++
-    else if (status === slotStatus.confirmed) this.#confirm(tracked, update)
-    else if (status === slotStatus.finalized) this.#finalize(tracked, update)
+    else if (status === slotStatus.confirmed) this.#confirm(tracked, update, stream)
+    else if (status === slotStatus.finalized) this.#finalize(tracked, update, stream)
     else if (status === slotStatus.processed && tracked.isOpen) tracked.defer(update)
+    else if (status === slotStatus.dead) this.#die(tracked, view, update)
     else this.#publish(tracked, update)
+    if (view !== null && status <= slotStatus.finalized && status !== slotStatus.processed)
+      this.#compare(tracked, view)
   }
 
-  /** The first bank of a slot, the same one again from another connection, or the next one. */
-  #createBank(tracked: TrackedSlot, update: SlotUpdate): void {
-    const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
-    const bank = tracked.bankOf(update.parent, this.#connection, isConfirmed)
-    if (bank === 'known') this.counts.duplicates++
-    else {
-      if (bank === 'next') {
-        this.counts.replacedBanks++
-        this.#retract(tracked, this.#reasonToReplace(tracked))
-        this.#hub.replace(tracked.slot)
-        tracked.replaceBank(this.#connection)
-      }
-      if (update.parent !== null) tracked.parent = update.parent
-      this.#publish(tracked, update)
-    }
+  #first(tracked: TrackedSlot, view: SlotView, update: SlotItem): void {
+    this.#deps.arrived?.(view.stream)
+    this.#content(tracked, update)
   }
 
-  #reasonToReplace(tracked: TrackedSlot): RetractionReason {
-    if (tracked.hasStatus(slotStatus.dead)) return 'dead'
-    if (tracked.isSetBack) return 'migration'
-    // A leader can hand over only what was not complete.
-    if (tracked.blockhash === null) return 'handover'
-    const slots = [...this.#slots.values()]
-    if (!slots.some((one) => one.parent === tracked.slot && one.blockhash !== null)) return 'fork'
-    const confirmed = slots.filter((one) => one.hasStatus(slotStatus.confirmed))
-    const newest = Math.max(-1, ...confirmed.map(({ slot }) => slot))
-    for (const one of slots) if (one.slot > newest) one.isSetBack = true
-    return 'migration'
+  #arriveAll(tracked: TrackedSlot, view: SlotView, items: UpdateList<SlotItem>): void {
+    const { isMerged } = this.#streams
+    for (const item of items)
+      if (tracked.arrive(view, item, isMerged) === 'first') this.#first(tracked, view, item)
   }
 
   #content(tracked: TrackedSlot, update: SolanaUpdate): void {
@@ -237,46 +265,94 @@ export class SlotTracker {
     this.#hub.content(update)
   }
 
-  /** Everything published of the slot is void. */
-  #retract(tracked: TrackedSlot, reason: RetractionReason): void {
-    if (!tracked.hasPublished) return
-    this.#publishRetraction(tracked, reason, [])
-    tracked.hasPublished = false
+  get #keptSlots(): number {
+    return this.#hub.slotTime.slotsIn(keptMs, keptSlots)
   }
 
-  /** The same, but for this content: it is of the bank that the slot has now. */
-  #retractAllBut(tracked: TrackedSlot, content: Iterable<SolanaUpdate>): void {
-    const { createdBank } = slotStatus
-    const isCreated = tracked.hasStatus(createdBank)
-    const status = isCreated ? [derived(tracked, createdBank, { createdAtMs: this.#nowMs })] : []
-    this.#publishRetraction(tracked, tracked.retractedFor ?? 'fork', [...status, ...content])
-    tracked.hasPublished = true
+  /** Whether items of a bank that is not published are kept: its stream may confirm it. */
+  #mayWin(tracked: TrackedSlot): boolean {
+    const isRecent = tracked.slot + this.#keptSlots >= (this.#newest ?? 0)
+    return isRecent && !tracked.hasStatus(slotStatus.confirmed)
   }
 
-  #publishRetraction(
-    tracked: TrackedSlot,
-    reason: RetractionReason,
-    restated: readonly SolanaUpdate[],
-  ): void {
-    const { slot, bank } = tracked
-    const moment = { slot, createdAtMs: this.#nowMs }
-    publishUpdate(this.#hub, retractionUpdate(moment, { bank, reason, restated }))
-    tracked.retract(reason)
+  /** The first bank of a slot, one that is known from another connection, or the next one. */
+  #createBank(tracked: TrackedSlot, view: SlotView, update: SlotUpdate): void {
+    const { parent } = update
+    if (!tracked.isCreated) {
+      tracked.isCreated = true
+      tracked.bank.parent = parent
+      view.begin(tracked.bank)
+      if (parent !== null) tracked.parent = parent
+      this.#publish(tracked, update)
+      return
+    }
+    const known = view.bankOf(parent, tracked, (bank) => this.#streams.isHeld(tracked, bank))
+    const bank = known ?? tracked.addBank(parent)
+    const wasPublished = view.bank === tracked.bank
+    view.begin(bank)
+    // A complete block is not replaced while another stream has it, a confirmed one never.
+    const isKept = tracked.isComplete && this.#streams.isHeld(tracked, tracked.bank)
+    if (known !== null || isKept || tracked.hasStatus(slotStatus.confirmed)) {
+      this.counts.duplicates++
+      if (wasPublished && bank !== tracked.bank) this.#switchUnlessHeld(tracked, view)
+      return
+    }
+    this.#replace(tracked, bank, reasonToReplace(tracked, [...this.#slots.values()]))
+    if (parent !== null) tracked.parent = parent
+    this.#publish(tracked, update)
+  }
+
+  #replace(tracked: TrackedSlot, bank: Bank, reason: RetractionReason): void {
+    this.counts.replacedBanks++
+    this.#retractions.retract(tracked, reason)
+    this.#hub.replace(tracked.slot)
+    tracked.replaceBank(bank)
+  }
+
+  /** What a stream sends is of another bank than the published one. */
+  #divide(tracked: TrackedSlot, view: SlotView): void {
+    view.bank = tracked.addBank(tracked.bank.parent)
+    view.bank.blockhash = view.blockhash
+    view.firsts = 0
+  }
+
+  /** Publishes the bank of a stream, where no open stream has the published one. */
+  #switchUnlessHeld(tracked: TrackedSlot, view: SlotView): void {
+    const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
+    if (!isConfirmed && !this.#streams.isHeld(tracked, tracked.bank)) this.#switch(tracked, view)
+  }
+
+  /** Publishes the bank of a stream instead of the published one, with all that is known of it. */
+  #switch(tracked: TrackedSlot, elected: SlotView): void {
+    const { bank, meta, items, processed, stream } = elected
+    const [first = meta] = items
+    this.#replace(tracked, bank, tracked.hasStatus(slotStatus.dead) ? 'dead' : 'fork')
+    tracked.parent = meta?.parentSlot ?? bank.parent ?? tracked.parent
+    this.#publish(tracked, derived(tracked, slotStatus.createdBank, first ?? { createdAtMs: 0 }))
+    const others = tracked.views.filter((one) => one.bank === bank && one !== elected)
+    for (const view of [elected, ...others]) {
+      view.firsts = 0
+      this.#arriveAll(tracked, view, view.items)
+    }
+    for (const view of [elected, ...others])
+      if (tracked.blockhash === null) this.#tryComplete(tracked, view)
+    if (processed !== null) this.status(processed, stream)
   }
 
   /** Null for a slot below the floor, of which everything was published, or above the limit. */
-  #track(slot: number): TrackedSlot | null {
+  #track(slot: number, stream: number): TrackedSlot | null {
     if (slot < this.#floor) {
       this.counts.duplicates++
       return null
     }
     const found = this.#slots.get(slot)
     if (found !== undefined) return found
-    if (slot > this.#slotLimit()) {
+    if (slot > (this.#deps.slotLimit?.() ?? slot)) {
       this.droppedAbove++
       return null
     }
-    const tracked = new TrackedSlot(slot, this.#connection)
+    const bankId = this.#deps.bankIds?.(slot) ?? slot * bankIdsOfSlot
+    const tracked = new TrackedSlot(slot, bankId, this.#streams.connectionOf(stream))
     this.#slots.set(slot, tracked)
     if (this.#newest === null || slot > this.#newest) this.#newest = slot
     if (this.#gapFrom !== null) {
@@ -288,136 +364,181 @@ export class SlotTracker {
     return tracked
   }
 
-  /**
-   * Whether a connection without a replay began inside of the slot: what it sends of it is no
-   * block, and left out. A bank whose creation it sent is whole.
-   */
-  #isPart(tracked: TrackedSlot): boolean {
-    const { slot, firstConnection } = tracked
-    const isFirst = this.#partUpTo === null
-    this.#partUpTo ??= slot
-    if (slot > this.#partUpTo || firstConnection !== this.#connection) return false
-    if (tracked.hasStatus(slotStatus.createdBank)) return false
-    if (isFirst && this.#connection > 1) this.counts.gapSlots++
-    return true
+  #tryComplete(tracked: TrackedSlot, view: SlotView): void {
+    const { meta } = view
+    const items = meta === null ? null : view.itemsOf(meta, this.#streams.isMerged)
+    if (meta !== null && items !== null) this.#complete(tracked, view, meta, items)
   }
 
-  #tryComplete(tracked: TrackedSlot): void {
-    const { meta } = tracked
-    const items = meta === null ? null : itemsOf(tracked, meta)
-    if (meta === null || items === null) return
-    // Several connections or banks sent it: confirmed and finalized get the last one's version.
-    const { dedup } = tracked
-    const isMixed = dedup !== null || items !== tracked.items
+  #complete(
+    tracked: TrackedSlot,
+    view: SlotView,
+    meta: BlockMetaUpdate,
+    items: UpdateList<SlotItem>,
+  ): void {
+    // Several streams or banks sent it: confirmed and finalized get this one's version.
+    const isPart = items.length !== view.items.length
+    const isMixed = isPart || view.firsts !== tracked.published || view.hasReplacedBank
     if (isMixed && !tracked.hasStatus(slotStatus.confirmed)) {
       this.#hub.restate(tracked.slot, items)
-      const isOther = dedup?.isDone === false || items.length !== tracked.items.length
       // Of a slot that was dead on another connection everything is retracted.
-      if (isOther || tracked.hasStatus(slotStatus.dead)) this.#retractAllBut(tracked, items)
+      if (tracked.published !== items.length || tracked.hasStatus(slotStatus.dead))
+        this.#retractions.retractAllBut(tracked, [...items])
     }
     this.#content(tracked, new AssembledBlock(meta, items, isMixed))
-    const received = tracked.items
-    this.#close(tracked, meta)
     tracked.isComplete = true
-    const connection = this.#connection
-    if (tracked.hasReplacedBank) tracked.provisional = { meta, received, connection, dedup: null }
+    if (view.hasReplacedBank) tracked.provisional = meta
+    this.#close(tracked, view, meta)
     if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
       this.#newestComplete = tracked.slot
   }
 
   /** Missing items will not come any more: publishes the meta without the block. */
   #giveUp(tracked: TrackedSlot): void {
-    // Late items of the bank before cannot be told from its own: neither may be confirmed.
-    if (tracked.hasReplacedBank && !tracked.hasStatus(slotStatus.confirmed)) {
-      this.#hub.restate(tracked.slot, [])
-      this.#retractAllBut(tracked, [])
+    const { bank } = tracked
+    const view = tracked.views.find((one) => one.bank === bank && one.meta !== null)
+    const meta = view?.meta ?? null
+    const union = tracked.names === null || meta === null ? null : lastItems(tracked.union(), meta)
+    if (view !== undefined && meta !== null && union !== null) {
+      this.#complete(tracked, view, meta, union)
+      return
     }
-    if (tracked.meta !== null) {
+    // Late items of the bank before cannot be told from its own: neither may be confirmed.
+    if (tracked.banks.length > 1 && !tracked.hasStatus(slotStatus.confirmed)) {
+      this.#hub.restate(tracked.slot, [])
+      this.#retractions.retractAllBut(tracked, [])
+    }
+    if (view !== undefined && meta !== null) {
       this.counts.incompleteBlocks++
-      this.#close(tracked, tracked.meta)
+      this.#close(tracked, view, meta)
     } else this.#release(tracked)
   }
 
-  #close(tracked: TrackedSlot, meta: BlockMetaUpdate): void {
+  #close(tracked: TrackedSlot, view: SlotView, meta: BlockMetaUpdate): void {
     this.#hub.slotTime.observe(meta.slot, meta.createdAtMs)
-    this.#content(tracked, meta)
-    tracked.close(meta)
+    this.#content(tracked, withBank(tracked, meta))
+    tracked.close(view, meta)
+    tracked.bank.blockhash = meta.blockhash
+    for (const other of tracked.views) {
+      if (other.bank !== tracked.bank || other.blockhash === null) continue
+      if (other.blockhash !== meta.blockhash) this.#divide(tracked, other)
+      else if (tracked.provisional === null) other.drop()
+    }
+    // Accounts precede their transactions: nothing of a complete block is missing.
+    if (tracked.provisional === null) tracked.names = null
+    // Where nothing is confirmed; slots that are skipped do not matter.
+    const old = this.#slots.get(tracked.slot - this.#keptSlots)
+    if (old !== undefined && old.blockhash !== null) old.dropContent()
     this.#release(tracked)
   }
 
   #release(tracked: TrackedSlot): void {
     for (const update of tracked.takeDeferred()) {
       tracked.hasPublished = true
-      publishUpdate(this.#hub, update)
+      publishUpdate(this.#hub, withBank(tracked, update))
     }
   }
 
-  /** An item of a block that was published: late, or replayed by another connection. */
-  #itemAfter(tracked: TrackedSlot, update: SlotItem): void {
+  /** An item of a block that was published: late, or sent by another connection, too. */
+  #itemAfter(tracked: TrackedSlot, view: SlotView, update: SlotItem): void {
+    const isPublisher = view === tracked.publisher
+    const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
+    // Of a block that another stream has, too, nothing is missing; else the next meta may void it.
+    const isHeld = tracked.provisional === null && this.#streams.isHeld(tracked, tracked.bank, view)
+    let isNew = isPublisher && !(tracked.isComplete && (isConfirmed || isHeld))
+    if (isNew && tracked.names !== null)
+      isNew = tracked.names.arrive(update, view.stream, false) === 'first'
+    // The block that they make may be another one, without a CREATED_BANK that tells it.
+    if (!isConfirmed) view.add(update)
+    if (isNew) {
+      tracked.published++
+      this.#first(tracked, view, update)
+    } else this.counts.duplicates++
     if (tracked.provisional !== null && update.kind !== 'account')
-      this.#recomplete(tracked, tracked.provisional, update)
-    else {
-      const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
-      const isReplayed = tracked.connection !== this.#connection
-      if (isReplayed || (tracked.isComplete && isConfirmed)) this.counts.duplicates++
-      else this.#content(tracked, update)
-      // The block that they make may be another one, without a CREATED_BANK that tells it.
-      if (!isConfirmed) tracked.addAfter(update, this.#connection)
-    }
+      this.#recomplete(tracked, view, tracked.provisional)
   }
 
   /**
    * A transaction or entry after the last one of its block: one before it was of the bank that was
    * replaced. The block at processed was a mixture; what is confirmed is the last bank's.
    */
-  #recomplete(tracked: TrackedSlot, block: ProvisionalBlock, update: SlotItem): void {
-    if (block.connection !== this.#connection) {
-      block.connection = this.#connection
-      block.dedup = new ReplayDedup(block.received, block.dedup)
-      const accounts = [...block.received].filter(({ kind }) => kind === 'account')
-      block.received = new UpdateList()
-      for (const account of accounts) block.received.push(account)
-    }
-    block.received.push(update)
-    if (block.dedup?.consume(update) === true) this.counts.duplicates++
-    else this.#content(tracked, update)
-    const items = lastItems(block.received, block.meta)
+  #recomplete(tracked: TrackedSlot, view: SlotView, meta: BlockMetaUpdate): void {
+    const items = view.blockhash === meta.blockhash ? lastItems(view.items, meta) : null
     if (items === null) return
-    const { meta, dedup, received } = block
+    if (view !== tracked.publisher) {
+      tracked.names?.restart(view.stream)
+      this.#arriveAll(tracked, view, items)
+    }
     const restated = [...items, new AssembledBlock(meta, items, true), meta]
     this.#hub.restate(tracked.slot, restated)
-    if (dedup?.isDone === true && items.length === received.length) return
-    const { processed } = slotStatus
-    const status = tracked.hasStatus(processed) ? [derived(tracked, processed, meta)] : []
-    this.#retractAllBut(tracked, [...restated, ...status])
+    if (tracked.published !== items.length) {
+      const { processed } = slotStatus
+      const status = tracked.hasStatus(processed) ? [derived(tracked, processed, meta)] : []
+      this.#retractions.retractAllBut(tracked, [...restated, ...status])
+      tracked.published = items.length
+    }
+    if (view.hasReplacedBank) return
+    tracked.provisional = null
+    tracked.publisher = view
+    view.drop()
   }
 
-  #metaAfter(tracked: TrackedSlot, update: BlockMetaUpdate): void {
-    const items = tracked.takeAfter()
-    if (tracked.blockhash === update.blockhash) {
+  #metaAfter(tracked: TrackedSlot, view: SlotView): void {
+    if (tracked.blockhash === view.blockhash) {
       this.counts.duplicates++
+      if (tracked.provisional === null) view.drop()
+      else this.#recomplete(tracked, view, tracked.provisional)
       return
     }
     this.counts.rewrittenBlocks++
     // A confirmed block is never replaced.
-    if (tracked.hasStatus(slotStatus.confirmed)) return
-    this.#retract(tracked, 'fork')
-    this.#hub.abandon(tracked.slot)
-    tracked.reopen(this.#connection)
-    for (const item of items) this.item(item)
-    this.meta(update)
+    if (tracked.hasStatus(slotStatus.confirmed)) view.drop()
+    else {
+      this.#divide(tracked, view)
+      this.#switchUnlessHeld(tracked, view)
+    }
   }
 
-  #confirm(tracked: TrackedSlot, update: SlotUpdate): void {
-    for (const one of this.#ancestry(tracked, slotStatus.confirmed))
+  /** A node declares its bank dead; it is not for those that another stream still sends. */
+  #die(tracked: TrackedSlot, view: SlotView | null, update: SlotUpdate): void {
+    // It replays a bank before: a complete one does not die.
+    const isOther = tracked.isComplete && view !== tracked.publisher
+    if (!isOther) view?.leave()
+    if (!isOther && !this.#streams.isHeld(tracked, tracked.bank, view)) {
+      this.#publish(tracked, update)
+      return
+    }
+    this.counts.duplicates++
+    if (view === null) return
+    this.#divide(tracked, view)
+    view.leave()
+  }
+
+  /** A stream has confirmed the slot: the bank that it has is the one. */
+  #elect(tracked: TrackedSlot, stream: number): void {
+    const view = this.#streams.knownView(tracked, stream)
+    if (view === null || view.bank === tracked.bank || view.meta === null) return
+    if (tracked.hasStatus(slotStatus.confirmed)) return
+    if (view.itemsOf(view.meta, this.#streams.isMerged) !== null) this.#switch(tracked, view)
+  }
+
+  #compare(tracked: TrackedSlot, view: SlotView): void {
+    if (view.isDisputed || !tracked.isComplete || view.blockhash === null) return
+    if (view.blockhash === tracked.blockhash) return
+    view.isDisputed = true
+    this.#deps.disputed?.(view.stream, tracked.slot, view.blockhash)
+  }
+
+  #confirm(tracked: TrackedSlot, update: SlotUpdate, stream: number): void {
+    for (const one of this.#ancestry(tracked, slotStatus.confirmed, stream))
       this.#reach(one, one === tracked ? update : derived(one, slotStatus.confirmed, update))
   }
 
-  #finalize(tracked: TrackedSlot, update: SlotUpdate): void {
-    const line = new Set(this.#ancestry(tracked, slotStatus.finalized))
+  #finalize(tracked: TrackedSlot, update: SlotUpdate, stream: number): void {
+    const line = new Set(this.#ancestry(tracked, slotStatus.finalized, stream))
     // Older confirmed slots are final too, even if a gap hides the parent links between them.
     for (const one of this.#slots.values())
-      if (one.slot < tracked.slot && isConfirmedOnly(one)) line.add(one)
+      if (one.slot < tracked.slot && one.isConfirmedOnly) line.add(one)
     for (const one of [...line].sort((a, b) => a.slot - b.slot)) {
       if (!one.hasStatus(slotStatus.confirmed))
         this.#reach(one, derived(one, slotStatus.confirmed, update))
@@ -427,12 +548,14 @@ export class SlotTracker {
   }
 
   /** The slot and its ancestors that lack this status, oldest first. */
-  #ancestry(tracked: TrackedSlot, status: SlotStatus): TrackedSlot[] {
+  #ancestry(tracked: TrackedSlot, status: SlotStatus, stream: number): TrackedSlot[] {
     const line = [tracked]
+    this.#elect(tracked, stream)
     let at: TrackedSlot | undefined = tracked
     while (at !== undefined && at.parent !== null && at.parent < at.slot) {
       at = this.#slots.get(at.parent)
       if (at === undefined || at.hasStatus(status) || at.hasStatus(slotStatus.dead)) break
+      this.#elect(at, stream)
       line.push(at)
     }
     return line.reverse()
@@ -447,42 +570,29 @@ export class SlotTracker {
   }
 
   #publish(tracked: TrackedSlot, update: SlotUpdate): void {
+    const sent = withBank(tracked, update)
     tracked.statuses |= statusBit(update.status)
     if (update.status === slotStatus.dead) {
       tracked.isLost = true
-      this.#retract(tracked, 'dead')
+      this.#retractions.retract(tracked, 'dead')
     } else if ((statusBit(update.status) & bankStatuses) !== 0) tracked.hasPublished = true
-    if (update.status === slotStatus.confirmed) tracked.provisional = null
-    publishUpdate(this.#hub, update)
+    if (update.status === slotStatus.confirmed && tracked.blockhash !== null) tracked.dropContent()
+    publishUpdate(this.#hub, sent)
   }
 
   /** Abandons forks below a finalized slot and evicts slots below the floor. */
   #forget(finalized: number): void {
-    this.#floor = Math.max(this.#floor, finalized - this.#hub.slotTime.slotsIn(keptMs, keptSlots))
+    this.#floor = Math.max(this.#floor, finalized - this.#keptSlots)
     for (const tracked of [...this.#slots.values()]) {
       if (tracked.slot >= finalized) continue
       const isFork = !tracked.hasStatus(slotStatus.finalized)
       if (isFork) {
         const isDead = tracked.hasStatus(slotStatus.dead)
-        this.#retract(tracked, isDead ? 'dead' : tracked.isSetBack ? 'migration' : 'fork')
+        this.#retractions.retract(tracked, isDead ? 'dead' : tracked.isSetBack ? 'migration' : 'fork')
         this.#hub.abandon(tracked.slot)
         tracked.isLost = true
       }
       if (tracked.slot < this.#floor) this.#slots.delete(tracked.slot)
     }
   }
-}
-
-function isConfirmedOnly(tracked: TrackedSlot): boolean {
-  return tracked.hasStatus(slotStatus.confirmed) && !tracked.hasStatus(slotStatus.finalized)
-}
-
-/** A status that no node sent, derived from a descendant's. */
-function derived(
-  tracked: TrackedSlot,
-  status: SlotStatus,
-  from: { readonly createdAtMs: number },
-): SlotUpdate {
-  const { slot, parent } = tracked
-  return slotUpdate({ slot, createdAtMs: from.createdAtMs }, { parent, status })
 }

@@ -1,14 +1,15 @@
 // Publishes the updates in batches of upstream nodes' messages to the hub.
 // Implements the GeyserSink port.
 //
-//   batch -> updates with the messages' own bytes -> slot-tracker: order, dedup -> hub
+//   batches of streams -> updates with the messages' own bytes -> slot-tracker: merge, order -> hub
 
+import { hash, randomUUID } from 'node:crypto'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 import type { GeyserSink } from '../../upstream/ports.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import { ReceivedBatch } from './received-batch.ts'
-import { type SlotCounts, SlotTracker } from './slot-tracker.ts'
+import { bankIdsOfSlot, type SlotCounts, SlotTracker } from './slot-tracker.ts'
 
 export interface UpstreamCounts extends SlotCounts {
   /** Malformed messages. */
@@ -22,63 +23,117 @@ export interface EarlierRuns {
   started(fromSlot: number | null): void
 }
 
+/** What the streams of a node have brought. */
+export interface NodeArrivals {
+  /** Accounts, transactions and entries that no other node had sent before. */
+  first: number
+  /** Slots that it confirmed with another blockhash than the one that was confirmed before. */
+  disputed: number
+}
+
 export interface SolanaUpstreamDeps {
   readonly log: Log
-  readonly earlier?: EarlierRuns | null
+  /** The highest slot that a node can have reached; infinite by default. */
   slotLimit?(): number
+  /** A node confirmed a slot with another blockhash than the one that was confirmed before. */
+  disputed?(node: string, slot: number, blockhash: string): void
+  /**
+   * Makes the bank ids; random by default, so that two hubs never give one id to two banks. Those
+   * that read one stream have it in common, and name its banks alike.
+   */
+  readonly bankSalt?: string
+  readonly earlier?: EarlierRuns | null
 }
 
 export class SolanaUpstream implements GeyserSink {
   readonly #tracker: SlotTracker
-  readonly #log: Log
-  readonly #earlier: EarlierRuns | null
+  readonly #deps: SolanaUpstreamDeps
+  readonly #nodes = new Map<string, NodeArrivals>()
+  /** The node of each stream, by its number. */
+  readonly #streams: { readonly node: string; readonly arrivals: NodeArrivals }[] = []
   #unreadable = 0
+  /** The node whose batch is published now; null between batches. */
+  sending: string | null = null
 
-  /** `slotLimit` is the highest slot that a node can have reached; infinite by default. */
   constructor(hub: SolanaHub, deps: SolanaUpstreamDeps) {
-    this.#tracker = new SlotTracker(hub, deps.slotLimit)
-    this.#log = deps.log
-    this.#earlier = deps.earlier ?? null
+    const { slotLimit, bankSalt = randomUUID() } = deps
+    this.#deps = deps
+    this.#tracker = new SlotTracker(hub, {
+      ...(slotLimit === undefined ? {} : { slotLimit }),
+      bankIds: (slot) => {
+        const digest = hash('sha256', `${bankSalt} ${slot}`, 'buffer')
+        return digest.readUIntBE(0, 6) * bankIdsOfSlot
+      },
+      arrived: (stream) => {
+        const from = this.#streams[stream]
+        if (from !== undefined) from.arrivals.first++
+      },
+      disputed: (...dispute) => this.#dispute(...dispute),
+    })
   }
 
   resumeFrom(): number | null {
-    return this.#tracker.resumeFrom() ?? this.#earlier?.resumeSlot ?? null
+    return this.#tracker.resumeFrom() ?? this.#deps.earlier?.resumeSlot ?? null
   }
 
   newestSlot(): number | null {
     return this.#tracker.newestSlot
   }
 
-  opened(fromSlot: number | null): void {
+  opened(fromSlot: number | null, stream = 0, node = ''): void {
+    const arrivals = this.#nodes.get(node) ?? { first: 0, disputed: 0 }
+    this.#nodes.set(node, arrivals)
+    this.#streams[stream] = { node, arrivals }
     const resumeSlot = this.#tracker.resumeFrom()
-    if (this.#tracker.newestSlot === null) this.#earlier?.started(fromSlot)
-    this.#tracker.opened(fromSlot)
-    if (resumeSlot === null || (fromSlot !== null && fromSlot <= resumeSlot)) return
-    this.#log.warn('slots lost: no node could replay them', { resumeSlot, fromSlot })
+    if (this.#tracker.newestSlot === null) this.#deps.earlier?.started(fromSlot)
+    const { gapSlots } = this.#tracker.counts
+    this.#tracker.opened(fromSlot, stream)
+    const isLost = this.#tracker.counts.gapSlots > gapSlots || this.#tracker.isGapOpen
+    if (isLost)
+      this.#deps.log.warn('slots lost: no node could replay them', { resumeSlot, fromSlot })
+  }
+
+  closed(stream = 0): void {
+    this.#tracker.closed(stream)
   }
 
   beginAnew(): void {
-    this.#log.warn('the chain begins anew: no node follows what was published', {
+    this.#deps.log.warn('the chain begins anew: no node follows what was published', {
       slot: this.#tracker.newestSlot,
     })
     this.#tracker.beginAnew()
   }
 
-  batch(received: GeyserBatch): boolean {
+  batch(received: GeyserBatch, stream = 0): boolean {
     const batch = new ReceivedBatch(received)
     const { droppedAbove } = this.#tracker
+    this.sending = this.#streams[stream]?.node ?? null
     for (let position = 0; position < batch.length; position++) {
       const update = batch.update(position)
       if (update === 'other') continue
       if (update === null) this.#unreadable++
-      else if (update.kind === 'slot') this.#tracker.status(update)
-      else if (update.kind === 'blockMeta') this.#tracker.meta(update)
-      else this.#tracker.item(update)
+      else if (update.kind === 'slot') this.#tracker.status(update, stream)
+      else if (update.kind === 'blockMeta') this.#tracker.meta(update, stream)
+      else this.#tracker.item(update, stream)
     }
+    this.sending = null
     return this.#tracker.droppedAbove === droppedAbove
+  }
+
+  /** By the names of the nodes that had a stream. */
+  arrivals(): ReadonlyMap<string, Readonly<NodeArrivals>> {
+    return this.#nodes
   }
 
   counts(): UpstreamCounts {
     return { ...this.#tracker.counts, unreadable: this.#unreadable }
+  }
+
+  #dispute(stream: number, slot: number, blockhash: string): void {
+    const from = this.#streams[stream]
+    if (from === undefined) return
+    from.arrivals.disputed++
+    this.#deps.log.warn('a node confirmed another block than its set', { node: from.node, slot })
+    this.#deps.disputed?.(from.node, slot, blockhash)
   }
 }

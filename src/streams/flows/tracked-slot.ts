@@ -1,8 +1,5 @@
-// One slot as the tracker knows it: its banks, the items of the last one, and which of them are the
-// block's. The tracker decides; nothing here publishes.
-import { hash } from 'node:crypto'
-import { assert } from '../../base/assert.ts'
-import { ProtoReader } from '../../base/proto-reader.ts'
+// One slot as the tracker knows it: its banks, what each stream has sent of them, and which items
+// are the block's. The tracker decides; nothing here publishes.
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountUpdate,
@@ -16,28 +13,137 @@ import {
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
 import { UpdateList } from '../hub/update-list.ts'
+import { type Arrival, ItemNames, type SlotItem } from './item-names.ts'
 
-/** The kinds of updates that make up a slot. */
-export type SlotItem = AccountUpdate | TransactionUpdate | EntryUpdate
-
-/** Replaced banks remembered of a slot; an honest leader has one or two. */
+/** Banks remembered of a slot; an honest leader has one or two. */
 const banksMax = 8
 
-/** A block that may contain items of the bank that was replaced, instead of some that are late. */
-export interface ProvisionalBlock {
-  readonly meta: BlockMetaUpdate
-  /** Transactions and entries as this connection sent them, and the accounts of the block. */
-  received: UpdateList<SlotItem>
-  connection: number
-  dedup: ReplayDedup | null
+/** One execution of a slot. */
+export interface Bank {
+  /**
+   * Ours: the ids of nodes are counters of one process each. Each retraction ends one: what is
+   * published of the bank afterwards has another.
+   */
+  id: number
+  /** Null while unknown. */
+  parent: number | null
+  /** Of its complete block; null before. */
+  blockhash: string | null
 }
 
-/** State of one slot: its items, deferred and published statuses. The tracker decides. */
+/** What one connection has sent of a slot. */
+export class SlotView {
+  readonly stream: number
+  readonly connection: number
+  /** The bank that it sends now. */
+  bank: Bank
+  items = new UpdateList<SlotItem>()
+  transactions = 0
+  entries = 0
+  /** Items of its bank that it was the first to send. */
+  firsts = 0
+  meta: BlockMetaUpdate | null = null
+  /** As in the meta, which is dropped with the items. */
+  blockhash: string | null = null
+  /** Its processed status of a bank that is not the published one. */
+  processed: SlotUpdate | null = null
+  /** It replaced a bank: late items of that one may precede those of the next. */
+  hasReplacedBank = false
+  isDisputed = false
+  #hasBank = false
+  /** Something of the bank was received. */
+  #isTouched = false
+  /** Banks that it replaced or declared dead: it does not return to them. */
+  readonly #left: Bank[] = []
+
+  constructor(stream: number, connection: number, bank: Bank) {
+    this.stream = stream
+    this.connection = connection
+    this.bank = bank
+  }
+
+  add(item: SlotItem): void {
+    this.items.push(item)
+    this.#isTouched = true
+    if (item.kind === 'transaction') this.transactions++
+    else if (item.kind === 'entry') this.entries++
+  }
+
+  setMeta(meta: BlockMetaUpdate): void {
+    this.#isTouched = true
+    this.meta = meta
+    this.blockhash = meta.blockhash
+  }
+
+  /** It sends the items of a bank from now on. */
+  begin(bank: Bank): void {
+    if (this.#hasBank && bank === this.bank && !this.#isTouched) return
+    if (this.#hasBank || this.#isTouched) this.hasReplacedBank = true
+    if (this.#hasBank || bank !== this.bank) {
+      if (this.#hasBank && bank !== this.bank) this.leave()
+      this.drop()
+      this.blockhash = null
+      this.processed = null
+      this.firsts = 0
+      this.#isTouched = false
+    }
+    this.bank = bank
+    this.#hasBank = true
+  }
+
+  /** It has sent a whole block: what it sends next is of another one, whose bank nothing told. */
+  get isWhole(): boolean {
+    const { meta } = this
+    if (meta === null || this.hasReplacedBank || this.entries !== meta.entriesCount) return false
+    return this.transactions === meta.executedTransactionCount
+  }
+
+  /** It has replaced its bank, or declared it dead. */
+  leave(): void {
+    this.#isTouched = true
+    if (!this.#left.includes(this.bank)) this.#left.push(this.bank)
+  }
+
+  /** Drops what was received; the block is not made from it any more. */
+  drop(): void {
+    this.items = new UpdateList()
+    this.transactions = 0
+    this.entries = 0
+    this.meta = null
+  }
+
+  /**
+   * The known bank that it has created. It replays those that are known by their parents; what it
+   * creates after the published one is known only if another stream has it, which `isHeld` decides.
+   */
+  bankOf(
+    parent: number | null,
+    tracked: TrackedSlot,
+    isHeld: (bank: Bank) => boolean,
+  ): Bank | null {
+    const isNext = this.#hasBank && this.bank === tracked.bank
+    // Nothing was received of it: the same message twice.
+    if (isNext && parent === this.bank.parent && !this.#isTouched) return this.bank
+    const isIt = (bank: Bank) =>
+      bank.parent === parent && !this.#left.includes(bank) && (!isNext || isHeld(bank))
+    if (!isNext && isIt(tracked.bank)) return tracked.bank
+    return tracked.banks.find((bank) => bank !== tracked.bank && isIt(bank)) ?? null
+  }
+
+  /** All items of the block; null while some are missing. */
+  itemsOf(meta: BlockMetaUpdate, isMerged: boolean): UpdateList<SlotItem> | null {
+    const transactions = this.transactions - meta.executedTransactionCount
+    const entries = this.entries - meta.entriesCount
+    if (transactions < 0 || entries < 0) return null
+    const isClean = !this.hasReplacedBank && (this.#hasBank || !isMerged)
+    return transactions === 0 && entries === 0 && isClean ? this.items : lastItems(this.items, meta)
+  }
+}
+
+/** State of one slot: its banks, what was sent of it, deferred and published statuses. */
 export class TrackedSlot {
   readonly slot: number
   parent: number | null = null
-  /** Number of its bank among those of the slot, from 1: each retraction ends one. */
-  bank = 1
   /** Something of the bank was published. */
   hasPublished = false
   /** Why the bank before was retracted. */
@@ -48,128 +154,166 @@ export class TrackedSlot {
   statuses = 0
   /** Number of the connection that first sent something of it. */
   readonly firstConnection: number
-  /** Number of the connection that its items come from. */
-  connection: number
-  items = new UpdateList<SlotItem>()
-  transactions = 0
-  entries = 0
-  /** Received, but not published until all items of the block arrived. */
-  meta: BlockMetaUpdate | null = null
-  /** Items published from earlier connections; null when there was none. */
-  dedup: ReplayDedup | null = null
+  /** The bank that is published. */
+  bank: Bank
+  nextBankId: number
+  /** All known ones, oldest first. */
+  readonly banks: Bank[]
+  /** Whether a node has named the parent of its first bank. */
+  isCreated = false
+  /** What each stream has sent, on its last connection. */
+  readonly views: SlotView[] = []
+  /** Items of the bank that were published. */
+  published = 0
+  /** The one that sent all of them, while there is only one. */
+  owner: SlotView | null = null
+  /** Their names, once there is another one. */
+  names: ItemNames | null = null
   /** Blockhash of the published block; null before. */
   blockhash: string | null = null
+  /** Whose items the published block has. */
+  publisher: SlotView | null = null
   /** Items are missing and will never come. */
   isLost = false
   /** The block was published with all its items. */
   isComplete = false
-  /** Of a complete block after a replaced bank, until it is confirmed. */
-  provisional: ProvisionalBlock | null = null
-  /** Parents of the banks that were replaced, oldest first; null where a node left it out. */
-  readonly #replaced: (number | null)[] = []
-  #bankParent: number | null = null
-  /** Number of the connection that last created a bank; -1 before the first. */
-  #bankConnection = -1
-  /** Number of the connection that now replays a bank which was replaced; -1 when none does. */
-  #voidConnection = -1
+  /**
+   * Meta of a complete block after a replaced bank, until it is confirmed: it may contain items of
+   * that bank, instead of some that are late.
+   */
+  provisional: BlockMetaUpdate | null = null
   #deferred: SlotUpdate[] = []
-  /** Items of the last connection since the block was complete, or since it sent the meta. */
-  #after: SlotItem[] = []
-  #afterConnection = -1
 
-  constructor(slot: number, connection: number) {
+  constructor(slot: number, firstBankId: number, firstConnection: number) {
     this.slot = slot
-    this.firstConnection = connection
-    this.connection = connection
+    this.firstConnection = firstConnection
+    this.bank = { id: firstBankId, parent: null, blockhash: null }
+    this.nextBankId = firstBankId + 1
+    this.banks = [this.bank]
   }
 
   /** Something of it arrived, and its block was not published yet. */
   get isOpen(): boolean {
     if (this.blockhash !== null || this.isLost) return false
-    return this.items.length > 0 || this.meta !== null || this.dedup !== null
+    return this.names !== null || this.owner !== null || this.metaOf() !== null
   }
 
   hasStatus(status: SlotStatus): boolean {
     return (this.statuses & statusBit(status)) !== 0
   }
 
-  add(item: SlotItem): void {
-    assert(item.slot === this.slot, 'an item is of this slot')
-    this.items.push(item)
-    if (item.kind === 'transaction') this.transactions++
-    else if (item.kind === 'entry') this.entries++
+  get isConfirmedOnly(): boolean {
+    return this.hasStatus(slotStatus.confirmed) && !this.hasStatus(slotStatus.finalized)
   }
 
-  /** Keeps an item that came after the complete block: another block may be made of them. */
-  addAfter(item: SlotItem, connection: number): void {
-    if (connection !== this.#afterConnection) this.#after = []
-    this.#afterConnection = connection
-    this.#after.push(item)
+  /** What a connection has sent; null before its first item. */
+  viewOf(stream: number, connection: number): SlotView | null {
+    for (const view of this.views)
+      if (view.stream === stream) return view.connection === connection ? view : null
+    return null
   }
 
-  takeAfter(): readonly SlotItem[] {
-    const items = this.#after
-    this.#after = []
+  /** A connection begins to send the slot, from its start. */
+  addView(stream: number, connection: number): SlotView {
+    const view = new SlotView(stream, connection, this.bank)
+    const at = this.views.findIndex((one) => one.stream === stream)
+    if (at === -1) this.views.push(view)
+    else this.views[at] = view
+    this.names?.restart(stream)
+    return view
+  }
+
+  /** The meta that a stream has sent of the published bank. */
+  metaOf(): BlockMetaUpdate | null {
+    const view = this.views.find(({ bank, meta }) => bank === this.bank && meta !== null)
+    return view?.meta ?? null
+  }
+
+  addBank(parent: number | null): Bank {
+    const bank: Bank = { id: this.nextBankId++, parent, blockhash: null }
+    this.banks.push(bank)
+    if (this.banks.length > banksMax) this.banks.splice(this.banks[0] === this.bank ? 1 : 0, 1)
+    return bank
+  }
+
+  /** Whether an item is the first of its name that was sent of the published bank. */
+  arrive(view: SlotView, item: SlotItem, isMerged: boolean): Arrival {
+    if (isMerged) this.names ??= this.#namesOf(view)
+    else if (this.names === null) {
+      this.owner ??= view
+      if (this.owner !== view) this.names = this.#namesOf(view)
+    }
+    const isJudged = this.banks.length === 1 && !view.hasReplacedBank
+    const arrival = this.names?.arrive(item, view.stream, isJudged) ?? 'first'
+    if (arrival !== 'first') return arrival
+    this.published++
+    view.firsts++
+    return arrival
+  }
+
+  #namesOf(view: SlotView): ItemNames {
+    const names = new ItemNames()
+    const { owner } = this
+    for (const item of owner?.items ?? [])
+      if (names.arrive(item, owner!.stream, true) === 'contradiction')
+        names.arrive(item, owner!.stream, false)
+    // Another connection of the same stream.
+    if (owner !== null && owner !== view) names.restart(view.stream)
+    this.owner = null
+    return names
+  }
+
+  /** Everything that the streams have sent of the published bank, each item once. */
+  union(): UpdateList<SlotItem> {
+    const names = new ItemNames()
+    const items = new UpdateList<SlotItem>()
+    for (const view of this.views)
+      if (view.bank === this.bank)
+        for (const item of view.items)
+          if (names.arrive(item, view.stream, false) === 'first') items.push(item)
     return items
   }
 
-  get hasReplacedBank(): boolean {
-    return this.#replaced.length > 0
-  }
-
-  /** Whether what this connection sends now is of a bank that was replaced. */
-  isVoid(connection: number): boolean {
-    return this.#voidConnection === connection
-  }
-
-  /**
-   * Which bank a connection has created: another connection replays those that are known by their
-   * parents; what it creates after them, or over another parent, is the next one. The bank of a
-   * confirmed slot is never replaced: another one is void.
-   */
-  bankOf(
-    parent: number | null,
-    connection: number,
-    isConfirmed: boolean,
-  ): 'first' | 'known' | 'next' {
-    const isReplay = this.#bankConnection !== connection || this.isVoid(connection)
-    const isFirst = this.#bankConnection === -1
-    const isSame = isReplay && parent === this.#bankParent
-    const isReplaced = isReplay && !isSame && this.#replaced.includes(parent)
-    this.#bankConnection = connection
-    const isVoid = !isFirst && (isReplaced || (isConfirmed && !isSame))
-    this.#voidConnection = isVoid ? connection : -1
-    if (isFirst) {
-      this.#bankParent = parent
-      return 'first'
-    }
-    if (isSame || isVoid) return 'known'
-    // Nothing was received of the bank before: the same message twice.
-    if (parent === this.#bankParent && this.#isUntouched) return 'known'
-    this.#replaced.push(this.#bankParent)
-    this.#bankParent = parent
-    if (this.#replaced.length > banksMax) this.#replaced.shift()
-    return 'next'
-  }
-
-  /** Discards what was received and published of the bank before. */
-  replaceBank(connection: number): void {
-    this.reopen(connection)
+  /** Discards what was published of the bank before. */
+  replaceBank(bank: Bank): void {
+    this.bank = bank
+    this.blockhash = null
+    this.publisher = null
+    this.isComplete = false
     this.isLost = false
+    this.provisional = null
+    this.#restart()
     this.#deferred = []
     this.statuses &= ~bankStatuses
   }
 
-  /** The bank is void: what follows is of the next one. */
-  retract(reason: RetractionReason): void {
-    this.bank++
-    this.retractedFor = reason
-    this.isSetBack = false
+  /** Its missing items will never come; those that a connection still sends are no duplicates. */
+  lose(stream: number, connection: number): void {
+    this.isLost = true
+    this.views.length = 0
+    this.#restart()
+    const view = this.addView(stream, connection)
+    if (this.publisher !== null) this.publisher = view
   }
 
-  get #isUntouched(): boolean {
-    const isClosed = this.blockhash !== null || this.isLost
-    return !isClosed && this.items.length === 0 && this.meta === null
+  #restart(): void {
+    this.published = 0
+    this.owner = null
+    this.names = null
+  }
+
+  close(view: SlotView, meta: BlockMetaUpdate): void {
+    this.blockhash = meta.blockhash
+    this.parent = meta.parentSlot
+    this.publisher = view
+    this.owner = view
+  }
+
+  /** No block of the slot is made any more. */
+  dropContent(): void {
+    this.names = null
+    this.provisional = null
+    for (const view of this.views) view.drop()
   }
 
   /** Keeps a status back that must not be published before the block. */
@@ -183,38 +327,6 @@ export class TrackedSlot {
     this.#deferred = []
     return deferred
   }
-
-  /** A new connection replays the slot from its start. */
-  restart(connection: number): void {
-    assert(connection > this.connection, 'connections are numbered upwards')
-    this.connection = connection
-    this.dedup = new ReplayDedup(this.items, this.dedup)
-    this.#empty()
-  }
-
-  /** Discards the published block: another one replaces it. */
-  reopen(connection: number): void {
-    this.connection = connection
-    this.blockhash = null
-    this.isComplete = false
-    this.provisional = null
-    this.#after = []
-    this.dedup = null
-    this.#empty()
-  }
-
-  close(meta: BlockMetaUpdate): void {
-    this.blockhash = meta.blockhash
-    this.dedup = null
-    this.#empty()
-  }
-
-  #empty(): void {
-    this.items = new UpdateList()
-    this.transactions = 0
-    this.entries = 0
-    this.meta = null
-  }
 }
 
 export function statusBit(status: SlotStatus): number {
@@ -224,15 +336,6 @@ export function statusBit(status: SlotStatus): number {
 /** The statuses of a bank; the others are of the slot's shreds. */
 export const bankStatuses =
   statusBit(slotStatus.processed) | statusBit(slotStatus.createdBank) | statusBit(slotStatus.dead)
-
-/** All items of the block; null while some are missing. */
-export function itemsOf(tracked: TrackedSlot, meta: BlockMetaUpdate): UpdateList<SlotItem> | null {
-  const transactions = tracked.transactions - meta.executedTransactionCount
-  const entries = tracked.entries - meta.entriesCount
-  if (transactions < 0 || entries < 0) return null
-  const isExact = transactions === 0 && entries === 0 && !tracked.hasReplacedBank
-  return isExact ? tracked.items : lastItems(tracked.items, meta)
-}
 
 /**
  * The block's items among those of several banks; null while some are missing. Transactions and
@@ -263,65 +366,6 @@ export function lastItems(
 /** Whether they are the numbers from 0 up to the count. */
 function isWhole(indexes: ReadonlySet<number>, count: number): boolean {
   return indexes.size === count && (count === 0 || Math.max(...indexes) === count - 1)
-}
-
-/** Deduplicates the items of an incomplete slot that a node replays after a reconnect. */
-export class ReplayDedup {
-  readonly #left: Map<string, number>
-
-  /** `earlier` has the items of previous connections that the last one did not replay. */
-  constructor(items: Iterable<SlotItem>, earlier: ReplayDedup | null) {
-    this.#left = earlier === null ? new Map() : new Map(earlier.#left)
-    for (const item of items) {
-      const name = nameOf(item)
-      this.#left.set(name, (this.#left.get(name) ?? 0) + 1)
-    }
-  }
-
-  /** Every published item was replayed: what was published is what this connection sends. */
-  get isDone(): boolean {
-    return this.#left.size === 0
-  }
-
-  /** True for a duplicate of a published item; each published item matches once. */
-  consume(item: SlotItem): boolean {
-    const name = nameOf(item)
-    const left = this.#left.get(name) ?? 0
-    if (left === 0) return false
-    if (left === 1) this.#left.delete(name)
-    else this.#left.set(name, left - 1)
-    return true
-  }
-}
-
-/**
- * Dedup key: the same on every node that has the same block. The replay may come from another node,
- * so values that each node assigns itself (write versions, times) are excluded.
- */
-function nameOf(item: SlotItem): string {
-  switch (item.kind) {
-    case 'transaction':
-      return `t${keyOf(item.signature)}`
-    case 'entry':
-      return `e${entryNameOf(item.body)}`
-    case 'account': {
-      const { pubkey, txnSignature, data, lamports } = item
-      // A transaction writes an account once; other writes are identified by their content.
-      const by = txnSignature === null ? `${lamports} ${hash('sha1', data)}` : keyOf(txnSignature)
-      return `a${keyOf(pubkey)}${by}`
-    }
-  }
-}
-
-/** Index, hash and count: the bank's id in the same message is a number of the node's. */
-function entryNameOf(body: Uint8Array): string {
-  let [index, count, hashKey] = [0, 0, '']
-  const reader = new ProtoReader(body)
-  while (reader.next())
-    if (reader.field === 2) index = reader.number
-    else if (reader.field === 4) hashKey = keyOf(reader.bytes)
-    else if (reader.field === 5) count = reader.number
-  return `${index} ${count} ${hashKey}`
 }
 
 /** The lists are built on first access: they cost nothing unless a subscriber reads blocks. */

@@ -6,7 +6,8 @@
 //        └ batches are read when they are reached; few are held
 import { assert } from '../../base/assert.ts'
 import type { BlockMetaUpdate, RetractionUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
-import { AssembledBlock, type SlotItem } from '../flows/tracked-slot.ts'
+import type { SlotItem } from '../flows/item-names.ts'
+import { AssembledBlock } from '../flows/tracked-slot.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { Replay, ReplayOptions, ReplaySource } from '../hub/hub.ts'
 import { UpdateList, type UpdateSource } from '../hub/update-list.ts'

@@ -1,6 +1,8 @@
-// One geyser stream per set of nodes, with failover.
-// Picks a node, queries its replay range, and reads its stream until it fails, times out or lags;
-// then reconnects to the next node and resumes at the first slot that the sink has incomplete.
+// The geyser streams of a set of nodes, merged and with failover.
+// Each stream picks a node that no other one reads, queries its replay range, and reads it until it
+// fails, times out or lags; then it reconnects to the next node and resumes at the first slot that
+// the sink has incomplete. The sink publishes what arrives first: with several streams, one that
+// ends or is silent costs neither a gap nor a wait.
 //
 //   pick ──► get: first slot, newest slot ──► Subscribe from_slot ──► messages ──► sink
 //     ▲                                                                   │
@@ -62,12 +64,13 @@ const replayTriesMax = 4
 export interface FeedSet {
   readonly name: string
   readonly nodes: readonly UpstreamNode[]
+  readonly section: { readonly merge: number }
   /** Slots by which its nodes may differ. */
   readonly lagSlots: number
   readonly slotTime: SlotTime
   /** How often its chain began anew. */
   readonly restarts: number
-  /** The node whose stream is published. */
+  /** The node whose stream is published; of several, that of the last confirmed block. */
   followed: UpstreamNode | null
   slot(): number | null
 }
@@ -85,43 +88,53 @@ export interface GeyserFeedDeps {
   readonly log: Log
 }
 
+/** What the streams of a feed share. */
+interface Shared extends GeyserFeedDeps {
+  readonly set: FeedSet
+  readonly counts: FeedCounts
+  readonly rotation: NodeRotation
+  readonly throttle: LogThrottle
+  readonly streams: FeedStream[]
+  /** The newest published slot, and since when. */
+  newest: { readonly slot: number | null; readonly sinceMs: number }
+  /** Of the chain that is published. */
+  restarts: number
+  version: string
+  /** Streams of customers end, and begin again with the next connection. */
+  setDown(): void
+}
+
 export class GeyserFeed {
   readonly counts: FeedCounts = { messages: 0, bytes: 0, connections: 0, failures: 0 }
-  readonly #set: FeedSet
-  readonly #deps: GeyserFeedDeps
-  readonly #throttle = new LogThrottle()
-  readonly #rotation: NodeRotation
+  readonly #shared: Shared
   readonly #listeners = new Set<() => void>()
   readonly #timer: NodeJS.Timeout
-  #client: GeyserConnection | null = null
-  #node: UpstreamNode | null = null
-  /** Ends the current connection. */
-  #leave: ((end: GeyserEnd) => void) | null = null
-  /** Times when a stream was last open, last sent an update, and last was not lagging. */
+  /** When a stream was last open. */
   #openMs: number
-  #updateMs: number
-  #inSyncMs: number
-  /** The newest published slot, and since when. */
-  #newest: { readonly slot: number | null; readonly sinceMs: number }
-  /** Of the chain that is published. */
-  #restarts: number
   #isUp = true
   #isStopped = false
-  #version = ''
 
   /** Connects at once. */
   constructor(set: FeedSet, deps: GeyserFeedDeps) {
-    this.#set = set
-    this.#deps = deps
-    this.#rotation = new NodeRotation(set.nodes, deps.clock)
     this.#openMs = deps.clock.monotonicMs()
-    this.#updateMs = this.#openMs
-    this.#inSyncMs = this.#openMs
-    this.#newest = { slot: null, sinceMs: this.#openMs }
-    this.#restarts = set.restarts
+    this.#shared = {
+      ...deps,
+      set,
+      counts: this.counts,
+      rotation: new NodeRotation(set.nodes, deps.clock),
+      throttle: new LogThrottle(),
+      streams: [],
+      newest: { slot: null, sinceMs: this.#openMs },
+      restarts: set.restarts,
+      version: '',
+      setDown: () => this.#setUp(false),
+    }
     // After socket reads of the same turn: event-loop stalls must not count as upstream silence.
     this.#timer = setInterval(() => setImmediate(() => this.#watch()), watchEveryMs).unref()
-    void this.#run()
+    const { streams } = this.#shared
+    for (let number = 0; number < set.section.merge; number++)
+      streams.push(new FeedStream(number, this.#shared))
+    for (const stream of streams) void stream.run()
   }
 
   /** False when no node of the set has had a stream open for `graceMs`. */
@@ -136,43 +149,93 @@ export class GeyserFeed {
 
   /** The validator's version; '' before the first connection. */
   solanaVersion(): string {
-    return this.#version
+    return this.#shared.version
   }
 
-  /** Name of the connected node; null while reconnecting. */
-  get node(): string | null {
-    return this.#node?.name ?? null
+  /** Names of the connected nodes; none while reconnecting. */
+  get nodes(): string[] {
+    return this.#shared.streams.flatMap(({ node }) => (node === null ? [] : [node.name]))
   }
 
   stop(): void {
     if (this.#isStopped) return
     this.#isStopped = true
     clearInterval(this.#timer)
+    for (const stream of this.#shared.streams) stream.stop()
+  }
+
+  #watch(): void {
+    if (this.#isStopped) return
+    const { clock, sink, streams } = this.#shared
+    const nowMs = clock.monotonicMs()
+    if (streams.some(({ node }) => node !== null)) this.#openMs = nowMs
+    this.#setUp(nowMs - this.#openMs < graceMs)
+    const newest = sink.newestSlot()
+    if (newest !== this.#shared.newest.slot) this.#shared.newest = { slot: newest, sinceMs: nowMs }
+    for (const stream of streams) stream.watch(newest, nowMs)
+  }
+
+  #setUp(isUp: boolean): void {
+    if (isUp === this.#isUp) return
+    this.#isUp = isUp
+    const { log, set } = this.#shared
+    const fields = { set: set.name }
+    if (isUp) log.info('geyser stream of the set restored', fields)
+    else log.warn('geyser stream of the set is down: no node delivers it', fields)
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+/** One stream: from one node at a time. */
+class FeedStream {
+  /** The connected node; null while reconnecting. */
+  node: UpstreamNode | null = null
+  readonly #number: number
+  readonly #shared: Shared
+  #client: GeyserConnection | null = null
+  /** Ends the current connection. */
+  #leave: ((end: GeyserEnd) => void) | null = null
+  /** Times when it last sent an update, and last was not lagging. */
+  #updateMs = 0
+  #inSyncMs = 0
+  /** The newest slot that this connection has sent. */
+  #newest = 0
+  #isStopped = false
+
+  constructor(number: number, shared: Shared) {
+    this.#number = number
+    this.#shared = shared
+  }
+
+  stop(): void {
+    this.#isStopped = true
     this.#leave?.(stopped)
     this.#client?.close()
   }
 
-  async #run(): Promise<void> {
-    await this.#deps.ready
+  async run(): Promise<void> {
+    const { rotation, sink, ready } = this.#shared
+    await ready
     while (!this.#isStopped) {
-      const node = this.#rotation.pick()
+      const node = rotation.pick()
       if (node === null) {
-        await pause(this.#rotation.nextMs())
+        await pause(rotation.nextMs())
         continue
       }
       const end = await this.#follow(node)
       this.#client?.close()
       this.#client = null
-      this.#node = null
+      this.node = null
       if (this.#isStopped) return
-      this.#rotation.failed(node)
+      sink.closed(this.#number)
+      rotation.failed(node)
       this.#report(node, end)
     }
   }
 
   /** Resolves when the connection ends, for any reason. */
   async #follow(node: UpstreamNode): Promise<GeyserEnd> {
-    const { ingest, sink, warmSlots = defaultWarmSlots } = this.#deps
+    const { ingest, sink, set, warmSlots = defaultWarmSlots } = this.#shared
     const { grpc: address, xToken } = node.addresses
     if (!URL.canParse(address)) return noAddress
     const client = await ingest.connect({ address, xToken })
@@ -188,7 +251,7 @@ export class GeyserFeed {
     const end = endIn(slot!)
     if (end !== null) return end
     if (isForeign) return this.#faulty(node, foreign)
-    if (version!.ok) this.#version = solanaVersionIn(version!.value)
+    if (version!.ok) this.#shared.version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
     if (this.#isAbandoned(node, newest)) this.#beginAnew()
     const published = sink.newestSlot()
@@ -196,19 +259,19 @@ export class GeyserFeed {
     // A slot of an earlier run that the chain has not reached: it began anew meanwhile.
     const isAhead = published === null && resumeSlot !== null && resumeSlot > (newest ?? resumeSlot)
     const wanted = isAhead ? null : resumeSlot
-    if (newest !== null && published !== null && published - newest > this.#set.lagSlots)
+    if (newest !== null && published !== null && published - newest > set.lagSlots)
       return { ...lagging, details: `${published - newest} slots behind` }
     const first = firstIn(replay!)
     // A node without a block is inside of its first slot.
     const start = wanted ?? (newest === null ? first : Math.max(0, newest - warmSlots))
-    if (start === null || this.#rotation.isWithoutReplay(node))
+    if (start === null || this.#shared.rotation.isWithoutReplay(node))
       return (await this.#read(client, node, null)).end
     return this.#replay(client, node, { start, isResumed: wanted !== null, first })
   }
 
   /** Whether its finalized block is unknown to the set: geyser has no call for the genesis hash. */
   async #isForeign(client: GeyserConnection): Promise<boolean> {
-    const { knowsBlockhash } = this.#deps
+    const { knowsBlockhash } = this.#shared
     if (knowsBlockhash === undefined) return false
     const answer = await client.call('GetLatestBlockhash', latestBlockhashRequest, askTimeoutMs)
     if (!answer.ok) return false
@@ -229,16 +292,17 @@ export class GeyserFeed {
     node: UpstreamNode,
     want: { readonly start: number; readonly isResumed: boolean; readonly first: number | null },
   ): Promise<GeyserEnd> {
+    const { rotation, set } = this.#shared
     const { start, isResumed } = want
     let { first } = want
     for (let tries = 1; ; tries++) {
       const isTooOld = first !== null && start < first
-      if (isTooOld && isResumed && this.#rotation.hasOther(node)) return cannotReplay
-      const from = isTooOld ? first! + (tries - 1) * this.#set.slotTime.slotsIn(laterMs) : start
+      if (isTooOld && isResumed && rotation.hasOther(node)) return cannotReplay
+      const from = isTooOld ? first! + (tries - 1) * set.slotTime.slotsIn(laterMs) : start
       const { end, isReplayRefused } = await this.#read(client, node, from)
       if (!isReplayRefused || this.#isStopped) return end
       if (end.code === unimplemented || tries === replayTriesMax) {
-        this.#rotation.hasNoReplay(node)
+        rotation.hasNoReplay(node)
         return end
       }
       first = firstIn(await client.call('SubscribeReplayInfo', nothing, askTimeoutMs))
@@ -247,26 +311,28 @@ export class GeyserFeed {
 
   /** Whether no node of the set is on the chain that was published, or soon will be. */
   #isAbandoned(node: UpstreamNode, newest: number | null): boolean {
-    const published = this.#deps.sink.newestSlot()
+    const { sink, set, rotation, clock, streams, restarts } = this.#shared
+    const published = sink.newestSlot()
     if (published === null) return false
-    if (this.#set.restarts !== this.#restarts) return true
-    const unknown = this.#rotation.hasOther(node) ? published : 0
-    const behind = published - Math.max(newest ?? published, this.#set.slot() ?? unknown)
-    if (behind <= this.#set.lagSlots) return false
-    const waitedMs = this.#deps.clock.monotonicMs() - this.#newest.sinceMs
+    if (set.restarts !== restarts) return true
+    if (streams.some((other) => other !== this && other.node !== null)) return false
+    const unknown = rotation.hasOther(node) ? published : 0
+    const behind = published - Math.max(newest ?? published, set.slot() ?? unknown)
+    if (behind <= set.lagSlots) return false
+    const waitedMs = clock.monotonicMs() - this.#shared.newest.sinceMs
     return waitedMs >= catchUpMs || behind > catchUpMs / slotMsMin
   }
 
   #beginAnew(): void {
-    this.#restarts = this.#set.restarts
-    this.#deps.sink.beginAnew()
-    // Streams of customers end, and begin again with the next connection.
-    this.#setUp(false)
+    const { set, sink, streams } = this.#shared
+    this.#shared.restarts = set.restarts
+    for (const other of streams) if (other !== this) other.#leave?.(otherChain)
+    sink.beginAnew()
+    this.#shared.setDown()
   }
 
   #read(client: GeyserConnection, node: UpstreamNode, from: number | null): Promise<ReadEnd> {
-    const { sink, clock } = this.#deps
-    const { counts } = this
+    const { sink, clock, counts, rotation } = this.#shared
     return new Promise((resolve) => {
       let hasStarted = false
       const stream = client.subscribe(subscribeRequest(from), {
@@ -274,16 +340,17 @@ export class GeyserFeed {
         batch: (batch) => {
           if (!hasStarted) {
             hasStarted = true
-            this.#rotation.started(node)
-            sink.opened(from)
+            rotation.started(node)
+            sink.opened(from, this.#number, node.name)
           }
           const messages = batch.table.length / batchColumns
           counts.messages += messages
           counts.bytes += batch.messageBytes
-          const pings = countPings(batch)
+          const { pings, newest } = readTable(batch)
+          this.#newest = Math.max(this.#newest, newest)
           for (let sent = 0; sent < pings; sent++) stream.send(pong)
           if (messages > pings) this.#updateMs = clock.monotonicMs()
-          if (!sink.batch(batch)) this.#leave?.(tooFar)
+          if (!sink.batch(batch, this.#number)) this.#leave?.(tooFar)
         },
         ended: (end) => {
           const isRefusal = end.kind === 'status' && replayRefusals.has(end.code)
@@ -299,54 +366,43 @@ export class GeyserFeed {
   }
 
   #opened(node: UpstreamNode, fromSlot: number | null): void {
-    const { log, clock } = this.#deps
-    this.#node = node
-    this.#set.followed = node
+    const { log, clock, counts, set } = this.#shared
+    this.node = node
+    set.followed = node
     this.#updateMs = clock.monotonicMs()
     this.#inSyncMs = this.#updateMs
-    this.counts.connections++
+    this.#newest = 0
+    counts.connections++
     log.info('geyser stream opened', { node: node.name, fromSlot })
   }
 
-  #watch(): void {
-    if (this.#isStopped) return
-    const { clock, sink } = this.#deps
-    const nowMs = clock.monotonicMs()
-    const node = this.#node
-    if (node !== null) this.#openMs = nowMs
-    this.#setUp(nowMs - this.#openMs < graceMs)
+  /** Leaves a node that is silent, lags, or is on another chain. `published` is the newest slot. */
+  watch(published: number | null, nowMs: number): void {
+    const { set, rotation, streams, restarts, newest: last } = this.#shared
+    const { node } = this
     if (node !== null && unbelieved.has(node.state)) this.#leave?.(untrusted)
-    const newest = sink.newestSlot()
-    if (node === null || newest === null) return
-    node.observeSlot(newest, Commitment.processed)
-    if (newest !== this.#newest.slot) this.#newest = { slot: newest, sinceMs: nowMs }
-    const best = this.#set.slot() ?? newest
-    const { lagSlots } = this.#set
+    if (node === null || published === null) return
+    // Alone it replays what was published: that is no lag.
+    const newest = streams.length === 1 ? published : Math.min(this.#newest, published)
+    if (newest > 0) node.observeSlot(newest, Commitment.processed)
+    const best = set.slot() ?? published
+    const { lagSlots } = set
     if (best - newest <= lagSlots) this.#inSyncMs = nowMs
-    const isAlone = !this.#rotation.hasOther(node)
+    const isAlone = !rotation.hasOther(node)
     const quietMs = nowMs - this.#updateMs
-    const isStuck = newest - best > lagSlots && nowMs - this.#newest.sinceMs >= laggingMs
+    const isStuck = published - best > lagSlots && nowMs - last.sinceMs >= laggingMs
     const isFrozen = quietMs >= laggingMs && node.probed.slot - newest >= frozenSlots
-    if (this.#set.restarts !== this.#restarts || isStuck) this.#leave?.(otherChain)
+    if (set.restarts !== restarts || isStuck) this.#leave?.(otherChain)
     else if (isFrozen && !isAlone) this.#leave?.(this.#faulty(node, frozen))
     else if (node.state === 'drained' && !isAlone) this.#leave?.(drained)
     else if (quietMs >= (isAlone ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
     else if (nowMs - this.#inSyncMs >= laggingMs && !isAlone) this.#leave?.(lagging)
   }
 
-  #setUp(isUp: boolean): void {
-    if (isUp === this.#isUp) return
-    this.#isUp = isUp
-    const fields = { set: this.#set.name }
-    if (isUp) this.#deps.log.info('geyser stream of the set restored', fields)
-    else this.#deps.log.warn('geyser stream of the set is down: no node delivers it', fields)
-    for (const listener of this.#listeners) listener()
-  }
-
   #report(node: UpstreamNode, { kind, code, details }: GeyserEnd): void {
-    const { log, clock } = this.#deps
-    this.counts.failures++
-    if (!this.#throttle.allows(node.name, clock.monotonicMs())) return
+    const { log, clock, throttle, counts } = this.#shared
+    counts.failures++
+    if (!throttle.allows(node.name, clock.monotonicMs())) return
     // Without the node's own message: it may contain secrets of the configuration.
     const reason = kind === 'status' ? `status ${code}` : details || kind
     log.warn('geyser stream ended', { node: node.name, reason })
@@ -379,11 +435,14 @@ const cannotReplay: GeyserEnd = { ...none, details: 'its replay does not reach b
 
 const pong = pingRequest(1)
 
-function countPings({ table }: GeyserBatch): number {
+function readTable({ table }: GeyserBatch): { pings: number; newest: number } {
   let pings = 0
-  for (let row = 0; row < table.length; row += batchColumns)
+  let newest = 0
+  for (let row = 0; row < table.length; row += batchColumns) {
     if (table[row + batchColumn.field] === updateField.ping) pings++
-  return pings
+    newest = Math.max(newest, table[row + batchColumn.slot]!)
+  }
+  return { pings, newest }
 }
 
 /** How the connection ended; null when the node answered, even with an error status. */

@@ -33,6 +33,8 @@ export interface FeedReading {
   /** Of the last blocks with their transactions. */
   readonly historyBytes: number
   readonly counts: FeedCounts & SinkCounts
+  /** Counted by the sink, by the names of the nodes that had a stream. */
+  readonly nodes: ReadonlyMap<string, { readonly first: number; readonly disputed: number }>
 }
 
 export function declareGeyserMeters(meters: Meters, read: () => readonly FeedReading[]): void {
@@ -70,44 +72,49 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
     'restarts',
   )
   counter('unreadable', 'Messages discarded as malformed', 'unreadable')
-  meters.gaugesRead(
-    'sluice_upstream_geyser_up',
-    '1 while a node of the set delivers its geyser stream',
-    labels,
-    function* () {
-      for (const { set, isUp } of read()) yield [{ set }, isUp ? 1 : 0]
-    },
-  )
-  meters.gaugesRead(
-    'sluice_upstream_geyser_slot',
-    'Newest slot received on the geyser stream of a set',
-    labels,
-    function* () {
-      for (const { set, slot } of read()) if (slot !== null) yield [{ set }, slot]
-    },
-  )
-  meters.gaugesRead(
-    'sluice_upstream_geyser_slot_seconds',
+  declareNodeMeters(meters, read)
+  const gauge = (name: string, help: string, valueOf: (reading: FeedReading) => number | null) =>
+    meters.gaugesRead(`sluice_upstream_geyser_${name}`, help, labels, function* () {
+      for (const reading of read()) {
+        const value = valueOf(reading)
+        if (value !== null) yield [{ set: reading.set }, value]
+      }
+    })
+  gauge('up', '1 while a node of the set delivers its geyser stream', ({ isUp }) => Number(isUp))
+  gauge('slot', 'Newest slot received on the geyser stream of a set', ({ slot }) => slot)
+  gauge(
+    'slot_seconds',
     'Slot time by the geyser stream of a set: the median of the last 64 blocks, 0.05 to 0.8',
-    labels,
-    function* () {
-      for (const { set, slotMs } of read()) yield [{ set }, slotMs / 1_000]
-    },
+    ({ slotMs }) => slotMs / 1_000,
   )
-  meters.gaugesRead(
-    'sluice_upstream_geyser_account_bytes',
+  gauge(
+    'account_bytes',
     'Memory of accounts that are kept current by the geyser stream of a set to answer calls',
-    labels,
-    function* () {
-      for (const { set, accountBytes } of read()) yield [{ set }, accountBytes]
-    },
+    ({ accountBytes }) => accountBytes,
   )
-  meters.gaugesRead(
-    'sluice_upstream_geyser_history_bytes',
+  gauge(
+    'history_bytes',
     'Memory of the last blocks from the geyser stream of a set, kept to answer calls',
-    labels,
-    function* () {
-      for (const { set, historyBytes } of read()) yield [{ set }, historyBytes]
-    },
+    ({ historyBytes }) => historyBytes,
+  )
+}
+
+function declareNodeMeters(meters: Meters, read: () => readonly FeedReading[]): void {
+  // As above; so do the names of nodes.
+  const labels = { set: [] as string[], node: [] as string[] }
+  const perNode = (name: string, help: string, count: 'first' | 'disputed') =>
+    meters.counterRead(`sluice_upstream_geyser_${name}_total`, help, labels, function* () {
+      for (const { set, nodes } of read())
+        for (const [node, counts] of nodes) yield [{ set, node }, counts[count]]
+    })
+  perNode(
+    'first_arrivals',
+    'Accounts, transactions and entries that this node was the first of its set to send',
+    'first',
+  )
+  perNode(
+    'disputed_blocks',
+    'Slots that this node confirmed with another blockhash than its set had confirmed',
+    'disputed',
   )
 }

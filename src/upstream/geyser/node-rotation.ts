@@ -1,4 +1,4 @@
-// Picks the node of a set to stream from next.
+// Picks the node of a set to stream from next; no two streams read one node.
 // A node that failed is retried with exponential back-off.
 import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -14,6 +14,8 @@ interface Retry {
   failures: number
   /** It refused from_slot. */
   hasNoReplay: boolean
+  /** A stream reads it. */
+  isTaken: boolean
 }
 
 /**
@@ -39,27 +41,30 @@ export class NodeRotation {
     this.#nodes = nodes.filter((node) => node.has('grpc'))
     this.#clock = clock
     for (const node of this.#nodes)
-      this.#retries.set(node, { atMs: 0, failures: 0, hasNoReplay: false })
+      this.#retries.set(node, { atMs: 0, failures: 0, hasNoReplay: false, isTaken: false })
   }
 
-  /** The best node that is not backing off; null when there is none. */
+  /** Takes the best node that is not backing off, until it has failed; null when there is none. */
   pick(): UpstreamNode | null {
     const nowMs = this.#clock.monotonicMs()
     const ready = this.#nodes.filter(
-      (node) => this.#of(node).atMs <= nowMs && order[node.state] !== undefined,
+      (node) => this.#isReady(node, nowMs) && order[node.state] !== undefined,
     )
     const rank = (node: UpstreamNode) =>
       order[node.state]! * 2 +
       (node.weight > 0 ? 0 : 1) +
       (node.streamFault === '' ? 0 : faultRank) +
       this.#of(node).failures * 0.1
-    return ready.sort((a, b) => rank(a) - rank(b) || b.weight - a.weight)[0] ?? null
+    const best = ready.sort((a, b) => rank(a) - rank(b) || b.weight - a.weight)[0] ?? null
+    if (best !== null) this.#of(best).isTaken = true
+    return best
   }
 
   /** Milliseconds until a node can be retried. */
   nextMs(): number {
     const nowMs = this.#clock.monotonicMs()
-    const waits = this.#nodes.map((node) => this.#of(node).atMs - nowMs)
+    const free = this.#nodes.filter((node) => !this.#of(node).isTaken)
+    const waits = free.map((node) => this.#of(node).atMs - nowMs)
     return Math.max(1, Math.min(pollMs, ...waits))
   }
 
@@ -71,12 +76,13 @@ export class NodeRotation {
         other !== node &&
         other.state === 'up' &&
         other.streamFault === '' &&
-        this.#of(other).atMs <= nowMs,
+        this.#isReady(other, nowMs),
     )
   }
 
   failed(node: UpstreamNode): void {
     const retry = this.#of(node)
+    retry.isTaken = false
     retry.failures++
     retry.atMs = this.#clock.monotonicMs() + backoffMs(retry.failures, backoff)
   }
@@ -94,6 +100,11 @@ export class NodeRotation {
 
   isWithoutReplay(node: UpstreamNode): boolean {
     return this.#of(node).hasNoReplay
+  }
+
+  #isReady(node: UpstreamNode, nowMs: number): boolean {
+    const { isTaken, atMs } = this.#of(node)
+    return !isTaken && atMs <= nowMs
   }
 
   #of(node: UpstreamNode): Retry {

@@ -35,12 +35,15 @@ test('status shows every node: state, slot, lag, percentiles, errors, share of t
     state: 'down',
     reason: 'ECONNREFUSED',
   }
-  const text = statusText({ ...facts, upstreams: [node, silent] }, null)
+  const geyser = { default: { nodes: { [node.name]: { firstShare: 0.6 } } } }
+  const text = statusText({ ...facts, upstreams: [node, silent], geyser }, null)
   const lines = linesOf(text, 'NODE')
   expect(lines[0]?.split(/ {2,}/)).toEqual(
-    'NODE REGION STATE SLOT LAG P50 P99 CALLS ERRORS SHARE REASON'.split(' '),
+    'NODE REGION STATE SLOT LAG P50 P99 CALLS ERRORS SHARE FIRST REASON'.split(' '),
   )
-  expect(lines[1]).toMatch(/^default\/1 +fra +up +900 +0 +1\.26 ms +8 ms +12 +1 +75\.0 % +-$/)
+  expect(lines[1]).toMatch(
+    /^default\/1 +fra +up +900 +0 +1\.26 ms +8 ms +12 +1 +75\.0 % +60\.0 % +-$/,
+  )
   expect(lines[2]).toMatch(/^own\/1 +- +down +- +0 +- +8 ms.* ECONNREFUSED$/)
   expect(statusText({ ...facts, upstreams: [] }, null)).not.toContain('NODE')
 })

@@ -43,13 +43,20 @@ describe('updates received from a node', () => {
     expect([...kinds].sort()).toEqual(['account', 'blockMeta', 'entry', 'slot', 'transaction'])
   })
 
-  it('do not pass on the bank id of a node’s block meta', () => {
-    const meta = new SyntheticSolana({ seed: 12 }).next().find(({ kind }) => kind === 'blockMeta')!
-    if (meta.kind !== 'blockMeta') throw new Error('a slot has a meta')
-    const bankId = Uint8Array.of(0x50, 0xac, 0x82, 0x01)
-    const message = messageOf({ ...meta, body: Buffer.concat([meta.body, bankId]) })
-    const received = receiveUpdate(message, 0) as SolanaUpdate
-    expect(fieldsOf(received, meta)).toEqual(fieldsOf(meta, meta))
+  it('do not pass on the bank ids of a node, wherever they are in a message', () => {
+    // The id in every kind's own field, last as nodes write it, or first.
+    const tags = { account: 0x20, slot: 0x28, transaction: 0x18, blockMeta: 0x50, entry: 0x38 }
+    for (const sent of new SyntheticSolana({ seed: 12 }).next()) {
+      if (sent.kind === 'block' || sent.kind === 'retraction') continue
+      const bankId = Uint8Array.of(tags[sent.kind], 0xac, 0x82, 0x01)
+      for (const body of [
+        Buffer.concat([sent.body, bankId]),
+        Buffer.concat([bankId, sent.body, bankId]),
+      ]) {
+        const received = receiveUpdate(messageOf({ ...sent, body }), 0) as SolanaUpdate
+        expect(fieldsOf(received, sent)).toEqual(fieldsOf(sent, sent))
+      }
+    }
   })
 
   it('are made again from their batch, with the same content', () => {

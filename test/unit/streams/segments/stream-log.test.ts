@@ -83,7 +83,7 @@ async function serve(bounds = hour, memorySlots = 4): Promise<Server> {
   await turn()
   thread.run()
   await log.ready
-  const sink = new SolanaUpstream(hub, { log: silentLog, earlier: log })
+  const sink = new SolanaUpstream(hub, { bankSalt: 'salt', log: silentLog, earlier: log })
   const feed = async (updates: readonly SolanaUpdate[], seed = 1) => {
     for (const batch of inBatches(updates, seed)) {
       sink.batch(batchFrom(batch.map((update) => messageOf(update))))
@@ -126,7 +126,7 @@ function withVoidBanks(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
 /** A hub that forgets nothing. */
 function rememberAll(updates: readonly SolanaUpdate[]) {
   const hub = openSolanaHub({ replaySlots: 1e6, replayBytesMax: 1e12 })
-  const sink = new SolanaUpstream(hub, { log: silentLog })
+  const sink = new SolanaUpstream(hub, { bankSalt: 'salt', log: silentLog })
   sink.opened(null)
   for (const batch of inBatches(updates, 7))
     sink.batch(batchFrom(batch.map((update) => messageOf(update))))

@@ -26,12 +26,13 @@ async function stage(
   count: number,
   change: (node: ScriptedGeyser) => void = () => {},
   knowsBlockhash: (blockhash: string, slot: number) => Promise<boolean | null> = async () => null,
+  merge = 1,
 ) {
   const clock = new FakeClock()
   const geysers = Array.from({ length: count }, () => new ScriptedGeyser())
   const addresses = geysers.map((_, index) => `http://127.0.0.1:${index + 1}`)
   const sections = addresses.map((grpc) => ({ grpc }))
-  const set = new UpstreamSet('main', setSection(sections), { clock, log: silentLog })
+  const set = new UpstreamSet('main', setSection(sections, { merge }), { clock, log: silentLog })
   const hub = openSolanaHub()
   const heads = new Heads(hub)
   const sink = new SolanaUpstream(hub, { log: silentLog, slotLimit: () => set.slotLimit() })
@@ -271,5 +272,55 @@ describe('a stream that is left', () => {
     second.send(from(1_001, 8))
     expect(slot()).toBe(1_008)
     expect([changes, sink.counts().gapSlots]).toEqual([[], 0])
+  })
+})
+
+describe('merged streams', () => {
+  it('go on without a gap or a wait when a node stalls inside of a slot', async () => {
+    const { geysers, sink, feed, slot, pass } = await stage(2, undefined, undefined, 2)
+    const [stalled, other] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    expect(feed.nodes).toEqual(['main/1', 'main/2'])
+    stalled.send(from(1_001, 5))
+    other.send(from(1_001, 5))
+    // Nothing passes in between: the other node's next slots are published as they come.
+    other.send(from(1_006, 3))
+    expect(slot()).toBe(1_008)
+    stalled.die()
+    other.send([1_009])
+    expect(slot()).toBe(1_009)
+    await pass(2_000)
+    expect(feed.isUp()).toBe(true)
+    expect(feed.nodes).toEqual(['main/2'])
+    stalled.isDown = false
+    stalled.slot = 1_009
+    await pass(3_000)
+    expect(feed.nodes).toEqual(['main/1', 'main/2'])
+    expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
+  })
+
+  it('read each node once, and as many as there are', async () => {
+    const { geysers, feed } = await stage(2, undefined, undefined, 4)
+    expect(feed.nodes).toEqual(['main/1', 'main/2'])
+    for (const geyser of geysers) expect(geyser.fromSlots).toHaveLength(1)
+  })
+
+  it('leave the third node for a failover', async () => {
+    const { geysers, feed, pass } = await stage(3, undefined, undefined, 2)
+    expect(feed.nodes).toEqual(['main/1', 'main/2'])
+    geysers[0]!.die()
+    await pass(500)
+    expect(feed.nodes.toSorted()).toEqual(['main/2', 'main/3'])
+  })
+
+  it('end together when the chain begins anew', async () => {
+    const { geysers, sink, slot, pass } = await stage(2, undefined, undefined, 2)
+    for (const geyser of geysers) geyser.send(from(1_001, 10))
+    for (const geyser of geysers) geyser.die()
+    await pass(1_000)
+    for (const geyser of geysers) Object.assign(geyser, { isDown: false, slot: 5 })
+    await pass(6_000, 'another')
+    for (const geyser of geysers) geyser.send(from(6, 3))
+    expect(slot()).toBe(8)
+    expect(sink.counts().restarts).toBe(1)
   })
 })

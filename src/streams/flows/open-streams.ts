@@ -1,0 +1,77 @@
+// The open streams of a set, by their numbers, and which banks they have.
+import { slotStatus } from '../../chain/solana/updates.ts'
+import type { Bank, SlotView, TrackedSlot } from './tracked-slot.ts'
+
+interface OpenStream {
+  readonly connection: number
+  /** It began without a replay inside of slots up to this; null before its content. */
+  partUpTo: number | null
+}
+
+export class OpenStreams {
+  readonly #counts: { gapSlots: number }
+  readonly #open = new Map<number, OpenStream>()
+  /** Number of the newest connection; each reconnect increments it. */
+  #connection = 0
+
+  constructor(counts: { gapSlots: number }) {
+    this.#counts = counts
+  }
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  /** Several streams are open: each item has to be told from those of the others. */
+  get isMerged(): boolean {
+    return this.#open.size > 1
+  }
+
+  /** A new connection of a stream; returns its number. */
+  open(stream: number, hasReplay: boolean): number {
+    this.#open.set(stream, { connection: ++this.#connection, partUpTo: hasReplay ? -1 : null })
+    return this.#connection
+  }
+
+  close(stream: number): boolean {
+    return this.#open.delete(stream)
+  }
+
+  /** Number of the connection; 0 while there is none. */
+  connectionOf(stream: number): number {
+    return this.#open.get(stream)?.connection ?? 0
+  }
+
+  /** What the connection has sent of the slot; null before its first item. */
+  knownView(tracked: TrackedSlot, stream: number): SlotView | null {
+    return tracked.viewOf(stream, this.connectionOf(stream))
+  }
+
+  viewOf(tracked: TrackedSlot, stream: number): SlotView {
+    return this.knownView(tracked, stream) ?? tracked.addView(stream, this.connectionOf(stream))
+  }
+
+  has(view: SlotView): boolean {
+    return this.connectionOf(view.stream) === view.connection
+  }
+
+  /** Whether an open stream has the bank; another one than that of the view. */
+  isHeld({ views }: TrackedSlot, bank: Bank, except: SlotView | null = null): boolean {
+    return views.some((view) => view !== except && view.bank === bank && this.has(view))
+  }
+
+  /**
+   * Whether a connection without a replay began inside of the slot: what it sends of it is no
+   * block, and left out. A bank whose creation was sent is whole.
+   */
+  isPart(tracked: TrackedSlot, stream: number): boolean {
+    const open = this.#open.get(stream)
+    if (open === undefined) return false
+    const isFirst = open.partUpTo === null
+    open.partUpTo ??= tracked.slot
+    if (tracked.slot > open.partUpTo || tracked.firstConnection !== open.connection) return false
+    if (tracked.hasStatus(slotStatus.createdBank)) return false
+    if (isFirst && open.connection > 1 && !this.isMerged) this.#counts.gapSlots++
+    return true
+  }
+}
