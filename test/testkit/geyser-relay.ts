@@ -32,12 +32,13 @@ export class RelayStage {
   /** What customers see. */
   endpoint!: GrpcStage
 
-  private constructor(nodes: readonly NodeSection[], { merge, replaySlots = 150, logFolder }: Kept) {
+  private constructor(nodes: readonly NodeSection[], kept: Kept) {
+    const { merge, replaySlots = 150, logFolder } = kept
     const deps = { clock: systemClock, log: silentLog }
     const bounds = { replaySlots, replayBytesMax: 2 ** 28 }
     this.#upstreams = new Upstreams({ default: setSection(nodes, merge) }, deps)
-    const kept = { keepMs: 3_600_000, bytesMax: 2 ** 30, compress: 'none' } as const
-    const streamLog = logFolder === undefined ? null : { folder: logFolder, bounds: kept }
+    const logBounds = { keepMs: 3_600_000, bytesMax: 2 ** 30, compress: 'none' } as const
+    const streamLog = logFolder === undefined ? null : { folder: logFolder, bounds: logBounds }
     this.chains = new SetChains(this.#upstreams, { ...deps, bounds, streamLog })
     this.road = this.chains.of('default')!
   }

@@ -26,8 +26,9 @@
 //
 // Banks of two streams are one while their parents, entries, signatures and blockhashes agree. One
 // that no stream has announced before is published at once, instead of the bank before. The others
-// wait: a bank is published after all when the stream that has it confirms the slot, or when no open
-// stream has the published one.
+// wait: a bank is published after all when the stream that has it confirms the slot, or when no
+// open stream has the published one. A block after a whole one of the same stream is of another
+// bank where its hash is another one, though no CREATED_BANK tells it.
 import {
   type BlockMetaUpdate,
   type RetractionReason,
@@ -587,8 +588,8 @@ export class SlotTracker {
       if (tracked.slot >= finalized) continue
       const isFork = !tracked.hasStatus(slotStatus.finalized)
       if (isFork) {
-        const isDead = tracked.hasStatus(slotStatus.dead)
-        this.#retractions.retract(tracked, isDead ? 'dead' : tracked.isSetBack ? 'migration' : 'fork')
+        const other = tracked.isSetBack ? 'migration' : 'fork'
+        this.#retractions.retract(tracked, tracked.hasStatus(slotStatus.dead) ? 'dead' : other)
         this.#hub.abandon(tracked.slot)
         tracked.isLost = true
       }
