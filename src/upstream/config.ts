@@ -75,7 +75,7 @@ const setFields = {
     doc: 'The same in slots, instead of `lagMs`; 0: `lagMs` by the measured slot time.',
   }),
   merge: integer({
-    initial: 1,
+    initial: 2,
     min: 1,
     max: mergedStreamsMax,
     unit: 'streams',

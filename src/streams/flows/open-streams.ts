@@ -1,6 +1,22 @@
-// The open streams of a set, by their numbers, and which banks they have.
+// The open streams of a set, by their numbers, which banks they have, and what is counted of them.
 import { slotStatus } from '../../chain/solana/updates.ts'
 import type { Bank, SlotView, TrackedSlot } from './tracked-slot.ts'
+
+/** Counted over all connections. */
+export class SlotCounts {
+  /** Updates dropped because they were published before. */
+  duplicates = 0
+  /** Slots that no node could replay after a reconnect. */
+  gapSlots = 0
+  /** Blocks published without some of their items. */
+  incompleteBlocks = 0
+  /** Blocks that a node sent with another blockhash than the published one. */
+  rewrittenBlocks = 0
+  /** Banks that a node replaced by another one of the same slot. */
+  replacedBanks = 0
+  /** How often the chain began anew. */
+  restarts = 0
+}
 
 interface OpenStream {
   readonly connection: number
@@ -9,12 +25,12 @@ interface OpenStream {
 }
 
 export class OpenStreams {
-  readonly #counts: { gapSlots: number }
+  readonly #counts: SlotCounts
   readonly #open = new Map<number, OpenStream>()
   /** Number of the newest connection; each reconnect increments it. */
   #connection = 0
 
-  constructor(counts: { gapSlots: number }) {
+  constructor(counts: SlotCounts) {
     this.#counts = counts
   }
 

@@ -40,7 +40,7 @@ import {
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import type { UpdateList } from '../hub/update-list.ts'
 import type { SlotItem } from './item-names.ts'
-import { OpenStreams } from './open-streams.ts'
+import { OpenStreams, SlotCounts } from './open-streams.ts'
 import { derived, Retractions, reasonToReplace, withBank } from './retractions.ts'
 import {
   AssembledBlock,
@@ -61,21 +61,6 @@ export const bankIdsOfSlot = 16
 const slotsMax = 2_048
 const slotsMsMax = 800_000
 
-export interface SlotCounts {
-  /** Updates dropped because they were published before. */
-  duplicates: number
-  /** Slots that no node could replay after a reconnect. */
-  gapSlots: number
-  /** Blocks published without some of their items. */
-  incompleteBlocks: number
-  /** Blocks that a node sent with another blockhash than the published one. */
-  rewrittenBlocks: number
-  /** Banks that a node replaced by another one of the same slot. */
-  replacedBanks: number
-  /** How often the chain began anew. */
-  restarts: number
-}
-
 export interface TrackerDeps {
   /** The highest slot that a node can have reached; those above are dropped. Default: infinite. */
   slotLimit?(): number
@@ -88,14 +73,7 @@ export interface TrackerDeps {
 }
 
 export class SlotTracker {
-  readonly counts: SlotCounts = {
-    duplicates: 0,
-    gapSlots: 0,
-    incompleteBlocks: 0,
-    rewrittenBlocks: 0,
-    replacedBanks: 0,
-    restarts: 0,
-  }
+  readonly counts = new SlotCounts()
   /** Updates of slots above the limit, which were dropped. */
   droppedAbove = 0
   readonly #hub: SolanaHub
@@ -106,6 +84,7 @@ export class SlotTracker {
   #floor = 0
   #newest: number | null = null
   #newestComplete: number | null = null
+  #newestConfirmed = -1
   /** The requested resume slot that was not replayed, until the new connection's first slot. */
   #gapFrom: number | null = null
 
@@ -124,13 +103,18 @@ export class SlotTracker {
     return this.#gapFrom !== null
   }
 
-  /** The first slot that is not complete; the newest complete one when all are. */
+  /**
+   * The first slot that is not complete or confirmed; the newest complete one when all are. So each
+   * connection has of its own what its node confirms.
+   */
   resumeFrom(): number | null {
+    const complete = this.#newestComplete
+    const least = Math.max(this.#newestConfirmed + 1, (complete ?? 0) - this.#keptSlots)
     let lowest: number | null = null
-    for (const tracked of this.#slots.values())
-      if (tracked.isOpen || tracked.provisional !== null)
-        if (lowest === null || tracked.slot < lowest) lowest = tracked.slot
-    return lowest ?? this.#newestComplete
+    for (const { slot, isOpen, blockhash } of this.#slots.values())
+      if (isOpen || (blockhash !== null && slot >= least))
+        if (lowest === null || slot < lowest) lowest = slot
+    return lowest ?? complete
   }
 
   /**
@@ -171,6 +155,7 @@ export class SlotTracker {
     this.#floor = 0
     this.#newest = null
     this.#newestComplete = null
+    this.#newestConfirmed = -1
     this.#gapFrom = null
     this.#hub.slotTime.restart()
     this.#hub.restart()
@@ -442,11 +427,10 @@ export class SlotTracker {
 
   /** An item of a block that was published: late, or sent by another connection, too. */
   #itemAfter(tracked: TrackedSlot, view: SlotView, update: SlotItem): void {
-    const isPublisher = view === tracked.publisher
     const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
-    // Of a block that another stream has, too, nothing is missing; else the next meta may void it.
-    const isHeld = tracked.provisional === null && this.#streams.isHeld(tracked, tracked.bank, view)
-    let isNew = isPublisher && !(tracked.isComplete && (isConfirmed || isHeld))
+    // A whole block has no further item: the next meta will tell of which one it is.
+    const isWhole = tracked.isComplete && tracked.provisional === null
+    let isNew = view === tracked.publisher && !isWhole
     if (isNew && tracked.names !== null)
       isNew = tracked.names.arrive(update, view.stream, false) === 'first'
     // The block that they make may be another one, without a CREATED_BANK that tells it.
@@ -577,7 +561,10 @@ export class SlotTracker {
       tracked.isLost = true
       this.#retractions.retract(tracked, 'dead')
     } else if ((statusBit(update.status) & bankStatuses) !== 0) tracked.hasPublished = true
-    if (update.status === slotStatus.confirmed && tracked.blockhash !== null) tracked.dropContent()
+    if (update.status === slotStatus.confirmed) {
+      this.#newestConfirmed = Math.max(this.#newestConfirmed, tracked.slot)
+      if (tracked.blockhash !== null) tracked.dropContent()
+    }
     publishUpdate(this.#hub, sent)
   }
 

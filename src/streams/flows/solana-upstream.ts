@@ -8,8 +8,9 @@ import type { Log } from '../../base/telemetry/log.ts'
 import type { GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 import type { GeyserSink } from '../../upstream/ports.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
+import type { SlotCounts } from './open-streams.ts'
 import { ReceivedBatch } from './received-batch.ts'
-import { bankIdsOfSlot, type SlotCounts, SlotTracker } from './slot-tracker.ts'
+import { bankIdsOfSlot, SlotTracker } from './slot-tracker.ts'
 
 export interface UpstreamCounts extends SlotCounts {
   /** Malformed messages. */

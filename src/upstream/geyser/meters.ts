@@ -49,7 +49,11 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
   counter('connections', 'Geyser streams opened to nodes', 'connections')
   counter('failures', 'Geyser streams that failed or ended', 'failures')
   counter('gap_slots', 'Slots lost in a failover: no node could replay them', 'gapSlots')
-  counter('duplicates', 'Duplicate messages discarded after a reconnect', 'duplicates')
+  counter(
+    'duplicates',
+    'Messages discarded that this or another stream of the set had sent before',
+    'duplicates',
+  )
   counter('incomplete_blocks', 'Blocks published without some of their updates', 'incompleteBlocks')
   counter(
     'rewritten_blocks',
@@ -73,10 +77,10 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
   )
   counter('unreadable', 'Messages discarded as malformed', 'unreadable')
   declareNodeMeters(meters, read)
-  const gauge = (name: string, help: string, valueOf: (reading: FeedReading) => number | null) =>
+  const gauge = (name: string, help: string, valueIn: (reading: FeedReading) => number | null) =>
     meters.gaugesRead(`sluice_upstream_geyser_${name}`, help, labels, function* () {
       for (const reading of read()) {
-        const value = valueOf(reading)
+        const value = valueIn(reading)
         if (value !== null) yield [{ set: reading.set }, value]
       }
     })
