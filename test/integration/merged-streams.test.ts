@@ -19,6 +19,8 @@ it('takes a node out that confirms another block than the published one', async 
   const relay = await RelayStage.open(sections, { merge: 2 })
   open.push(relay)
   await relay.connected(2)
+  for (const node of nodes)
+    await until(async () => (await node.meter('sluice_grpc_groups')) > 0, 'its filters')
   const [followed, other] = [5, 6].map((seed) => {
     const chain = new SyntheticSolana({ seed })
     return Array.from({ length: 4 }, () => chain.next()).flat()

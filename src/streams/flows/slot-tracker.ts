@@ -104,17 +104,12 @@ export class SlotTracker {
   }
 
   /**
-   * The first slot that is not complete or confirmed; the newest complete one when all are. So each
-   * connection has of its own what its node confirms.
+   * The first slot that is not complete or not confirmed; the newest complete one when all are. So
+   * each connection has its own version of what its node confirms.
    */
   resumeFrom(): number | null {
-    const complete = this.#newestComplete
-    const least = Math.max(this.#newestConfirmed + 1, (complete ?? 0) - this.#keptSlots)
-    let lowest: number | null = null
-    for (const { slot, isOpen, blockhash } of this.#slots.values())
-      if (isOpen || (blockhash !== null && slot >= least))
-        if (lowest === null || slot < lowest) lowest = slot
-    return lowest ?? complete
+    const complete = this.#newestComplete ?? 0
+    return this.#firstOpen(Math.max(this.#newestConfirmed + 1, complete - this.#keptSlots))
   }
 
   /**
@@ -122,7 +117,7 @@ export class SlotTracker {
    * Slots are lost only if no other stream is open.
    */
   opened(fromSlot: number | null, stream = 0): void {
-    const expected = this.resumeFrom()
+    const expected = this.#firstOpen(Number.POSITIVE_INFINITY)
     const connection = this.#streams.open(stream, fromSlot !== null)
     if (this.#streams.isMerged) return
     this.#gapFrom = fromSlot === null ? expected : null
@@ -233,6 +228,15 @@ export class SlotTracker {
     else this.#publish(tracked, update)
     if (view !== null && status <= slotStatus.finalized && status !== slotStatus.processed)
       this.#compare(tracked, view)
+  }
+
+  /** The first slot that is not complete, or has a block and is not below `from`. */
+  #firstOpen(from: number): number | null {
+    let lowest: number | null = null
+    for (const { slot, isOpen, provisional, blockhash } of this.#slots.values())
+      if (isOpen || provisional !== null || (blockhash !== null && slot >= from))
+        if (lowest === null || slot < lowest) lowest = slot
+    return lowest ?? this.#newestComplete
   }
 
   #first(tracked: TrackedSlot, view: SlotView, update: SlotItem): void {

@@ -389,13 +389,14 @@ class FeedStream {
     const { lagSlots } = set
     if (best - newest <= lagSlots) this.#inSyncMs = nowMs
     const isAlone = !rotation.hasOther(node)
+    const isOnly = isAlone && !streams.some((other) => other !== this && other.node !== null)
     const quietMs = nowMs - this.#updateMs
     const isStuck = published - best > lagSlots && nowMs - last.sinceMs >= laggingMs
     const isFrozen = quietMs >= laggingMs && node.probed.slot - newest >= frozenSlots
     if (set.restarts !== restarts || isStuck) this.#leave?.(otherChain)
-    else if (isFrozen && !isAlone) this.#leave?.(this.#faulty(node, frozen))
-    else if (node.state === 'drained' && !isAlone) this.#leave?.(drained)
-    else if (quietMs >= (isAlone ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
+    else if (isFrozen && !isOnly) this.#leave?.(this.#faulty(node, frozen))
+    else if (node.state === 'drained' && !isOnly) this.#leave?.(drained)
+    else if (quietMs >= (isOnly ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
     else if (nowMs - this.#inSyncMs >= laggingMs && !isAlone) this.#leave?.(lagging)
   }
 

@@ -47,8 +47,12 @@ export class NodeRotation {
   /** Takes the best node that is not backing off, until it has failed; null when there is none. */
   pick(): UpstreamNode | null {
     const nowMs = this.#clock.monotonicMs()
+    const isFirst = !this.#nodes.some((node) => this.#of(node).isTaken)
     const ready = this.#nodes.filter(
-      (node) => this.#isReady(node, nowMs) && order[node.state] !== undefined,
+      (node) =>
+        this.#isReady(node, nowMs) &&
+        order[node.state] !== undefined &&
+        (isFirst || node.state !== 'drained'),
     )
     const rank = (node: UpstreamNode) =>
       order[node.state]! * 2 +

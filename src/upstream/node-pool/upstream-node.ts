@@ -84,7 +84,7 @@ export interface CallOptions extends RequestOptions {
 export interface NodeDeps {
   readonly clock: Clock
   readonly log: Log
-  /** The only node of its set with JSON-RPC: there is no other word than its own. */
+  /** The only node of its set with JSON-RPC, or with geyser where it has that alone. */
   readonly isAlone: boolean
   /** Called after the state changed. */
   readonly onChange: (node: UpstreamNode) => void

@@ -63,11 +63,11 @@ export class UpstreamSet {
     this.#head = new SetHead(deps.clock, section.nodes.length === 1)
     const onChange = (node: UpstreamNode) => this.#changed(node)
     const { clock, log } = deps
-    const isAlone = section.nodes.filter(({ rpc }) => rpc !== '').length < 2
-    const nodeDeps = { clock, log, onChange, isAlone }
-    this.nodes = section.nodes.map(
-      (node, index) => new UpstreamNode(name, index + 1, node, nodeDeps),
-    )
+    this.nodes = section.nodes.map((node, index, nodes) => {
+      const service = node.rpc === '' ? 'grpc' : 'rpc'
+      const isAlone = !nodes.some((other) => other !== node && other[service] !== '')
+      return new UpstreamNode(name, index + 1, node, { clock, log, onChange, isAlone })
+    })
     this.probes = this.nodes.map((node) => new NodeProbe(node, clock, this))
   }
 

@@ -149,7 +149,8 @@ describe('slot tracker', () => {
     sink.opened(null)
     const cut = updates.findIndex(({ kind, slot }) => kind === 'entry' && slot === 1005)
     send(sink, updates.slice(0, cut))
-    expect(sink.resumeFrom()).toBe(1005)
+    // 1004 is complete and not confirmed: its node may confirm another version of it.
+    expect(sink.resumeFrom()).toBe(1004)
     sink.opened(1008)
     send(sink, replayOf(updates, 1008, updates.length))
     expect(sink.counts().gapSlots).toBe(3)

@@ -312,6 +312,23 @@ describe('merged streams', () => {
     expect(feed.nodes.toSorted()).toEqual(['main/2', 'main/3'])
   })
 
+  it('leave a node that is drained, and return to it', async () => {
+    const { set, geysers, feed, sink, slot, pass } = await stage(2, undefined, undefined, 2)
+    for (const geyser of geysers) geyser.send(from(1_001, 5))
+    set.nodes[0]!.setDrained('by alice')
+    await pass(500)
+    expect(feed.nodes).toEqual(['main/2'])
+    await pass(3_000)
+    expect(geysers[0]!.fromSlots).toHaveLength(1)
+    geysers[1]!.send(from(1_006, 3))
+    expect(slot()).toBe(1_008)
+    set.nodes[0]!.setDrained(null)
+    geysers[0]!.slot = 1_008
+    await pass(3_000)
+    expect(feed.nodes).toEqual(['main/1', 'main/2'])
+    expect(sink.counts().gapSlots).toBe(0)
+  })
+
   it('end together when the chain begins anew', async () => {
     const { geysers, sink, slot, pass } = await stage(2, undefined, undefined, 2)
     for (const geyser of geysers) geyser.send(from(1_001, 10))
