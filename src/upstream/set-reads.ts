@@ -77,16 +77,18 @@ function accountIn(node: UpstreamNode, text: string, pubkey: Uint8Array) {
 }
 
 /**
- * Null for a signature that the node does not know among its recent ones, `unavailable` when no
- * node answered. `minSlot` is processed.
+ * Null for a signature that the node does not know, among its recent ones unless `withHistory`;
+ * `unavailable` when no node answered. `minSlot` is processed.
  */
 export async function readSignatureStatus(
   set: UpstreamSet,
   signature: Uint8Array,
   minSlot: number,
+  withHistory = false,
 ): Promise<Pick<SignatureStatus, 'slot' | 'err' | 'commitment'> | 'unavailable' | null> {
   const method = 'getSignatureStatuses'
-  const paramsText = `[["${encodeBase58(signature)}"]]`
+  const config = withHistory ? ',{"searchTransactionHistory":true}' : ''
+  const paramsText = `[["${encodeBase58(signature)}"]${config}]`
   // A node that lags the stream may not have it yet.
   const options = { minContextSlot: minSlot, commitment: Commitment.processed }
   const answer = await readNodes(set, method, bodyOf({ method, paramsText }), options)

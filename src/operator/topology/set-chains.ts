@@ -155,8 +155,8 @@ export class SetChains {
       // Nodes of a version before the table differ least from the oldest in it.
       shapes: () => shapesOf(nodeVersion()) ?? oldestShapes,
       slot,
-      signatureStatus: (signature: Uint8Array) =>
-        readSignatureStatus(set, signature, slot(Commitment.processed)),
+      signatureStatus: (signature: Uint8Array, withHistory?: boolean) =>
+        readSignatureStatus(set, signature, slot(Commitment.processed), withHistory),
       readAccounts: (keys: readonly Uint8Array[]) => readAccounts(set, keys, MINT_BYTES_READ),
       answers,
     }

@@ -17,8 +17,14 @@ export interface PubsubChain {
   shapes(): Shapes
   /** The newest slot of the stream at that commitment; 0 while it is unknown. */
   slot(commitment: Commitment): number
-  /** Null for one that has not landed, `unavailable` when no node answered. Never rejects. */
-  signatureStatus(signature: Uint8Array): Promise<LandedSignature | 'unavailable' | null>
+  /**
+   * Null for one that has not landed, `unavailable` when no node answered. Never rejects. Among the
+   * recent ones, or among all that nodes have.
+   */
+  signatureStatus(
+    signature: Uint8Array,
+    withHistory?: boolean,
+  ): Promise<LandedSignature | 'unavailable' | null>
   /** The accounts in the order of their keys, processed; null for a missing one. Never rejects. */
   readAccounts(keys: readonly Uint8Array[]): Promise<readonly (AccountData | null)[]>
 }

@@ -11,7 +11,6 @@
 // 32 slots below the newest was sent.
 import { crc32 } from 'node:zlib'
 import type { Commitment } from '../../base/commitment.ts'
-import type { SubscriptionParams, Topic } from './read-params.ts'
 
 /** Slots below the newest that may still come. */
 export const windowSlots = 32
@@ -42,7 +41,7 @@ export interface Sent {
 }
 
 export interface PubsubCursor extends Sent {
-  readonly topic: Topic
+  readonly topic: string
   readonly commitment: Commitment | null
 }
 
@@ -115,14 +114,17 @@ function bitOf({ top, bits }: Sent, slot: number): boolean {
   return bit >= windowSlots || ((bits >>> bit) & 1) === 1
 }
 
-export function cursorText(params: SubscriptionParams, { top, bits, partials }: Sent): string {
-  const commitment = 'commitment' in params ? params.commitment : null
+/** Of a subscription to what `kind` names. */
+export function cursorText(
+  { kind, commitment = null }: { readonly kind: string; readonly commitment?: Commitment | null },
+  { top, bits, partials }: Sent,
+): string {
   const rows = [...partials].map(([slot, { replaced, parent, place }]) => {
     const shown =
       typeof place === 'number' ? place : Buffer.from(place, 'latin1').toString('base64')
     return [slot, replaced, parent, shown]
   })
-  const text = JSON.stringify([params.kind, commitment, top, bits, rows])
+  const text = JSON.stringify([kind, commitment, top, bits, rows])
   return `c${version}_${checksum(text)}${Buffer.from(text).toString('base64url')}`
 }
 
@@ -162,8 +164,8 @@ function cursorFrom(value: unknown): PubsubCursor | null {
       partials.set(slot, { replaced, parent, place: place as number })
     else return null
   }
-  // Reason for the casts: a topic that does not exist differs from that of every subscription.
-  return { topic: topic as Topic, commitment: commitment as Commitment | null, top, bits, partials }
+  // Reason for the cast: it is one of the three.
+  return { topic, commitment: commitment as Commitment | null, top, bits, partials }
 }
 
 function isCount(value: unknown): value is number {

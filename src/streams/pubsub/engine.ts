@@ -176,6 +176,9 @@ export class PubsubEngine {
         this.#signatures.takeSlot(update)
         this.#slots.take(update)
         break
+      case 'blockMeta':
+        if (commitment === Commitment.confirmed) this.#signatures.takeHeight(update)
+        break
       case 'retraction':
         this.#signatures.retract(update)
     }

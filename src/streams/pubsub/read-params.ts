@@ -23,6 +23,7 @@ import {
   transactionDetails,
   transactionEncodings,
 } from '../../chain/solana/ui-transaction.ts'
+import { readCursor, windowSlots } from './cursor.ts'
 
 export type ReadParams = (params: unknown) => SubscriptionParams | RpcError
 
@@ -79,11 +80,14 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
   signature: (params) =>
     read(params, ([signature, config]) => {
       const { cursor, resume, ...given } = configOf(config, 'RpcSignatureSubscribeConfig')
+      const expiry = 'lastValidBlockHeight'
       return {
         kind: 'signature',
         ...atCommitment(given),
         key: signatureFrom(signature),
         withReceived: flagOf(given.enableReceivedNotification) ?? false,
+        ...(resume == null ? {} : { fromSlot: slotFrom(resume) }),
+        ...(given[expiry] == null ? {} : { expiresAt: countOf(given, expiry, 'u64') }),
       }
     }),
   block: (params) =>
@@ -244,6 +248,14 @@ function signatureFrom(value: unknown): string {
   return keyOf(bytes)
 }
 
+/** Of a slot, or of a cursor of any subscription: what came before its window was seen. */
+function slotFrom(value: unknown): number {
+  if (typeof value === 'number') return countOf({ resume: value }, 'resume', 'u64')
+  const cursor = readCursor(textOf(value))
+  if (typeof cursor === 'string') throw new Invalid('Invalid params: the cursor is malformed')
+  return Math.max(0, cursor.top - windowSlots)
+}
+
 function accountView({ encoding, dataSlice }: Config): AccountView {
   return {
     encoding: oneOf(encoding, accountEncodings, 'binary'),
@@ -369,6 +381,10 @@ export interface SignatureParams extends OptIns {
   readonly commitment: Commitment
   readonly key: string
   readonly withReceived: boolean
+  /** It may have landed from this slot on, before the subscribe. */
+  readonly fromSlot?: number
+  /** The block height after which it cannot land any more. */
+  readonly expiresAt?: number
 }
 
 export interface BlockParams extends Pick<OptIns, 'cursor'> {

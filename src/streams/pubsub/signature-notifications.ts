@@ -2,7 +2,9 @@
 //
 //   stream: transaction at a commitment ─┐
 //   stream: seen in the last slots ──────┤
-//   node: getSignatureStatuses, if not ──┴─► 20 ms after the answer ─► received, landed ─► end
+//   node: getSignatureStatuses, if not ──┤
+//   log: from a slot that was named ─────┴─► 20 ms after the answer ─► received, landed ─► end
+//   confirmed block above the last valid height, and none of these has it ─► expired ─► end
 //
 // With retractions a signature at processed ends when it is confirmed: until then its landing may
 // be retracted, and another one follows.
@@ -12,17 +14,19 @@ import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
 import {
+  type BlockMetaUpdate,
   endsBank,
   type RetractionUpdate,
   type SlotUpdate,
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
-import type { PubsubChain, Session } from './chain.ts'
+import type { LandedSignature, PubsubChain, Session } from './chain.ts'
 import type { Feed, FeedIndex, FeedRegistry } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
 import { hasRetractions, type SignatureParams } from './read-params.ts'
 import { retractedText } from './retracting-feeds.ts'
+import { SignatureSearch } from './signature-search.ts'
 
 /**
  * Between the answer to a subscribe and the first notification. A client that gets both in one read
@@ -66,6 +70,11 @@ interface SignatureState {
   landing: Landing | null
 }
 
+/** Where it has landed; `text` is the error as it is sent. */
+interface Found extends LandedSignature {
+  readonly text?: string
+}
+
 interface SeenSlot {
   /** Processed transactions by signature. */
   readonly transactions: Map<string, TransactionUpdate>
@@ -87,9 +96,13 @@ export class SignatureNotifications {
   readonly #seen = new Map<number, SeenSlot>()
   /** Feeds with retractions that have a landing. */
   readonly #unconfirmed = new Set<SignatureFeed>()
+  /** Feeds whose transaction expires. */
+  readonly #expiring = new Set<SignatureFeed>()
+  readonly #search: SignatureSearch
 
   constructor(deps: SignatureNotificationsDeps) {
     this.#deps = deps
+    this.#search = new SignatureSearch(deps.chain)
     // The engine starts with the first connection, which may be opened after a transaction ran.
     const { hub } = deps.chain
     const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
@@ -111,7 +124,20 @@ export class SignatureNotifications {
         if (feed.shares.has(session)) notifier.sendTo(session, feed, received)
       })
     // The stream notifies of all that follows, so one look at what was before is enough.
-    if (known === undefined) void this.#lookUp(feed)
+    if (known !== undefined) return
+    void this.#lookUp(feed)
+    if (feed.params.expiresAt !== undefined) this.#expiring.add(feed)
+  }
+
+  /** A block was confirmed: what could land up to a lower height has, or never will. */
+  takeHeight({ slot, blockHeight }: BlockMetaUpdate): void {
+    // A copy: those that may still expire come back.
+    for (const feed of [...this.#expiring]) {
+      const isOver = feed.shares.size === 0
+      const isDue = blockHeight !== null && blockHeight > feed.params.expiresAt!
+      if (isOver || isDue) this.#expiring.delete(feed)
+      if (isDue && !isOver) void this.#expire(feed, slot, blockHeight)
+    }
   }
 
   take(commitment: Commitment, update: TransactionUpdate): void {
@@ -137,6 +163,36 @@ export class SignatureNotifications {
 
   restart(): void {
     this.#seen.clear()
+  }
+
+  async #expire(feed: SignatureFeed, slot: number, blockHeight: number): Promise<void> {
+    const found = this.#seenStatus(feed.params.key) ?? (await this.#find(feed))
+    if (feed.shares.size === 0) return
+    if (found !== null) {
+      // One of a fork may still expire.
+      if (found === 'unavailable' || found.commitment < Commitment.confirmed)
+        this.#expiring.add(feed)
+      return
+    }
+    const heights = `"lastValidBlockHeight":${feed.params.expiresAt},"blockHeight":${blockHeight}`
+    this.#send(feed, () => {
+      const result = `{"context":{"slot":${slot}},"value":{"expired":{${heights}}}}`
+      this.#deps.notifier.send(feed, result, slot)
+      this.#deps.registry.finish(feed)
+    })
+  }
+
+  /** What nodes and the log know of it. */
+  async #find({ params, shares }: SignatureFeed): Promise<Found | 'unavailable' | null> {
+    const { chain } = this.#deps
+    const { key, fromSlot, expiresAt } = params
+    const signature = bytesOf(key)
+    const withHistory = fromSlot !== undefined || expiresAt !== undefined
+    const status = withHistory ? await chain.signatureStatus(signature, true) : 'unavailable'
+    // Not every node keeps a history.
+    const known = status === 'unavailable' ? await chain.signatureStatus(signature) : status
+    if (known !== null || fromSlot === undefined) return known
+    return this.#search.find(params, fromSlot, () => shares.size > 0)
   }
 
   /** What landed in the slot has not, but what is restated. */
@@ -198,7 +254,7 @@ export class SignatureNotifications {
     const { key, commitment, withReceived } = feed.params
     for (let lookups = 1; feed.shares.size > 0 && lookups <= LOOKUPS_MAX; lookups++) {
       const seen = this.#seenStatus(key)
-      const status = seen ?? (await chain.signatureStatus(bytesOf(key)))
+      const status: Found | 'unavailable' | null = seen ?? (await this.#find(feed))
       if (status === null) return
       if (status !== 'unavailable') {
         const { slot } = status
@@ -208,7 +264,7 @@ export class SignatureNotifications {
         const isInStream = seen !== null || chain.slot(commitment) >= slot
         if (status.commitment >= commitment && isInStream) {
           const isConfirmed = status.commitment >= Commitment.confirmed
-          const err = seen?.text ?? JSON.stringify(status.err)
+          const err = status.text ?? JSON.stringify(status.err)
           this.#landed(feed, { slot, err, isConfirmed }, null)
           return
         }

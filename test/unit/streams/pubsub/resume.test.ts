@@ -311,6 +311,63 @@ describe('a replay', () => {
   })
 })
 
+describe('the end of the log', () => {
+  const params = (topic: string, more: object) =>
+    paramsOf(topic, { commitment: 'processed', ...more })
+  const untilLive = (session: LooseSession) => until(() => session.topics.size > 0, 'to be live')
+
+  it('may be inside of a slot whose accounts were written before the subscribe', async () => {
+    const gateway = new Gateway()
+    const stayed = gateway.connect()
+    gateway.ask(stayed, 'program', params('program', { cursor: true }))
+    const slots = slotsOf(24)
+    // The last write of some account makes it the program's.
+    const isOfOwner = (updates: readonly SolanaUpdate[]) => {
+      const owners = new Map<string, string>()
+      for (const one of updates)
+        if (one.kind === 'account') owners.set(keyOf(one.pubkey), keyOf(one.owner))
+      return [...owners.values()].includes(keyOf(owner!))
+    }
+    const at = slots.findLastIndex(isOfOwner)
+    gateway.publish(slots.slice(0, at).flat())
+    const { cursor: resume } = notifications(stayed).at(-1)!
+    const last = slots[at]!
+    const end = last.findLastIndex(({ kind }) => kind !== 'slot') + 1
+    gateway.publish(last.slice(0, end))
+    const session = gateway.connect()
+    gateway.ask(session, 'program', params('program', { resume }))
+    await untilLive(session)
+    const before = stayed.told.length
+    gateway.publish(last.slice(end))
+    expect(stayed.told.length).toBeGreaterThan(before)
+    expect(results(session)).toEqual(results(stayed).slice(before))
+  })
+
+  it('may be inside of a slot that began before the engine did, beside a newer one', async () => {
+    const [first, second, third] = slotsOf(3)
+    const stayedAt = new Gateway()
+    const stayed = stayedAt.connect()
+    stayedAt.ask(stayed, 'logs', params('logs', { cursor: true }))
+    const gateway = new Gateway()
+    const items = second!.filter(({ kind }) => kind === 'transaction')
+    const head = second!.slice(0, second!.indexOf(items[3]!))
+    const [rest, more] = [second!.slice(head.length), third!.slice(0, 2)]
+    for (const one of [stayedAt, gateway]) one.publish([...first!, ...head, ...more])
+    const { cursor: resume } = notifications(stayed).at(-2)!
+    const session = gateway.connect()
+    // The engine has begun, and holds what follows an index that it has not seen.
+    for (const one of [stayedAt, gateway]) one.publish(rest.slice(0, rest.indexOf(items[4]!)))
+    gateway.ask(session, 'logs', params('logs', { resume }))
+    await until(() => session.told.length === 2, 'what was missed')
+    await turn()
+    for (const one of [stayedAt, gateway]) one.publish(rest.slice(rest.indexOf(items[4]!)))
+    await untilLive(session)
+    for (const one of [stayedAt, gateway]) one.publish(third!.slice(2))
+    expect(results(session)).toEqual(results(stayed).slice(-session.told.length))
+    expect(session.told.length).toBe(1 + 3 + 6)
+  })
+})
+
 describe('another bank of a slot', () => {
   it('is sent whole after the one before it, and its cursor does not repeat that one', async () => {
     const gateway = new Gateway()

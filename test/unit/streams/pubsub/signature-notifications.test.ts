@@ -5,6 +5,7 @@ import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import {
+  blockMetaUpdate,
   retractionUpdate,
   slotUpdate,
   transactionUpdate,
@@ -27,6 +28,8 @@ const received = { context: { slot: 9 }, value: 'receivedSignature' }
 class Stage {
   /** Answers of the node, oldest first; the last one is repeated. */
   readonly statuses: (LandedSignature | 'unavailable' | null)[] = [null]
+  /** What the node finds in its history. */
+  history: LandedSignature | 'unavailable' | null = 'unavailable'
   streamSlot = 0
   lookups = 0
   readonly published: unknown[] = []
@@ -41,8 +44,9 @@ class Stage {
     this.chain = idleChain({
       ...(hub && { hub }),
       slot: () => this.streamSlot,
-      signatureStatus: async () => {
+      signatureStatus: async (_, withHistory = false) => {
         this.lookups++
+        if (withHistory) return this.history
         return this.statuses.length > 1 ? this.statuses.shift()! : this.statuses[0]!
       },
     })
@@ -67,6 +71,18 @@ class Stage {
   stream(commitment: Commitment | null = null): void {
     if (commitment === null) publishUpdate(this.chain.hub, transaction)
     else publishUpdate(this.chain.hub, slotUpdate(at, { parent: 8, status: commitment }))
+  }
+
+  /** A block above the transaction's, with that height, is confirmed. */
+  block(slot: number, blockHeight: number): void {
+    const moment = { slot, createdAtMs: 0 }
+    const meta = {
+      ...{ blockhash: '', parentBlockhash: '', parentSlot: slot - 1, blockHeight, blockTime: 0 },
+      ...{ executedTransactionCount: 0, entriesCount: 0, rewards: [] },
+    }
+    publishUpdate(this.chain.hub, blockMetaUpdate(moment, meta))
+    for (const status of [slotStatus.processed, slotStatus.confirmed])
+      publishUpdate(this.chain.hub, slotUpdate(moment, { parent: slot - 1, status }))
   }
 
   retract(reason: 'handover' | 'fork', restated: readonly SolanaUpdate[] = []): void {
@@ -334,6 +350,101 @@ describe('a signature with retractions', () => {
     stage.retract('fork')
     stage.subscribe(stage.connect(), 'processed')
     await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([])
+  })
+})
+
+describe('a signature whose transaction expires', () => {
+  const config = { lastValidBlockHeight: 100 }
+  const expired = {
+    context: { slot: 21 },
+    value: { expired: { lastValidBlockHeight: 100, blockHeight: 101 } },
+  }
+
+  it('ends with a notification once a higher block is confirmed without it', async () => {
+    const session = stage.connect()
+    stage.subscribe(session, 'finalized', config)
+    await vi.advanceTimersByTimeAsync(50)
+    stage.block(20, 100)
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([])
+    stage.block(21, 101)
+    await vi.advanceTimersByTimeAsync(50)
+    expect([stage.published, session.topics.size]).toEqual([[expired], 0])
+    stage.block(22, 102)
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toHaveLength(1)
+  })
+
+  it('does not expire where it has landed, and is notified at its commitment', async () => {
+    stage.subscribe(stage.connect(), 'finalized', config)
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    stage.stream(Commitment.processed)
+    stage.stream(Commitment.confirmed)
+    stage.block(21, 101)
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream(Commitment.finalized)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('expires where it has landed on a fork only', async () => {
+    stage.subscribe(stage.connect(), 'confirmed', config)
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    stage.block(21, 101)
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([received])
+    publishUpdate(stage.chain.hub, slotUpdate(at, { parent: 8, status: slotStatus.dead }))
+    stage.block(22, 102)
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published.at(-1)).toMatchObject({ value: { expired: { blockHeight: 102 } } })
+  })
+
+  it('does not expire while no node answers', async () => {
+    stage.statuses.splice(0, 1, 'unavailable')
+    stage.subscribe(stage.connect(), 'confirmed', config)
+    stage.block(21, 101)
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(stage.published).toEqual([])
+    stage.history = null
+    stage.block(22, 102)
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toMatchObject([{ value: { expired: { blockHeight: 102 } } }])
+  })
+
+  it('is notified at once where the history of a node has it', async () => {
+    stage.history = status(Commitment.finalized)
+    stage.streamSlot = 20
+    stage.subscribe(stage.connect(), 'finalized', config)
+    stage.block(21, 101)
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([received, landed])
+  })
+})
+
+describe('a signature that landed while its client was away', () => {
+  beforeEach(() => {
+    stage.stop()
+    stage = new Stage(openSolanaHub())
+    const before = { ...at, slot: 8 }
+    publishUpdate(stage.chain.hub, slotUpdate(before, { parent: 7, status: slotStatus.processed }))
+    stage.stream()
+    for (const commitment of [0, 1, 2] as const) stage.stream(commitment)
+    for (let slot = 10; slot < 60; slot++) stage.block(slot, slot)
+    stage.streamSlot = 59
+  })
+
+  it('is found in the log from the slot on that it names', async () => {
+    stage.subscribe(stage.connect(), 'finalized', { resume: 8 })
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is not found there without a slot, or from a later one on', async () => {
+    stage.subscribe(stage.connect(), 'finalized')
+    stage.subscribe(stage.connect(), 'finalized', { resume: 10 })
+    await vi.advanceTimersByTimeAsync(50)
     expect(stage.published).toEqual([])
   })
 })
