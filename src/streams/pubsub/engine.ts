@@ -4,7 +4,7 @@
 //   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> notifier
 //   subscribe with resume -> log, from the cursor on, to one connection -> the live feed
 import type { Clock } from '../../base/clock.ts'
-import { allCommitments, Commitment } from '../../base/commitment.ts'
+import { Commitment } from '../../base/commitment.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import { AccountNotifications } from './account-notifications.ts'
@@ -138,12 +138,9 @@ export class PubsubEngine {
   /** The engine starts with the first connection: which of the newest slot is sent is known. */
   #prime(): void {
     const { hub } = this.#chain
-    for (const commitment of allCommitments) {
-      const open = hub.replay(commitment, hub.newestSlot ?? 0)
-      for (let update = open?.next() ?? null; update !== null; update = open!.next())
-        if (commitment === Commitment.processed || update.kind === 'slot')
-          this.#cursors.take(commitment, update)
-    }
+    const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
+    for (let update = open?.next() ?? null; update !== null; update = open!.next())
+      this.#cursors.take(Commitment.processed, update)
   }
 
   /** The subscriptions stay: their next notifications are of the chain that begins. */

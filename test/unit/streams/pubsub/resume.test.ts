@@ -11,6 +11,7 @@ import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/updat
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import type { KeptStream } from '../../../../src/streams/hub/hub.ts'
 import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
 import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'
 import { idleChain } from '../../../testkit/pubsub-chain.ts'
@@ -21,7 +22,12 @@ const roomy = { subscriptionsPerConnection: 1_000, distinctSubscriptions: 0 }
 
 class Gateway {
   readonly hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 2 ** 28 })
-  readonly #chain = idleChain({ hub: this.hub })
+  /** Replays that were started. */
+  replays = 0
+  readonly #chain = idleChain({
+    hub: this.hub,
+    streamLog: this.#log(),
+  })
   readonly #sessions: LooseSession[] = []
   readonly #subscriptions = new Subscriptions({
     meters: declareSubscriptionMeters(new Meters()),
@@ -34,6 +40,21 @@ class Gateway {
       for (const session of this.#sessions)
         if (session.topics.has(topic)) session.told.push(Buffer.from(message).toString())
     })
+  }
+
+  /** The hub itself, and how often it was read. */
+  #log(): KeptStream<SolanaUpdate> {
+    const { hub } = this
+    const count = () => this.replays++
+    return {
+      get oldestSlot() {
+        return hub.oldestSlot
+      },
+      replay({ commitment, fromSlot }) {
+        count()
+        return hub.replay(commitment, fromSlot)
+      },
+    }
   }
 
   connect(): LooseSession {
@@ -306,6 +327,8 @@ describe('a replay', () => {
       asked.add(answer.kind)
     }
     expect([...asked]).toEqual(['text'])
+    for (let turns = 0; turns < 10; turns++) await turn()
+    expect(gateway.replays).toBe(4)
     hasRoom = true
     await until(() => session.told.length === told.length - views.length, 'all of them')
   })
@@ -317,9 +340,13 @@ describe('the end of the log', () => {
   const untilLive = (session: LooseSession) => until(() => session.topics.size > 0, 'to be live')
 
   it('may be inside of a slot whose accounts were written before the subscribe', async () => {
-    const gateway = new Gateway()
-    const stayed = gateway.connect()
-    gateway.ask(stayed, 'program', params('program', { cursor: true }))
+    // Another one: at the same the feed would have been live before.
+    const [stayedAt, gateway] = [new Gateway(), new Gateway()]
+    const stayed = stayedAt.connect()
+    stayedAt.ask(stayed, 'program', params('program', { cursor: true }))
+    const publish = (updates: readonly SolanaUpdate[]) => {
+      for (const one of [stayedAt, gateway]) one.publish(updates)
+    }
     const slots = slotsOf(24)
     // The last write of some account makes it the program's.
     const isOfOwner = (updates: readonly SolanaUpdate[]) => {
@@ -329,16 +356,16 @@ describe('the end of the log', () => {
       return [...owners.values()].includes(keyOf(owner!))
     }
     const at = slots.findLastIndex(isOfOwner)
-    gateway.publish(slots.slice(0, at).flat())
+    publish(slots.slice(0, at).flat())
     const { cursor: resume } = notifications(stayed).at(-1)!
     const last = slots[at]!
     const end = last.findLastIndex(({ kind }) => kind !== 'slot') + 1
-    gateway.publish(last.slice(0, end))
+    publish(last.slice(0, end))
     const session = gateway.connect()
     gateway.ask(session, 'program', params('program', { resume }))
     await untilLive(session)
     const before = stayed.told.length
-    gateway.publish(last.slice(end))
+    publish(last.slice(end))
     expect(stayed.told.length).toBeGreaterThan(before)
     expect(results(session)).toEqual(results(stayed).slice(before))
   })
@@ -353,18 +380,18 @@ describe('the end of the log', () => {
     const head = second!.slice(0, second!.indexOf(items[3]!))
     const [rest, more] = [second!.slice(head.length), third!.slice(0, 2)]
     for (const one of [stayedAt, gateway]) one.publish([...first!, ...head, ...more])
-    const { cursor: resume } = notifications(stayed).at(-2)!
+    const { cursor: resume } = notifications(stayed)[5]!
     const session = gateway.connect()
     // The engine has begun, and holds what follows an index that it has not seen.
     for (const one of [stayedAt, gateway]) one.publish(rest.slice(0, rest.indexOf(items[4]!)))
     gateway.ask(session, 'logs', params('logs', { resume }))
-    await until(() => session.told.length === 2, 'what was missed')
+    await until(() => session.told.length === 4, 'what was missed')
     await turn()
     for (const one of [stayedAt, gateway]) one.publish(rest.slice(rest.indexOf(items[4]!)))
     await untilLive(session)
     for (const one of [stayedAt, gateway]) one.publish(third!.slice(2))
     expect(results(session)).toEqual(results(stayed).slice(-session.told.length))
-    expect(session.told.length).toBe(1 + 3 + 6)
+    expect(session.told.length).toBe(6 + 6)
   })
 })
 
