@@ -1,5 +1,7 @@
 // A cluster of four nodes with the faults of a seed, a gateway in front of it, and what each of the
 // gateway's products says of the same slots.
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { type Devnode, startDevnode } from './devnode.ts'
 import { Follower } from './follower.ts'
@@ -22,6 +24,11 @@ export class ClusterBox {
   readonly nodes: readonly NodeAddress[]
   readonly gateway: SolanaNode
   readonly follower: Follower
+  /** At processed, with retractions. */
+  readonly retracting: Follower
+  readonly #socket: WebSocket
+  /** Blocks that blockSubscribe notified at confirmed. */
+  readonly #notified: BoxBlock[] = []
   /** Who asks the index. */
   readonly #analyst: Promise<Provisioned>
 
@@ -30,25 +37,39 @@ export class ClusterBox {
     this.nodes = nodes
     this.gateway = gateway
     this.#analyst = provision(gateway.server.data, 'analyst', '--product=indexer')
-    this.follower = new Follower(new URL(gateway.server.url('grpc')).host, gateway.token, 1)
+    const grpc = new URL(gateway.server.url('grpc')).host
+    this.follower = new Follower(grpc, gateway.token, 1)
+    this.retracting = new Follower(grpc, gateway.token, 0, true)
+    const headers = { 'x-token': gateway.token }
+    this.#socket = new WebSocket(gateway.server.url('websocket'), { headers })
+    this.#socket.on('message', (data) => this.#take(String(data)))
   }
 
+  /** The chain stands still while the gateway starts: every slot after that passes through it. */
   static async start(seed: number, ...flags: string[]): Promise<ClusterBox> {
     const devnode = await startDevnode({
       slotMs: 100,
       flags: [`--nodes=${nodes}`, `--seed=${seed}`, '--traffic=20', ...flags],
     })
-    const addresses = addressesOf(devnode)
-    const gateway = await SolanaNode.before(addresses, '--indexer.enabled=true').catch(
-      async (error) => {
-        await devnode.dispose()
-        throw error
-      },
-    )
-    return new ClusterBox(devnode, addresses, gateway)
+    try {
+      const addresses = addressesOf(devnode)
+      const ask = (method: string) => callAt(addresses[0]!.url, method)
+      await until(async () => Number(await ask('getSlot')) > 0, 'a finalized block')
+      await ask('surfnet_pauseClock')
+      const gateway = await SolanaNode.before(addresses, '--indexer.enabled=true')
+      const box = new ClusterBox(devnode, addresses, gateway)
+      await box.#listen()
+      await ask('surfnet_resumeClock')
+      return box
+    } catch (error) {
+      await devnode.dispose()
+      throw error
+    }
   }
 
   async dispose(): Promise<void> {
+    this.#socket.terminate()
+    this.retracting.stop()
     this.follower.stop()
     await this.gateway.dispose()
     await this.devnode.dispose()
@@ -60,6 +81,8 @@ export class ClusterBox {
     const from = this.follower.newest + 1
     const to = from + count
     await this.follower.reaches(to + 1)
+    await until(() => this.retracting.finalized > to, 'the slots are finalized')
+    await until(() => (this.#notified.at(-1)?.slot ?? 0) > to, 'the notifications')
     const newest = async () => Number((await this.#indexed('max(slot)', 'blocks', ''))[0])
     await until(async () => (await newest()) > to, 'the blocks in the index')
     return { from, to }
@@ -77,18 +100,33 @@ export class ClusterBox {
   }
 
   grpc(from: number, to: number): BoxBlock[] {
-    const { blocks, signatures } = this.follower
-    const slots = [...new Set([...blocks.keys(), ...signatures.keys()])]
-    return slots
-      .filter((slot) => slot >= from && slot <= to)
-      .sort((a, b) => a - b)
-      .map((slot) => ({
-        slot,
-        blockhash: blocks.get(slot)?.blockhash ?? 'no block',
-        signatures: [...(signatures.get(slot) ?? [])]
-          .map((text) => encodeBase58(Buffer.from(text, 'base64')))
-          .toSorted(),
-      }))
+    return blocksIn(this.follower, from, to)
+  }
+
+  /** What a model client holds that has applied the retractions. */
+  processed(from: number, to: number): BoxBlock[] {
+    return blocksIn(this.retracting, from, to)
+  }
+
+  pubsub(from: number, to: number): BoxBlock[] {
+    return this.#notified.filter(({ slot }) => slot >= from && slot <= to)
+  }
+
+  async #listen(): Promise<void> {
+    await once(this.#socket, 'open')
+    const config = { ...confirmed, transactionDetails: 'signatures', showRewards: false }
+    const method = 'blockSubscribe'
+    const answered = once(this.#socket, 'message')
+    this.#socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: ['all', config] }))
+    await answered
+  }
+
+  #take(text: string): void {
+    const { method, params } = JSON.parse(text)
+    if (method !== 'blockNotification') return
+    const { slot, block } = params.result.value
+    const { blockhash, signatures } = block
+    this.#notified.push({ slot, blockhash, signatures: signatures.toSorted() })
   }
 
   async index(from: number, to: number): Promise<BoxBlock[]> {
@@ -128,6 +166,21 @@ export class ClusterBox {
   }
 }
 
+function blocksIn(follower: Follower, from: number, to: number): BoxBlock[] {
+  const { blocks, signatures } = follower
+  const slots = [...new Set([...blocks.keys(), ...signatures.keys()])]
+  return slots
+    .filter((slot) => slot >= from && slot <= to)
+    .sort((a, b) => a - b)
+    .map((slot) => ({
+      slot,
+      blockhash: blocks.get(slot)?.blockhash ?? 'no block',
+      signatures: [...(signatures.get(slot) ?? [])]
+        .map((text) => encodeBase58(Buffer.from(text, 'base64')))
+        .toSorted(),
+    }))
+}
+
 /** Those of every node, as the start printed them. */
 function addressesOf(devnode: Devnode): NodeAddress[] {
   const first = { rpc: devnode.url('rpc'), grpc: devnode.url('grpc') }
@@ -165,21 +218,27 @@ async function callAt(url: string, method: string, ...params: unknown[]): Promis
   return ((await response.json()) as { result: unknown }).result
 }
 
+export interface BoxRun {
+  readonly chain: BoxBlock[]
+  /** The same slots, by who was asked. */
+  readonly read: Record<'grpc' | 'processed' | 'pubsub' | 'rpc' | 'index', BoxBlock[]>
+  /** Retractions as `slot reason`. */
+  readonly retracted: readonly string[]
+}
+
 /** Runs a seed: what is confirmed at the gateway is the chain, on every product. */
-export async function runBox(
-  seed: number,
-  slots: number,
-  ...flags: string[]
-): Promise<Record<'chain' | 'grpc' | 'rpc' | 'index', BoxBlock[]>> {
+export async function runBox(seed: number, slots: number, ...flags: string[]): Promise<BoxRun> {
   const box = await ClusterBox.start(seed, ...flags)
   try {
     const { from, to } = await box.slots(slots)
-    return {
-      chain: await box.chain(from, to),
+    const read = {
       grpc: box.grpc(from, to),
+      processed: box.processed(from, to),
+      pubsub: box.pubsub(from, to),
       rpc: await box.rpc(from, to),
       index: await box.index(from, to),
     }
+    return { chain: await box.chain(from, to), read, retracted: box.retracting.retracted }
   } finally {
     await box.dispose()
   }

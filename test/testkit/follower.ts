@@ -1,6 +1,7 @@
 // A customer as yellowstone's own clients are: reads block metas and transactions, and comes back
 // with from_slot when the stream ends. Remembers what came twice on one stream.
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js'
+import { retractionReasons, slotStatus } from '../../src/chain/solana/updates.ts'
 import { codec, Subscription, withToken } from './grpc-stage.ts'
 import { until } from './until.ts'
 
@@ -18,16 +19,23 @@ export class Follower {
   readonly signatures = new Map<number, Set<string>>()
   /** Same block or transaction twice on one stream. */
   duplicates = 0
+  /** `slot reason` of each retraction, which takes back all of its slot before it. */
+  readonly retracted: string[] = []
+  /** The newest slot that the stream said is finalized: all of it was retracted that had to be. */
+  finalized = -1
   /** Statuses that streams ended with. */
   readonly ends: number[] = []
   readonly #target: string
   readonly #token: string
   readonly #commitment: number
   readonly #client: Client
+  readonly #isRetracting: boolean
   #current: Subscription | null = null
   #isStopped = false
 
-  constructor(target: string, token: string, commitment: number) {
+  /** `isRetracting`: it asks for retractions and applies them. */
+  constructor(target: string, token: string, commitment: number, isRetracting = false) {
+    this.#isRetracting = isRetracting
     this.#target = target
     this.#token = token
     this.#commitment = commitment
@@ -67,7 +75,9 @@ export class Follower {
 
   #open(fromSlot: number | null): void {
     if (this.#isStopped) return
-    const stream = new Subscription(this.#client, withToken(this.#token))
+    const metadata = withToken(this.#token)
+    if (this.#isRetracting) metadata.set('x-retractions', 'true')
+    const stream = new Subscription(this.#client, metadata)
     this.#current = stream
     const onThisStream = new Set<string>()
     stream.stream.on('data', (bytes: Buffer) => {
@@ -85,6 +95,7 @@ export class Follower {
     stream.ask({
       transactions: { t: keys },
       blocksMeta: { m: {} },
+      ...(this.#isRetracting ? { slots: { s: {} } } : {}),
       commitment: this.#commitment,
       ...(fromSlot === null ? {} : { fromSlot }),
     })
@@ -92,7 +103,15 @@ export class Follower {
 
   // biome-ignore lint/suspicious/noExplicitAny: see above.
   #take(update: any, onThisStream: Set<string>): void {
-    if (update.blockMeta) {
+    if (update.retraction) {
+      const { slot, reason } = update.retraction
+      this.retracted.push(`${slot} ${retractionReasons[reason - 1]}`)
+      this.blocks.delete(Number(slot))
+      this.signatures.delete(Number(slot))
+    } else if (update.slot) {
+      const { slot, status } = update.slot
+      if (status === slotStatus.finalized) this.finalized = Math.max(this.finalized, Number(slot))
+    } else if (update.blockMeta) {
       const { blockhash, parentBlockhash } = update.blockMeta
       const slot = Number(update.blockMeta.slot)
       const parentSlot = Number(update.blockMeta.parentSlot)

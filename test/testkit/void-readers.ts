@@ -5,7 +5,7 @@ import { Meters } from '../../src/base/telemetry/meters.ts'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../src/products/websocket/subscriptions.ts'
-import { SolanaUpstream } from '../../src/streams/flows/solana-upstream.ts'
+import { SolanaUpstream, type SolanaUpstreamDeps } from '../../src/streams/flows/solana-upstream.ts'
 import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
 import { FanOut } from '../../src/streams/geyser/fan-out.ts'
 import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
@@ -95,7 +95,7 @@ export async function replayOf(
 /** A hub behind a slot tracker, with streams and subscriptions that take everything. */
 export class VoidStage {
   readonly hub = openSolanaHub({ replaySlots: 1_000, replayBytesMax: 1e9 })
-  readonly sink = new SolanaUpstream(this.hub, { log: silentLog, bankSalt: 'salt' })
+  readonly sink: SolanaUpstream
   readonly fanOut = new FanOut(this.hub, declareGrpcMeters(new Meters()))
   /** Notifications by subscription, in order. */
   readonly notified = new Map<number, string[]>()
@@ -106,7 +106,8 @@ export class VoidStage {
   })
   readonly session: LooseSession
 
-  constructor() {
+  constructor(deps: Partial<SolanaUpstreamDeps> = {}) {
+    this.sink = new SolanaUpstream(this.hub, { log: silentLog, bankSalt: 'salt', ...deps })
     this.#subscriptions.usePublisher((topic, message) => {
       const id = Number(topic)
       const texts = this.notified.get(id) ?? []

@@ -1,9 +1,7 @@
 // A model client that applies what is sent at processed and what is retracted: in every slot it ends
 // with exactly the block that is confirmed, and with nothing of the others.
-import { hash } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { describe, expect, it } from 'vitest'
-import { ProtoReader, WIRE_BYTES } from '../../../../src/base/proto-reader.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import { slotUpdate } from '../../../../src/chain/solana/update-build.ts'
 import {
@@ -14,11 +12,18 @@ import {
 import { withRetractions } from '../../../../src/streams/geyser/filter-set.ts'
 import { caseCount } from '../../../testkit/case-count.ts'
 import { batchFrom } from '../../../testkit/geyser-messages.ts'
+import {
+  apply,
+  applyTexts,
+  contentOf,
+  isItem,
+  isStatus,
+  itemsOf,
+} from '../../../testkit/model-client.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 import { type VoidChain, voidChain, withVoidBank } from '../../../testkit/void-banks.ts'
 import {
   codec,
-  type FrameReader,
   filtersOfAll,
   ownersOf,
   replayOf,
@@ -34,74 +39,6 @@ function chainOf(seed: number): VoidChain {
   const chain = chains.get(seed) ?? voidChain(seed)
   chains.set(seed, chain)
   return chain
-}
-
-const field = { account: 2, slot: 3, transaction: 4, block: 5, meta: 7, entry: 8, status: 10 }
-const retractionField = 1001
-/** Where a message has its slot. */
-const slotFields = new Map([
-  [field.account, 2],
-  [field.transaction, 2],
-])
-
-interface Held {
-  /** By slot: what was sent and not retracted. */
-  readonly slots: Map<number, string[]>
-  readonly reasons: string[]
-}
-
-function numberIn(body: Uint8Array, wanted: number): number {
-  const reader = new ProtoReader(body)
-  while (reader.next()) if (reader.field === wanted) return reader.number
-  return 0
-}
-
-const markOf = (kind: number, body: Uint8Array) => `${kind} ${hash('sha1', body)}`
-
-/** Applies the messages of a stream. */
-function apply(reader: FrameReader): Held {
-  const held: Held = { slots: new Map(), reasons: [] }
-  for (const message of reader.messages()) {
-    const fields = new ProtoReader(message)
-    while (fields.next()) {
-      const kind = fields.field
-      if (fields.wire !== WIRE_BYTES || kind === 1 || kind === 11) continue
-      const body = fields.bytes
-      const slot = numberIn(body, slotFields.get(kind) ?? 1)
-      if (kind === retractionField) {
-        held.slots.delete(slot)
-        held.reasons.push(['', 'handover', 'dead', 'fork', 'migration'][numberIn(body, 3)]!)
-        continue
-      }
-      const status = kind === field.slot ? numberIn(body, 3) : null
-      const isOfBank = status === slotStatus.createdBank || status === slotStatus.processed
-      if (status !== null && !isOfBank) continue
-      const mark = status === null ? markOf(kind, body) : `${kind} ${status}`
-      const marks = held.slots.get(slot)
-      if (marks === undefined) held.slots.set(slot, [mark])
-      else marks.push(mark)
-    }
-  }
-  return held
-}
-
-const isStatus = (mark: string) => mark.startsWith(`${field.slot} `)
-const isItem = (mark: string) => /^[248] /.test(mark)
-
-/** The content by slot, without statuses, which a stream gets at every commitment. */
-const contentOf = ({ slots }: Held) =>
-  [...slots]
-    .map(([slot, marks]) => [slot, marks.filter((mark) => !isStatus(mark)).toSorted()] as const)
-    .filter(([, marks]) => marks.length > 0)
-    .toSorted(([a], [b]) => a - b)
-
-function itemsOf(updates: readonly SolanaUpdate[]): string[] {
-  const kinds = { account: field.account, transaction: field.transaction, entry: field.entry }
-  return updates.flatMap((one) =>
-    one.kind === 'account' || one.kind === 'transaction' || one.kind === 'entry'
-      ? [markOf(kinds[one.kind], one.body)]
-      : [],
-  )
 }
 
 describe('a model client of a stream', () => {
@@ -326,24 +263,6 @@ describe('a retraction', () => {
     stage.stop()
   })
 })
-
-interface Notified {
-  readonly slots: ReadonlyMap<number, readonly string[]>
-}
-
-/** Applies the notifications of a subscription. */
-function applyTexts(texts: readonly string[]): Notified {
-  const slots = new Map<number, string[]>()
-  for (const text of texts) {
-    const { result } = JSON.parse(text).params
-    if (result.retracted !== undefined) slots.delete(result.retracted.slot)
-    else {
-      const slot: number = result.context?.slot ?? result.slot
-      slots.set(slot, [...(slots.get(slot) ?? []), JSON.stringify(result)])
-    }
-  }
-  return { slots: new Map([...slots].toSorted(([a], [b]) => a - b)) }
-}
 
 describe('a model client of subscriptions', () => {
   it(`holds exactly what is notified at confirmed, over ${seeds} seeds`, () => {

@@ -1,0 +1,304 @@
+// The nodes of a cluster under virtual time, as their geyser streams show them: each seed gives a
+// chain, the faults of every node, and when their streams are cut, down or silent.
+// The nodes are those of `sluice devnode --nodes`, around a chain that executes nothing.
+//
+//   synthetic chain ─► ChainCluster: script, delay, view of each node ─► its stream, its answers
+import { BackWriter } from '../../src/base/back-writer.ts'
+import type { Clock } from '../../src/base/clock.ts'
+import { Commitment, isCommitment } from '../../src/base/commitment.ts'
+import { accept, type Outcome } from '../../src/base/errors.ts'
+import { ProtoReader } from '../../src/base/proto-reader.ts'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import type { BlockMetaUpdate, SolanaUpdate } from '../../src/chain/solana/updates.ts'
+import { ChainCluster } from '../../src/devnode/cluster/cluster.ts'
+import type { LedgerView, NodeView } from '../../src/devnode/cluster/node-view.ts'
+import { type ClusterOptions, type FaultName, usualFaults } from '../../src/devnode/cluster/plan.ts'
+import type { LedgerState } from '../../src/devnode/ledger/state.ts'
+import { lost, notAnswered } from '../../src/upstream/geyser/geyser-client.ts'
+import type { BatchListener, GeyserConnection } from '../../src/upstream/geyser/ingest-worker.ts'
+import { FakeClock } from './fake-senders.ts'
+import { batchFrom, messageOf } from './geyser-messages.ts'
+import { randomOf, SyntheticSolana } from './synthetic-solana.ts'
+
+export const slotMs = 400
+/** A slot is sent in so many parts. */
+const slotParts = 4
+export const stepMs = slotMs / slotParts
+/** The first slot of the vote-only phase of a migration, and those that are used again. */
+export const migrationSlots = { from: 96, to: 103 } as const
+/** Slots that are on the nodes before a gateway comes, with faults, and without after that. */
+const slotsOf = { before: 8, wild: 16, calm: 12 } as const
+
+/** What a seed decides besides the plan of the cluster. */
+export interface SeededScript extends ClusterOptions {
+  /** How many streams a gateway merges. */
+  readonly merge: number
+  readonly firstSlot: number
+  readonly finalizedAfter: number
+  readonly transactionsPerSlot: number
+}
+
+const lies = ['lie-slot', 'lie-genesis', 'lie-blockhash'] as const
+
+export function scriptOf(seed: number): SeededScript {
+  const random = randomOf(seed)
+  const isIn = (share: number) => random() < share
+  const isMigration = isIn(0.3)
+  const faults: FaultName[] = usualFaults.filter(() => isIn(0.7))
+  if (isMigration) faults.push('migration')
+  const liar = Math.floor(random() * 6)
+  if (lies[liar] !== undefined) faults.push(lies[liar])
+  const isAlpenglow = !isMigration && isIn(0.4)
+  return {
+    seed,
+    faults,
+    isAlpenglow,
+    nodes: 3 + Math.floor(random() * 2),
+    merge: isIn(0.5) ? 1 : 2,
+    firstSlot: isMigration ? 80 + Math.floor(random() * 8) : 1_000,
+    finalizedAfter: isAlpenglow ? 1 : 3 + Math.floor(random() * 4),
+    transactionsPerSlot: 1 + Math.floor(random() * 3),
+  }
+}
+
+export class SeededCluster {
+  readonly script: SeededScript
+  readonly clock = new FakeClock()
+  readonly nodes: readonly SeededNode[]
+  /** The winning block of every slot, in order, as the chain sent it. */
+  readonly chain: SolanaUpdate[] = []
+  readonly metas = new Map<number, BlockMetaUpdate>()
+  readonly random: () => number
+  readonly #cluster: ChainCluster
+  readonly #solana: SyntheticSolana
+  #open: SolanaUpdate[] = []
+  #parts = 0
+  #slots = 0
+  /** Nodes lag up to eight slots. */
+  #restMs = 10 * slotMs
+
+  constructor(script: SeededScript) {
+    const { seed, firstSlot, finalizedAfter, transactionsPerSlot } = script
+    this.script = script
+    this.random = randomOf(seed ^ 0x5eed)
+    const { clock } = this
+    const keys = new Uint8Array(32).fill(seed & 0xff)
+    this.#cluster = new ChainCluster(script, { seed: keys, slotMs, clock })
+    this.#solana = new SyntheticSolana({
+      ...{ seed, firstSlot, finalizedAfter, transactionsPerSlot },
+      ...{ accounts: 8, owners: 3, dataBytes: 24 },
+      isSkipped: (slot) => this.#cluster.plan.isSkipped(slot),
+    })
+    while (this.#slots < slotsOf.before) this.#send(this.#next().length)
+    const views = this.#cluster.start(this.#ledger())
+    this.nodes = this.#cluster.nodes.map(
+      ({ view }, index) => new SeededNode(view, views[index]!, this.random),
+    )
+  }
+
+  /** The chain has ended, and every node has shown all of it. */
+  get isDone(): boolean {
+    return this.#isEnded && this.#restMs <= 0
+  }
+
+  get #isEnded(): boolean {
+    return this.#slots >= slotsOf.before + slotsOf.wild + slotsOf.calm && this.#open.length === 0
+  }
+
+  /** Streams may break: at the end they do not, so that every status arrives somewhere. */
+  get isWild(): boolean {
+    return this.#slots < slotsOf.before + slotsOf.wild
+  }
+
+  /** One part of a slot's time passes. */
+  step(): void {
+    this.clock.ms += stepMs
+    if (this.#isEnded) {
+      this.#restMs -= stepMs
+      return
+    }
+    if (this.#open.length === 0) this.#next()
+    this.#parts++
+    const isEnd = this.#parts % slotParts === 0
+    if (!isEnd) this.#send(Math.min(2 + Math.floor(this.random() * 8), this.#itemsLeft()))
+    else if (this.#cluster.isDue()) this.#send(this.#open.length)
+    if (this.isWild && isEnd) this.#break()
+  }
+
+  /** What was delivered since is sent. */
+  flush(): void {
+    const from = Math.floor(this.random() * this.nodes.length)
+    for (const at of this.nodes.keys())
+      this.nodes[(from + at) % this.nodes.length]!.flush(this.clock.ms)
+  }
+
+  stop(): void {
+    for (const node of this.nodes) node.stop()
+    this.#cluster.stop()
+  }
+
+  #next(): readonly SolanaUpdate[] {
+    this.#open = this.#solana.next()
+    this.#slots++
+    this.#parts = 0
+    return this.#open
+  }
+
+  /** Not the end of the block, nor what follows it. */
+  #itemsLeft(): number {
+    return this.#open.findIndex((one) => one.kind === 'block') - 1
+  }
+
+  #send(count: number): void {
+    for (const update of this.#open.splice(0, Math.max(0, count))) {
+      this.chain.push(update)
+      if (update.kind === 'blockMeta') this.metas.set(update.slot, update)
+      this.#cluster.take(update)
+    }
+  }
+
+  /** Streams are cut, nodes go down, and proxies hold streams back. */
+  #break(): void {
+    const { random } = this
+    if (random() > 0.35) return
+    const node = this.nodes[Math.floor(random() * this.nodes.length)]!
+    const chance = random()
+    const untilMs = this.clock.ms + 400 + random() * 4_000
+    if (chance < 0.5) node.cut()
+    else if (chance < 0.75) node.goDown(untilMs)
+    else node.freeze(untilMs)
+  }
+
+  /** As much of a ledger as the views of nodes need here. */
+  #ledger(): LedgerState {
+    const { metas } = this
+    const genesisHash = encodeBase58(new Uint8Array(32).fill(7))
+    const newest = { slot: Math.max(...metas.keys()) }
+    const block = (slot: number) => metas.get(slot) ?? { blockhash: '', blockHeight: 0 }
+    // Reason for the cast: nothing else of it is read.
+    return { newest, block, genesisHash, faucet: '', identity: '' } as unknown as LedgerState
+  }
+}
+
+const messages = new WeakMap<SolanaUpdate, Buffer>()
+
+/** Nodes send the same updates. */
+function sentOf(update: SolanaUpdate): Buffer {
+  const known = messages.get(update) ?? messageOf(update)
+  messages.set(update, known)
+  return known
+}
+
+interface OpenStream {
+  readonly listener: BatchListener
+  readonly queue: Buffer[]
+}
+
+/** The geyser endpoint of a node, and what its JSON-RPC says to probes. */
+export class SeededNode {
+  readonly ledger: LedgerView
+  readonly #view: NodeView
+  readonly #random: () => number
+  readonly #streams = new Set<OpenStream>()
+  readonly #ignore: () => void
+  #downUntilMs = 0
+  #frozenUntilMs = 0
+
+  constructor(view: NodeView, ledger: LedgerView, random: () => number) {
+    this.#view = view
+    this.ledger = ledger
+    this.#random = random
+    this.#ignore = view.hub.listen((commitment, update) => {
+      if (commitment !== Commitment.processed || update.kind === 'block') return
+      for (const { queue } of this.#streams) queue.push(sentOf(update))
+    })
+  }
+
+  isDown(nowMs: number): boolean {
+    return nowMs < this.#downUntilMs
+  }
+
+  cut(): void {
+    for (const stream of [...this.#streams]) {
+      this.#streams.delete(stream)
+      stream.listener.ended(lost)
+    }
+  }
+
+  goDown(untilMs: number): void {
+    this.#downUntilMs = untilMs
+    this.cut()
+  }
+
+  freeze(untilMs: number): void {
+    this.#frozenUntilMs = untilMs
+  }
+
+  stop(): void {
+    this.#ignore()
+    this.#streams.clear()
+  }
+
+  connect(clock: Clock): GeyserConnection {
+    const opened: OpenStream[] = []
+    return {
+      call: async (method) =>
+        this.isDown(clock.monotonicMs()) ? notAnswered(lost) : this.#answer(method),
+      subscribe: (request, listener) => {
+        const stream: OpenStream = { listener, queue: [] }
+        const from = fromSlotIn(request)
+        if (this.isDown(clock.monotonicMs())) listener.ended(lost)
+        else if (from !== null && !this.#replay(stream, from))
+          listener.ended({ kind: 'status', code: 11, details: '' })
+        else {
+          opened.push(stream)
+          this.#streams.add(stream)
+          listener.opened()
+        }
+        return { send() {}, cancel: () => void this.#streams.delete(stream) }
+      },
+      close: () => {
+        for (const stream of opened) this.#streams.delete(stream)
+      },
+    }
+  }
+
+  /** In one batch or two; nothing while a proxy holds it back. */
+  flush(nowMs: number): void {
+    if (nowMs < this.#frozenUntilMs) return
+    for (const stream of [...this.#streams]) {
+      const { queue, listener } = stream
+      const cut = Math.floor(this.#random() * queue.length)
+      for (const batch of [queue.splice(0, cut), queue.splice(0)])
+        if (batch.length > 0 && this.#streams.has(stream)) listener.batch(batchFrom(batch))
+    }
+  }
+
+  /** Of each slot the content, and the statuses of a commitment: its life cycle is only live. */
+  #replay({ queue }: OpenStream, from: number): boolean {
+    const replay = this.#view.hub.replay(Commitment.processed, from)
+    if (replay === null) return false
+    for (let update = replay.next(); update !== null; update = replay.next())
+      if (update.kind === 'slot' ? isCommitment(update.status) : update.kind !== 'block')
+        queue.push(sentOf(update))
+    return true
+  }
+
+  #answer(method: string): Outcome<Uint8Array> {
+    const writer = new BackWriter()
+    if (method === 'GetSlot') writer.numberAlways(1, this.ledger.slot(Commitment.processed))
+    else if (method === 'SubscribeReplayInfo') writer.numberAlways(1, this.#view.hub.oldestSlot!)
+    else if (method === 'GetLatestBlockhash') {
+      const { slot, blockhash } = this.ledger.latestBlockhash(Commitment.finalized)
+      writer.string(2, blockhash)
+      writer.numberAlways(1, slot)
+    } else return notAnswered({ kind: 'status', code: 12, details: '' })
+    return accept(writer.take())
+  }
+}
+
+function fromSlotIn(request: Uint8Array): number | null {
+  const reader = new ProtoReader(request)
+  while (reader.next()) if (reader.field === 11) return reader.number
+  return null
+}
