@@ -185,7 +185,7 @@ export class SlotTracker {
     const view = this.#streams.viewOf(tracked, stream)
     // Another bank of the same parent, which it replays, or the published one after all.
     const wasPublished = view.bank === tracked.bank
-    view.bank = tracked.banks.find((bank) => bank.blockhash === update.blockhash) ?? view.bank
+    view.bank = view.bankOfMeta(update, tracked)
     view.setMeta(update)
     this.#retractions.nowMs = update.createdAtMs
     if (view.bank !== tracked.bank) {
@@ -268,17 +268,23 @@ export class SlotTracker {
   /** The first bank of a slot, one that is known from another connection, or the next one. */
   #createBank(tracked: TrackedSlot, view: SlotView, update: SlotUpdate): void {
     const { parent } = update
-    if (!tracked.isCreated) {
-      tracked.isCreated = true
+    const isFirst = !tracked.isCreated
+    tracked.isCreated = true
+    // What it has sent of the slot is of a bank before, whose creation its replay left out.
+    if (isFirst && !view.hasContent) {
       tracked.bank.parent = parent
       view.begin(tracked.bank)
       if (parent !== null) tracked.parent = parent
-      this.#publish(tracked, update)
+      // Another stream was the first to send the bank: its creation is no news.
+      if (tracked.published > 0 || tracked.blockhash !== null) this.counts.duplicates++
+      else this.#publish(tracked, update)
       return
     }
     const known = view.bankOf(parent, tracked, (bank) => this.#streams.isHeld(tracked, bank))
     const bank = known ?? tracked.addBank(parent)
     const wasPublished = view.bank === tracked.bank
+    // What it has sent before is of another bank, and all that follows is sent for the first time.
+    if (view.hasContent) tracked.names?.restart(view.stream)
     view.begin(bank)
     // A complete block is not replaced while another stream has it, a confirmed one never.
     const isKept = tracked.isComplete && this.#streams.isHeld(tracked, tracked.bank)

@@ -50,6 +50,8 @@ export class SlotView {
   /** It replaced a bank: late items of that one may precede those of the next. */
   hasReplacedBank = false
   isDisputed = false
+  /** More than what is written with the creation of a bank, which may precede its message. */
+  hasContent = false
   #hasBank = false
   /** Something of the bank was received. */
   #isTouched = false
@@ -65,12 +67,14 @@ export class SlotView {
   add(item: SlotItem): void {
     this.items.push(item)
     this.#isTouched = true
+    if (!this.hasContent) this.hasContent = item.kind !== 'account' || item.txnSignature !== null
     if (item.kind === 'transaction') this.transactions++
     else if (item.kind === 'entry') this.entries++
   }
 
   setMeta(meta: BlockMetaUpdate): void {
     this.#isTouched = true
+    this.hasContent = true
     this.meta = meta
     this.blockhash = meta.blockhash
   }
@@ -79,12 +83,13 @@ export class SlotView {
   begin(bank: Bank): void {
     if (this.#hasBank && bank === this.bank && !this.#isTouched) return
     if (this.#hasBank || this.#isTouched) this.hasReplacedBank = true
-    if (this.#hasBank || bank !== this.bank) {
+    if (this.#hasBank || this.hasContent || bank !== this.bank) {
       if (this.#hasBank && bank !== this.bank) this.leave()
       this.drop()
       this.blockhash = null
       this.processed = null
       this.firsts = 0
+      this.hasContent = false
       this.#isTouched = false
     }
     this.bank = bank
@@ -128,6 +133,15 @@ export class SlotView {
       bank.parent === parent && !this.#left.includes(bank) && (!isNext || isHeld(bank))
     if (!isNext && isIt(tracked.bank)) return tracked.bank
     return tracked.banks.find((bank) => bank !== tracked.bank && isIt(bank)) ?? null
+  }
+
+  /** That of the blockhash; that of the parent where a replay left out which bank it sends. */
+  bankOfMeta({ blockhash, parentSlot }: BlockMetaUpdate, tracked: TrackedSlot): Bank {
+    const { bank } = this
+    const known = tracked.banks.find((one) => one.blockhash === blockhash)
+    if (known !== undefined) return known
+    if (this.#hasBank || bank.parent === null || bank.parent === parentSlot) return bank
+    return tracked.banks.find(({ parent }) => parent === parentSlot) ?? tracked.addBank(parentSlot)
   }
 
   /** All items of the block; null while some are missing. */
