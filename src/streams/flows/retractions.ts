@@ -52,6 +52,12 @@ export class Retractions {
   }
 }
 
+/** Why the bank of the slot has lost. */
+export function reasonToLose(tracked: TrackedSlot): RetractionReason {
+  if (tracked.hasStatus(slotStatus.dead)) return 'dead'
+  return tracked.isSetBack ? 'migration' : 'fork'
+}
+
 /** Why the next bank follows that of the slot, by all slots that are known. */
 export function reasonToReplace(
   tracked: TrackedSlot,

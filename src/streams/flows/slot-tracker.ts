@@ -41,7 +41,7 @@ import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import type { UpdateList } from '../hub/update-list.ts'
 import type { SlotItem } from './item-names.ts'
 import { OpenStreams, SlotCounts } from './open-streams.ts'
-import { derived, Retractions, reasonToReplace, withBank } from './retractions.ts'
+import { derived, Retractions, reasonToLose, reasonToReplace, withBank } from './retractions.ts'
 import {
   AssembledBlock,
   type Bank,
@@ -288,12 +288,15 @@ export class SlotTracker {
     view.begin(bank)
     // A complete block is not replaced while another stream has it, a confirmed one never.
     const isKept = tracked.isComplete && this.#streams.isHeld(tracked, tracked.bank)
-    if (known !== null || isKept || tracked.hasStatus(slotStatus.confirmed)) {
+    const isNext = known === null && !tracked.hasStatus(slotStatus.confirmed)
+    // Also where it is kept: the slots that are set back with it are noted.
+    const reason = isNext ? reasonToReplace(tracked, [...this.#slots.values()]) : null
+    if (reason === null || isKept) {
       this.counts.duplicates++
       if (wasPublished && bank !== tracked.bank) this.#switchUnlessHeld(tracked, view)
       return
     }
-    this.#replace(tracked, bank, reasonToReplace(tracked, [...this.#slots.values()]))
+    this.#replace(tracked, bank, reason)
     if (parent !== null) tracked.parent = parent
     this.#publish(tracked, update)
   }
@@ -322,7 +325,7 @@ export class SlotTracker {
   #switch(tracked: TrackedSlot, elected: SlotView): void {
     const { bank, meta, items, processed, stream } = elected
     const [first = meta] = items
-    this.#replace(tracked, bank, tracked.hasStatus(slotStatus.dead) ? 'dead' : 'fork')
+    this.#replace(tracked, bank, reasonToLose(tracked))
     tracked.parent = meta?.parentSlot ?? bank.parent ?? tracked.parent
     this.#publish(tracked, derived(tracked, slotStatus.createdBank, first ?? { createdAtMs: 0 }))
     const others = tracked.views.filter((one) => one.bank === bank && one !== elected)
@@ -585,8 +588,7 @@ export class SlotTracker {
       if (tracked.slot >= finalized) continue
       const isFork = !tracked.hasStatus(slotStatus.finalized)
       if (isFork) {
-        const other = tracked.isSetBack ? 'migration' : 'fork'
-        this.#retractions.retract(tracked, tracked.hasStatus(slotStatus.dead) ? 'dead' : other)
+        this.#retractions.retract(tracked, reasonToLose(tracked))
         this.#hub.abandon(tracked.slot)
         tracked.isLost = true
       }

@@ -74,7 +74,6 @@ export class SlotView {
 
   setMeta(meta: BlockMetaUpdate): void {
     this.#isTouched = true
-    this.hasContent = true
     this.meta = meta
     this.blockhash = meta.blockhash
   }
