@@ -25,6 +25,8 @@ const slice = files('long', [
   'chain-restart',
   'clickhouse-lease',
   'clickhouse-sink-contract',
+  'cluster-box',
+  'cluster-seeds',
   'command-live',
   'execution-death',
   'failover',

@@ -85,6 +85,41 @@ describe('a node 1,000,000 slots ahead of two honest ones', () => {
     expect(await meter(wrongLine('slot', 3))).toBe(true)
   })
 
+  it('answers none of 1,000 reads, whatever they ask for, and none fails', async () => {
+    const node = await start(liar)
+    for (const each of stage.nodes.default!) {
+      const [slot, value] = each === node ? [1_000_968, '"wrong"'] : [968, '7']
+      for (const method of [
+        'getBalance',
+        'getAccountInfo',
+        'getLatestBlockhash',
+        'getFeeForMessage',
+      ])
+        each.scripts[method] = context(slot, value)
+      for (const method of ['getSlot', 'getBlockHeight', 'getTransactionCount'])
+        each.scripts[method] = result(String(slot))
+    }
+    node.slots = { processed: 1_001_000, finalized: 1_000_968 }
+    const methods = Object.keys(node.scripts)
+    const seen = new Map<string, number>()
+    const readAll = async (reader: number) => {
+      for (let time = 0; time < 125; time++) {
+        const method = methods[(time + reader) % methods.length]!
+        const config = { minContextSlot: 900 + (time % 60) }
+        const params = method.includes('For') || method === 'getBalance' || method.includes('Acc')
+        const { json } = await stage.call(
+          method,
+          JSON.stringify(params ? [`${reader} ${time}`, config] : [config]),
+        )
+        const text = JSON.stringify(json.error ?? json.result?.value ?? json.result)
+        seen.set(text, (seen.get(text) ?? 0) + 1)
+      }
+    }
+    await Promise.all(Array.from({ length: 8 }, (_, reader) => readAll(reader)))
+    expect([...seen.keys()].toSorted()).toEqual(['7', '968'])
+    expect([...seen.values()].reduce((sum, count) => sum + count)).toBe(1_000)
+  })
+
   it('is named by its probes, too', async () => {
     const node = await start(liar)
     node.slots = { processed: 1_001_000, finalized: 1_000_968 }

@@ -479,6 +479,46 @@ describe('banks of a slot', () => {
     }
   })
 
+  it('has nothing of a bank whose creation a replay left out', () => {
+    for (let seed = 1; seed <= 20; seed++) {
+      const slots = bySlot(10, seed)
+      const way = seed % 2 === 0 ? 'handover' : 'dead'
+      const replaced = withVoidBank(slots[4]!, way, randomOf(seed))
+      const isCreated = (one: SolanaUpdate) =>
+        one.kind === 'slot' && one.status === slotStatus.createdBank
+      const next = replaced.findLastIndex(isCreated)
+      const { sink, published } = open()
+      sink.opened(1000)
+      send(sink, slots.slice(0, 4).flat())
+      send(
+        sink,
+        replaced.slice(0, next).filter(({ kind }) => kind !== 'slot'),
+      )
+      send(sink, [...replaced.slice(next), ...slots.slice(5).flat()])
+      const expected = publishedBy(slots.flat())
+      for (const commitment of [1, 2] as const)
+        expect(contentOf(published[commitment]).toSorted(), `seed ${seed}`).toEqual(
+          contentOf(expected[commitment]).toSorted(),
+        )
+    }
+  })
+
+  it('does not tell the creation of a bank after its content', () => {
+    const slots = bySlot(6, 4)
+    const { sink, published } = open()
+    sink.opened(1000, 0, 'a')
+    sink.opened(1000, 1, 'b')
+    const isCreated = (one: SolanaUpdate) => one.kind === 'slot' && one.status === 5
+    send(
+      sink,
+      slots.flat().filter((one) => !isCreated(one)),
+    )
+    const messages = slots.flat().filter(({ kind }) => kind !== 'block')
+    sink.batch(batchFrom(messages.map((one) => messageOf(one))), 1)
+    expect(published[0].filter((words) => words.endsWith('status 5'))).toEqual([])
+    expect(contentOf(published[1])).toEqual(contentOf(publishedBy(slots.flat())[1]))
+  })
+
   it('publishes every bank as it comes at processed, and the new parent', () => {
     const slots = bySlot(6, 4)
     const replaced = withVoidBank(slots[3]!, 'handover', randomOf(8))
