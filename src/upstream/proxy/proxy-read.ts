@@ -14,7 +14,7 @@ import { answerOf } from './answer.ts'
 import type { ProxyTally } from './meters.ts'
 import type { MethodPolicy, ReadOptions } from './method-policy.ts'
 import { failoverCodes, tooSlow, unhealthy } from './send.ts'
-import { isResultOf, slotIn } from './shown-slots.ts'
+import { heightIn, isResultOf, slotIn } from './shown-slots.ts'
 
 /** A read may try all nodes twice: a connection can break although its node is well. */
 const ROUNDS_MAX = 2
@@ -159,7 +159,8 @@ export class ProxyRead {
   #checked(answer: Answer, node: UpstreamNode): ReadResult | null {
     const { call, policy } = this.#request
     const slot = slotIn(call.method, answer)
-    const isFar = slot !== null && slot > this.#deps.set.slotLimit()
+    // A block height is at most its slot.
+    const isFar = (slot ?? heightIn(call.method, answer) ?? 0) > this.#deps.set.slotLimit()
     const isSure = policy.reads !== 'slots' || slot !== null
     if (!isFar && (isSure || isResultOf(call.method, answer))) return { answer, node, slot }
     node.distrust(isFar ? 'slot' : 'shape')
