@@ -32,6 +32,7 @@ const reasons: Readonly<Record<string, string>> = {
   'shred-latency': ownFeed,
   'shred-pauses': ownFeed,
   'shred-receive': ownCpu,
+  'slots-first': ownFeed,
   'stream-reads': ownCpu,
   'stream-reads-half': beside,
   tpu: ownCpu,

@@ -151,6 +151,7 @@ function sessionOf(): Session {
   return {
     budget: new Budget('bench', new Plan(unlimitedPlan), window, systemClock),
     notify() {},
+    sendNow() {},
     join() {},
     leave() {},
     hasRoom: () => true,

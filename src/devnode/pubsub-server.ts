@@ -129,6 +129,10 @@ class Connection implements Session {
     this.checkUnsent()
   }
 
+  sendNow(message: Uint8Array): void {
+    this.#socket?.send(message)
+  }
+
   join(topic: string): void {
     this.#socket?.subscribe(topic)
   }

@@ -29,6 +29,7 @@ export function looseSession(budget: Budget, engine: Session['engine']): LooseSe
     budget,
     engine,
     notify: (message) => void told.push(String(message)),
+    sendNow: (message) => void told.push(Buffer.from(message).toString()),
     join: (topic) => void topics.add(topic),
     leave: (topic) => void topics.delete(topic),
     hasRoom: () => true,

@@ -98,7 +98,10 @@ export async function startWebsocket(
     sockets: [socketRoute(section, deps, { handler, subscriptions })],
   })
   deps.meters.openSockets = () => endpoint.sockets.open.size
-  subscriptions.usePublisher((topic, message) => endpoint.sockets.publish(topic, message))
+  subscriptions.usePublisher((topic, message, atOnce) => {
+    if (atOnce === undefined) endpoint.sockets.publish(topic, message)
+    else for (const session of atOnce) session.sendNow(message)
+  })
   return {
     address: endpoint.address,
     async stop() {
@@ -291,6 +294,10 @@ export class PubsubConnection implements Session {
   notify(message: string | Uint8Array): void {
     this.budget.meter('notifications', 1)
     this.send(message)
+  }
+
+  sendNow(message: Uint8Array): void {
+    this.#socket?.send(message)
   }
 
   join(topic: string): void {

@@ -4,7 +4,13 @@ import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub } from '../hub/hub.ts'
-import { copyFilters, type FilterSet, type KeyChange, ownFilters } from './filter-set.ts'
+import {
+  copyFilters,
+  type FilterSet,
+  hasSlotsOnly,
+  type KeyChange,
+  ownFilters,
+} from './filter-set.ts'
 import { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
 import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
@@ -113,6 +119,8 @@ export class FanOut {
 
   readonly #flush = (): void => {
     this.#isScheduled = false
+    // Slots first: to compress and write the rest of a turn takes time.
+    for (const group of this.#dirty) if (hasSlotsOnly(group.filters)) group.flush()
     for (const group of this.#dirty) group.flush()
     this.#dirty.length = 0
     for (const kind of updateKinds) {

@@ -136,3 +136,10 @@ export function copyFilters(filters: FilterSet): FilterSet {
     blocks: filters.blocks.map((one) => ({ ...one, include: copy(one.include) })),
   }
 }
+
+/** Whether a stream gets slots and nothing that may be bulky. */
+export function hasSlotsOnly(filters: FilterSet): boolean {
+  const { slots, accounts, transactions, statuses, blocks, blocksMeta, entries } = filters
+  const others = [accounts, transactions, statuses, blocks, blocksMeta, entries]
+  return slots.length > 0 && others.every(({ length }) => length === 0)
+}

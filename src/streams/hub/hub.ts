@@ -113,19 +113,19 @@ export class Hub<U extends HubUpdate> {
   /**
    * Publishes a slot's change of status at all commitments. `reached` is the commitment that the
    * slot reached with it, if any: the slot's content is then published at that commitment first.
+   * Lower commitments have the status before that content: it does not wait for what is bulky.
    */
   status(update: U, reached: Commitment | null): void {
     const era = this.#eraOf(update)
     const content = this.#contents.get(update.slot)
-    if (content !== undefined && reached !== null) {
-      while (content.reached < reached) {
-        content.reached = (content.reached + 1) as Commitment
-        assert(content.reached <= Commitment.finalized, 'nothing is above finalized')
-        if (content.updates !== null) this.#emitAll(era, content.reached, content.updates)
+    for (const commitment of allCommitments) {
+      if (content !== undefined && content.reached < commitment && commitment <= (reached ?? 0)) {
+        content.reached = commitment
+        if (content.updates !== null) this.#emitAll(era, commitment, content.updates)
       }
-      if (reached === Commitment.finalized) this.abandon(update.slot)
+      this.#emit(era, commitment, update)
     }
-    for (const commitment of allCommitments) this.#emit(era, commitment, update)
+    if (reached === Commitment.finalized) this.abandon(update.slot)
     this.#trim()
   }
 

@@ -54,6 +54,8 @@ export interface Session {
   readonly budget: Customer
   /** Sends a message that is no answer; metered as a notification. */
   notify(message: string | Uint8Array): void
+  /** Sends what is published under a topic, before the turn ends; its feed meters it. */
+  sendNow(message: Uint8Array): void
   /** From now on receives what is published under the topic. */
   join(topic: string): void
   leave(topic: string): void

@@ -258,8 +258,8 @@ export class CursorFeeds {
       this.#openSlot(commitment, slot).parent = parent
     const order = (writes: ReadonlyMap<string, AccountUpdate>) =>
       this.#byKey(commitment, slot, writes)
-    this.#accounts.takeSlot(commitment, update, order)
     if (commitment === processed) this.#slots.take(update)
+    this.#accounts.takeSlot(commitment, update, order)
     if (!isCommitment(status)) return
     for (const level of allCommitments)
       if (level <= status) this.#newest[level] = Math.max(slot, this.#newest[level])

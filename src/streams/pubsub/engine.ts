@@ -153,8 +153,11 @@ export class PubsubEngine {
   }
 
   #take(commitment: Commitment, update: SolanaUpdate): void {
+    const isProcessed = commitment === Commitment.processed
+    // Slots first: all accounts of the slot may follow.
+    if (isProcessed && update.kind === 'slot') this.#slots.take(update)
     this.#cursors.take(commitment, update)
-    if (commitment === Commitment.processed) this.#retracting.take(update)
+    if (isProcessed) this.#retracting.take(update)
     switch (update.kind) {
       case 'account':
         if (!update.isStartup) this.#accounts.take(commitment, update)
@@ -165,13 +168,11 @@ export class PubsubEngine {
         break
       case 'block':
         this.#blocks.take(commitment, update)
-        if (commitment === Commitment.processed) this.#slots.takeBlock(update)
+        if (isProcessed) this.#slots.takeBlock(update)
         break
       case 'slot':
         this.#accounts.takeSlot(commitment, update)
-        if (commitment !== Commitment.processed) break
-        this.#signatures.takeSlot(update)
-        this.#slots.take(update)
+        if (isProcessed) this.#signatures.takeSlot(update)
         break
       case 'blockMeta':
         if (commitment === Commitment.confirmed) this.#signatures.takeHeight(update)

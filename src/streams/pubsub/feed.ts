@@ -22,8 +22,11 @@ import {
 /** As many as the hub keeps; a healthy chain has about 33 that are not finalized. */
 const SENT_SLOTS_MAX = 1_024
 
-/** Hands one message to every socket that joined the topic. */
-export type Publish = (topic: string, message: Uint8Array) => void
+/**
+ * Hands one message to every socket that joined the topic, at the end of the event-loop turn. Where
+ * those are named, it is sent to them at once.
+ */
+export type Publish = (topic: string, message: Uint8Array, atOnce?: Iterable<Session>) => void
 
 /** One connection's share in a feed. */
 export interface FeedShare {
@@ -103,6 +106,11 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     this.settle(session, share)
     share.isReplaying = false
     session.join(this.topic)
+  }
+
+  /** The connections that get what is published now. */
+  *liveSessions(): Iterable<Session> {
+    for (const [session, { isReplaying }] of this.shares) if (!isReplaying) yield session
   }
 
   hasCustomer(budget: Customer): boolean {

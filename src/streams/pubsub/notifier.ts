@@ -2,6 +2,7 @@
 // Owns the timers of the subscriptions.
 //
 //   send(feed, result) -> bytes -> publish(topic) -> charged to one customer of the feed
+//     slots, roots      -> sent at once, the others at the end of the turn
 //     over its rate     -> the customer is removed from the feed with -32429
 //     end of the turn   -> connections that read too slowly are closed with 1013
 //     once a second     -> messages and bytes are metered for each connection
@@ -19,6 +20,8 @@ export const NOTIFICATION_BYTES = 4_096
  *  many at a time. */
 export const COMPARISON_BYTES = 32
 const COMPARISONS_PER_CHARGE = 256
+/** Sent at once: they do not wait for what the same event-loop turn encodes for others. */
+const sentFirst: ReadonlySet<Feed['params']['kind']> = new Set(['slot', 'root', 'slotsUpdates'])
 
 /** What notifications need of it. */
 export interface Notify {
@@ -59,7 +62,8 @@ export class Notifier implements Notify {
     const message = feed.message(result, cursor)
     feed.count(message)
     feed.remember(slot)
-    this.#publish(feed.topic, message)
+    const isFirst = sentFirst.has(feed.params.kind)
+    this.#publish(feed.topic, message, isFirst ? feed.liveSessions() : undefined)
     this.#meters.notified(feed.params.kind, feed.shares.size)
     if (createdAtMs !== null) this.#meters.delivery.observeMs(this.#clock.nowMs() - createdAtMs)
     this.#unsettled.add(feed)

@@ -71,8 +71,8 @@ export class RetractingFeeds {
   }
 
   #takeSlot(update: SlotUpdate): void {
-    this.#accounts.takeSlot(processed, update)
     this.#slots.take(update)
+    this.#accounts.takeSlot(processed, update)
     if (update.status !== slotStatus.finalized) return
     for (const { sentSlots } of this.#index.all) sentSlots?.delete(update.slot)
   }

@@ -137,6 +137,32 @@ describe('live streams', () => {
     expect(fanOut.join(new Collector(other), compiled(other))).not.toBe(group)
   })
 
+  it('of slots alone are served before the others of the turn', async () => {
+    const chain = new SyntheticSolana()
+    const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
+    const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
+    const order: string[] = []
+    const join = (name: string, changes: Partial<Asked>) => {
+      const asked: Asked = {
+        ...{ commitment: 0, accounts: {}, slots: {}, transactions: {}, transactionsStatus: {} },
+        ...{ blocks: {}, blocksMeta: {}, entry: {}, accountsDataSlice: [], ...changes },
+      }
+      const sink = new Collector(asked)
+      const take = sink.take.bind(sink)
+      sink.take = (...taken) => {
+        order.push(name)
+        take(...taken)
+      }
+      fanOut.join(sink, compiled(asked))
+    }
+    join('metas', { blocksMeta: { a: {} } })
+    join('metas and slots', { blocksMeta: { a: {} }, slots: { a: {} } })
+    join('slots', { slots: { a: {} } })
+    for (const update of chain.next()) publishUpdate(hub, update)
+    await turn()
+    expect(order).toEqual(['slots', 'metas', 'metas and slots'])
+  })
+
   it('of one group share one compression for each algorithm', async () => {
     const chain = new SyntheticSolana({ dataBytes: 2_000 })
     const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })

@@ -45,6 +45,22 @@ describe('the hub', () => {
     expect(restarts).toBe(1)
   })
 
+  it('publishes a status before the content that higher commitments get with it', () => {
+    const { hub } = open()
+    const heard: string[] = []
+    hub.listen((commitment, { text }) => void heard.push(`${text}${commitment}`))
+    for (const text of ['a', 'b']) hub.content({ slot: 5, text })
+    hub.status({ slot: 5, text: 'C' }, 1)
+    expect(heard.splice(0)).toEqual(['a0', 'b0', 'C0', 'a1', 'b1', 'C1', 'C2'])
+    hub.content({ slot: 6, text: 'd' })
+    hub.status({ slot: 6, text: 'F' }, 2)
+    expect(heard).toEqual(['d0', 'F0', 'd1', 'F1', 'd2', 'F2'])
+    expect([drain(hub, 1, 5), drain(hub, 2, 6)]).toEqual([
+      ['5a', '5b', '5C', '6d', '6F'],
+      ['6d', '6F'],
+    ])
+  })
+
   it('replays nothing of a bank that was replaced, whatever slots came in between', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'void' })

@@ -36,9 +36,9 @@ class Gateway {
   })
 
   constructor() {
-    this.#subscriptions.usePublisher((topic, message) => {
-      for (const session of this.#sessions)
-        if (session.topics.has(topic)) session.told.push(Buffer.from(message).toString())
+    this.#subscriptions.usePublisher((topic, message, atOnce) => {
+      const joined = () => this.#sessions.filter(({ topics }) => topics.has(topic))
+      for (const session of atOnce ?? joined()) session.sendNow(message)
     })
   }
 

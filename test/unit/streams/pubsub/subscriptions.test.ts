@@ -39,7 +39,7 @@ class Stage {
   readonly chain = idleChain()
   readonly hub = this.chain.hub
   readonly meters = declareSubscriptionMeters(new Meters())
-  readonly published: { topic: string; text: string }[] = []
+  readonly published: { topic: string; text: string; isAtOnce: boolean }[] = []
   readonly subscriptions = new Subscriptions({
     meters: this.meters,
     clock: systemClock,
@@ -48,9 +48,10 @@ class Stage {
   readonly #synthetic = new SyntheticSolana()
 
   constructor() {
-    this.subscriptions.usePublisher((topic, message) =>
-      this.published.push({ topic, text: Buffer.from(message).toString() }),
-    )
+    this.subscriptions.usePublisher((topic, message, atOnce) => {
+      const text = Buffer.from(message).toString()
+      this.published.push({ topic, text, isAtOnce: atOnce !== undefined })
+    })
   }
 
   /** A connection of a customer; of its own unless a budget is given. */
@@ -246,6 +247,32 @@ describe('a written account', () => {
     stage.reach(6, slotStatus.dead)
     stage.reach(6, slotStatus.processed)
     expect(stage.taken()).toEqual([])
+    stage.subscriptions.stop()
+  })
+})
+
+describe('slots', () => {
+  it('are sent at once, before all that their status brings to others', () => {
+    const stage = new Stage()
+    stage.subscribe(stage.session(), 'account', encodeBase58(key(1)), processed)
+    stage.subscribe(stage.session(), 'transaction', {}, { commitment: 'finalized' })
+    const slots = ['slot', 'root', 'slotsUpdates']
+    for (const topic of slots) stage.subscribe(stage.session(), topic)
+    publishUpdate(stage.hub, stage.account(key(1), key(2)))
+    publishUpdate(stage.hub, stage.transaction(key(9)))
+    stage.reach(1, slotStatus.processed)
+    stage.reach(1, slotStatus.finalized)
+    const kinds = stage.published.map(({ text, isAtOnce }) => [
+      JSON.parse(text).method.replace('Notification', ''),
+      isAtOnce,
+    ])
+    expect(kinds).toEqual([
+      ['slot', true],
+      ['account', false],
+      ['root', true],
+      ['slotsUpdates', true],
+      ['transaction', false],
+    ])
     stage.subscriptions.stop()
   })
 })
