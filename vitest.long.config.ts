@@ -37,6 +37,7 @@ const slice = files('long', [
 /** The part of it with a PostgreSQL server: these share a process, and the data of an empty one. */
 const clusterSlice = files('cluster', [
   'connection',
+  'consumers',
   'event-log',
   'events',
   'lease-keeper',

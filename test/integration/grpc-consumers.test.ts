@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import type { ConsumerTable } from '../../src/customers/subscriptions/consumers.ts'
-import { ConsumerClient } from '../testkit/consumer-client.ts'
-import { openEverything, wordsIn } from '../testkit/geyser-everything.ts'
+import { ConsumerClient, linesOf } from '../testkit/consumer-client.ts'
+import { openEverything } from '../testkit/geyser-everything.ts'
 import { RelayStage } from '../testkit/geyser-relay.ts'
 import { GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
 import { randomOf, SyntheticSolana } from '../testkit/synthetic-solana.ts'
@@ -97,7 +97,7 @@ describe('a consumer', () => {
       openAt(client, gateways[0]!)
       await client.commit()
       const random = randomOf(31 + commitment)
-      for (let cut = 0; cut < 25; cut++) {
+      for (let cut = 0; cut < 14; cut++) {
         const updates = source.next().map(blocksAsSent)
         const middle = Math.floor(random() * updates.length)
         node.publish(updates.slice(0, middle))
@@ -110,7 +110,7 @@ describe('a consumer', () => {
       }
       await publish(3)
       await all.settled()
-      const expected = wordsIn(all.raw)
+      const expected = linesOf(all)
       await until(async () => {
         await client.commit()
         expect(client.stream.status).toBeNull()

@@ -5,6 +5,18 @@ import { everything, wordsIn } from './geyser-everything.ts'
 import { Subscription, withToken } from './grpc-stage.ts'
 import { until } from './until.ts'
 
+/** Everything that a stream has, each with its slot before it. */
+export function linesOf(stream: Subscription): string[] {
+  return stream.updates.flatMap((_, at) => lineOf(stream, at))
+}
+
+function lineOf({ raw, updates }: Subscription, at: number): string[] {
+  const { filters, createdAt, ...kinds } = updates[at]
+  // Reason for the cast: one member is there, and all but pings have a slot.
+  const [content] = Object.values(kinds) as [{ slot?: unknown } | undefined]
+  return wordsIn([raw[at]!]).map((words) => `${content?.slot} ${words}`)
+}
+
 export class ConsumerClient {
   readonly #name: string
   readonly #request: object
@@ -14,6 +26,10 @@ export class ConsumerClient {
   #read: string[] = []
   /** Messages before each pong of this stream, counted from the last commit. */
   #marks = new Map<number, number>()
+  /** Messages of a commit that was sent and not acknowledged when the stream ended. */
+  #uncertain: string[] = []
+  /** The id of a commit that was sent and is not acknowledged. */
+  #sent: number | null = null
   #pings = 0
   #taken = 0
   stream!: Subscription
@@ -38,16 +54,26 @@ export class ConsumerClient {
   take(): void {
     for (; this.#taken < this.stream.updates.length; this.#taken++) {
       const { pong } = this.stream.updates[this.#taken]
-      if (!pong) this.#read.push(...wordsIn([this.stream.raw[this.#taken]!]))
+      if (!pong) this.#read.push(...lineOf(this.stream, this.#taken))
       else if (pong.id > 0) this.#marks.set(pong.id, this.#read.length)
       else this.#commit(-pong.id)
     }
   }
 
   #commit(id: number): void {
+    this.#sent = null
+    this.#settle()
     const count = this.#marks.get(id)!
     this.committed.push(...this.#read.splice(0, count))
     for (const [other, at] of this.#marks) this.#marks.set(other, at - count)
+  }
+
+  /** What comes first tells whether the last commit of the stream before was stored. */
+  #settle(): void {
+    const [first] = this.#read
+    if (first === undefined) return
+    if (!this.#uncertain.includes(first)) this.committed.push(...this.#uncertain)
+    this.#uncertain = []
   }
 
   /** Commits what was sent so far; the place of the pong decides. */
@@ -55,6 +81,8 @@ export class ConsumerClient {
     const id = ++this.#pings
     this.stream.ask({ ping: { id } })
     await this.#until(() => this.#marks.has(id), `pong ${id}`)
+    if (this.stream.status !== null) return
+    this.#sent = id
     this.stream.ask({ ping: { id: -id } })
     const isDone = () => this.stream.of('pong').some((pong) => pong.id === -id)
     await this.#until(isDone, `pong ${-id}`)
@@ -71,5 +99,16 @@ export class ConsumerClient {
   async cut(): Promise<void> {
     this.stream.stream.cancel()
     await until(() => this.stream.status !== null, 'the end')
+    this.ended()
+  }
+
+  /** The stream has ended by itself. */
+  ended(): void {
+    this.take()
+    if (this.#sent === null) return
+    const before = this.#read.slice(0, this.#marks.get(this.#sent)!)
+    this.#sent = null
+    this.#settle()
+    this.#uncertain.push(...before)
   }
 }

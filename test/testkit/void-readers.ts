@@ -15,22 +15,12 @@ import { openSolanaHub, type SolanaHub } from '../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../src/streams/geyser/meters.ts'
 import { Replayer } from '../../src/streams/geyser/replayer.ts'
 import { declareSubscriptionMeters } from '../../src/streams/pubsub/meters.ts'
+import { limits } from './filter-limits.ts'
 import { batchFrom, messageOf } from './geyser-messages.ts'
 import { budgetOn, type LooseSession, looseSession } from './loose-session.ts'
 import { idleChain } from './pubsub-chain.ts'
 
 export const codec = loadCodec()
-
-const limits = {
-  filtersMax: 10,
-  accountsMax: 100,
-  ownersMax: 100,
-  dataSlicesMax: 10,
-  cuckooBytesMax: 10_000,
-  any: true,
-  accountReject: new Set<string>(),
-  ownerReject: new Set<string>(),
-}
 
 /** Filters of every kind that take everything. */
 export function filtersOfAll(commitment: 0 | 1 | 2): FilterSet {

@@ -24,6 +24,7 @@ export const updateTag = {
   transactionStatus: 0x52,
   retraction: 1001 * 8 + 2,
   keys: 1010 * 8 + 2,
+  behind: 1011 * 8 + 2,
 } as const
 
 const createdAtField = 11

@@ -232,7 +232,10 @@ function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
 }
 
-/** A reader that continues at a position: what it has already, and what it passes from then on. */
+/**
+ * A reader that continues at a position: what it has already, and what it passes from then on.
+ * `exact`: it continues in the same order with the next update, and gets nothing once more.
+ */
 export class Resumption {
   readonly #commitment: Commitment
   readonly #passed: PassedSlots
@@ -241,14 +244,14 @@ export class Resumption {
   /** Names of the items of slots that were passed in part. */
   readonly #names = new Map<number, string[]>()
 
-  constructor(at: Position) {
+  constructor(at: Position, from: 'exact' | 'floor' = 'floor') {
     const { commitment, slots, parts } = at
     this.#commitment = commitment
     this.#passed = new PassedSlots(at)
+    for (const { slot, names, count } of parts) this.#names.set(slot, names.slice(0, count))
+    if (from === 'exact') return
     for (const state of slots) this.#left.set(state.slot, new Left(state))
-    for (const { slot, names, count } of parts) {
-      const had = names.slice(0, count)
-      this.#names.set(slot, had)
+    for (const [slot, had] of this.#names) {
       const left = this.#left.get(slot) ?? new Left(fresh(slot))
       left.expect(had)
       this.#left.set(slot, left)

@@ -16,7 +16,7 @@ import type { Position, PublishedSlots, Resumption } from './position.ts'
 import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes at which the replay pauses. */
-const aheadBytes = 1024 * 1024
+export const aheadBytes = 1024 * 1024
 /** Updates per event-loop turn, so that other streams are served in between. */
 const updatesPerTurn = 256
 /** How often a paused replay looks whether its slots were evicted: its reader may never drain. */

@@ -1,5 +1,6 @@
 // One Subscribe stream: its requests, filters and send queue.
-// A slow reader delays no other stream: its queue is bounded, and overflow ends the stream.
+// A slow reader delays no other stream: its queue is bounded, and overflow ends the stream, or
+// continues that of a consumer from what is kept, at its own pace, until it has caught up.
 //
 //   request -> charge size, ping, filters or keys -> fan-out (live), replayer (from_slot, consumer)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
@@ -13,7 +14,7 @@ import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
-import type { Hub, KeptStream } from '../hub/hub.ts'
+import type { Hub, KeptStream, ReplayPosition } from '../hub/hub.ts'
 import {
   type Codec,
   given,
@@ -47,7 +48,7 @@ import {
 import { frameOf, type Run, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
 import { type Position, type PublishedSlots, Resumption } from './position.ts'
-import { Replayer, type ReplayingStream } from './replayer.ts'
+import { aheadBytes, Replayer, type ReplayingStream } from './replayer.ts'
 import type { SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes in http2; the rest stays in our queue, which a status can overtake. */
@@ -104,6 +105,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   #chargedPings = 0
   #hasRequested = false
   #consumer: Consumer | null = null
+  /** It reads from what is kept since it had too much to read; and a look whether that is so. */
+  #isBehind = false
+  #isLooking = false
+  /** What waited when it fell behind: a moment of the hub may have more than a queue. */
+  #burstBytes = 0
   /** Messages that wait while the position of the consumer is read. */
   #waiting: Buffer[] | null = null
   #isOver = false
@@ -152,7 +158,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     for (const run of runs) this.#queue.push(run)
     this.#queuedBytes += bytes
     this.#pump()
-    if (this.#queuedBytes <= this.#deps.backlogBytesMax) return
+    if (this.#consumer !== null && this.#group !== null) {
+      this.#look()
+      return
+    }
+    if (this.#queuedBytes <= this.#deps.backlogBytesMax + this.#burstBytes) return
     this.end('lagged', {
       code: grpcCode.dataLoss,
       details: `lagged: ${this.backlogBytes} bytes were waiting, the stream reads too slowly`,
@@ -169,6 +179,43 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     assert(this.#group === null, 'a stream is in one group')
     this.#replayer = null
     this.#join(this.#filters!)
+    this.#burstBytes = 0
+    if (!this.#isBehind) return
+    this.#isBehind = false
+    this.#send(behindFrame(false, this.#deps))
+  }
+
+  /** Whether a consumer's stream reads too slowly; decided when the hub has published a moment. */
+  #look(): void {
+    if (this.#isLooking || this.#group === null || this.#queuedBytes <= this.#aheadMax) return
+    this.#isLooking = true
+    setImmediate(() => {
+      this.#isLooking = false
+      if (this.#group !== null && this.#queuedBytes > this.#aheadMax) this.#fallBehind()
+    })
+  }
+
+  get #aheadMax(): number {
+    return Math.min(aheadBytes, this.#deps.backlogBytesMax)
+  }
+
+  #fallBehind(): void {
+    const { hub, published, fanOut } = this.#deps
+    const filters = this.#filters!
+    const { commitment } = filters
+    this.#burstBytes = Number.POSITIVE_INFINITY
+    this.#leave()
+    this.#burstBytes = this.#queuedBytes
+    const position = published!.position(commitment)
+    const at = hub.end(commitment)
+    const replay = this.#replayOf(filters, 0, at)!
+    if (!this.#isBehind) this.#send(behindFrame(true, this.#deps))
+    this.#isBehind = true
+    this.#replayer = new Replayer(replay, filters, fanOut.pool, this, {
+      resumption: new Resumption(position, 'exact'),
+      published: published!,
+      otherBlock: () => {},
+    })
   }
 
   lostReplay(): void {
@@ -380,10 +427,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
   }
 
-  #replayOf({ commitment, blocks }: FilterSet, fromSlot: number) {
+  #replayOf({ commitment, blocks }: FilterSet, fromSlot: number, at?: ReplayPosition) {
     const { hub, streamLog } = this.#deps
     if (streamLog === null) return hub.replay(commitment, fromSlot)
-    return streamLog.replay({ commitment, fromSlot, wantsBlocks: blocks.length > 0 })
+    const wantsBlocks = blocks.length > 0
+    return streamLog.replay({ commitment, fromSlot, wantsBlocks, ...(at && { at }) })
   }
 
   /** Ends the stream and returns false when the budget is exhausted. */
@@ -469,6 +517,12 @@ function keysFrame(id: number, fromSlot: number, error: string | null, nowMs: nu
   answerWriter.number(2, fromSlot)
   answerWriter.big(1, BigInt(id))
   return frameOf(updateTag.keys, answerWriter.take(), nowMs)
+}
+
+function behindFrame(isBehind: boolean, { hub, clock }: Pick<SubscriberDeps, 'hub' | 'clock'>) {
+  answerWriter.number(2, hub.newestSlot ?? 0)
+  answerWriter.flag(1, isBehind)
+  return frameOf(updateTag.behind, answerWriter.take(), clock.nowMs())
 }
 
 // Finds the ping in a SubscribeRequest without decoding the rest of it.

@@ -18,6 +18,7 @@ import type { Run } from '../../../../src/streams/geyser/frame.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { limits } from '../../../testkit/filter-limits.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { budgetOn, looseSession } from '../../../testkit/loose-session.ts'
 import { idleChain } from '../../../testkit/pubsub-chain.ts'
@@ -149,15 +150,4 @@ function messagesIn(bytes: Buffer): Buffer[] {
     at = end
   }
   return messages
-}
-
-const limits = {
-  filtersMax: 10,
-  accountsMax: 100,
-  ownersMax: 100,
-  dataSlicesMax: 10,
-  cuckooBytesMax: 10_000,
-  any: true,
-  accountReject: new Set<string>(),
-  ownerReject: new Set<string>(),
 }

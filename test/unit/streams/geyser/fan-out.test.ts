@@ -11,22 +11,13 @@ import type { Run } from '../../../../src/streams/geyser/frame.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import type { RunSink, SubscriberGroup } from '../../../../src/streams/geyser/subscriber-group.ts'
+import { limits } from '../../../testkit/filter-limits.ts'
 import { randomAsked, readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
 import { framed, messagesIn } from '../../../testkit/raw-grpc.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()
-const limits = {
-  filtersMax: 10,
-  accountsMax: 100,
-  ownersMax: 100,
-  dataSlicesMax: 10,
-  cuckooBytesMax: 10_000,
-  any: true,
-  accountReject: new Set<string>(),
-  ownerReject: new Set<string>(),
-}
 
 class Collector implements RunSink {
   readonly encoding: GrpcEncoding | null

@@ -10,6 +10,7 @@ import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/replayer.ts'
 import { Subscriber } from '../../../../src/streams/geyser/subscriber.ts'
+import { limits } from '../../../testkit/filter-limits.ts'
 import { readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
@@ -24,16 +25,6 @@ const everything: Omit<Asked, 'commitment'> = {
   blocksMeta: { m: {} },
   entry: {},
   accountsDataSlice: [],
-}
-const limits = {
-  filtersMax: 10,
-  accountsMax: 100,
-  ownersMax: 100,
-  dataSlicesMax: 10,
-  cuckooBytesMax: 10_000,
-  any: true,
-  accountReject: new Set<string>(),
-  ownerReject: new Set<string>(),
 }
 
 const type = 'geyser.SubscribeRequest'
