@@ -64,8 +64,8 @@ function randomOf(seed: number): (below: number) => number {
 const layout = new TransactionLayout()
 let serial = 0
 
-function transactionAt(slot: number, index: number, signer: Keypair): StoredTransaction {
-  const instructions = [memoInstruction(`memo ${serial++}`)]
+function transactionAt(slot: number, index: number, signer: Keypair, memo = ''): StoredTransaction {
+  const instructions = [memoInstruction(`memo ${serial++}${memo}`)]
   const bytes = buildTransaction({ signers: [signer], blockhash: new Uint8Array(32), instructions })
   layout.decode(bytes)
   const meta = {
@@ -200,11 +200,13 @@ test('the file stays within the bound of bytes', async () => {
   const bytes = 2 * 1024 * 1024
   const archive = archiveIn('bytes', { slots: 1_000_000, bytes })
   const random = randomOf(3)
+  // To sign a transaction takes longer than to write one.
+  const longMemo = '.'.repeat(700)
   for (let round = 0; round < 12; round++) {
     const blocks = Array.from({ length: 100 }, (_, index) => {
       const slot = round * 100 + index
-      const stored = Array.from({ length: 15 }, (_, at) =>
-        transactionAt(slot, at, wallets[random(wallets.length)]!),
+      const stored = Array.from({ length: 5 }, (_, at) =>
+        transactionAt(slot, at, wallets[random(wallets.length)]!, longMemo),
       )
       return blockAfter(null, slot, () => 0).with(stored)
     })

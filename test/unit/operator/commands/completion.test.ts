@@ -12,61 +12,88 @@ import { loadVerbs } from '../../../../src/operator/commands/verbs.ts'
 
 const verbs = await loadVerbs()
 
-/** What bash offers after these words, by running the function of the script. */
-function offered(...words: string[]): string[] {
-  return offeredAfter(['sluice'], ...words)
+const separator = '----'
+
+/** What bash offers after each of these lines, by running the function of the script. */
+function offered(...lines: string[]): string[][] {
+  return offeredAfter('sluice', ...lines)
 }
 
 /** The command itself is a function that answers what completion asks it for. */
-function offeredAfter(command: string[], ...words: string[]): string[] {
+function offeredAfter(command: string, ...lines: string[]): string[][] {
+  const asked = lines.map((line) => {
+    const words = `${command} ${line}`.split(' ')
+    return `COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')})
+COMP_CWORD=${words.length - 1}
+COMPREPLY=()
+_sluice
+printf '%s\\n' "\${COMPREPLY[@]}" ${separator}`
+  })
   const program = `${bashScript(verbs)}
 sluice() { [ "$*" = 'completion labels --data d' ] && echo 'acme beta'; }
 npx() { [ "$1 $2 $3" = '--no -- sluice' ] && sluice "\${@:4}" --data d; }
-COMP_WORDS=(${[...command, ...words].map((word) => `'${word}'`).join(' ')})
-COMP_CWORD=${command.length - 1 + words.length}
-_sluice
-printf '%s\\n' "\${COMPREPLY[@]}"`
+${asked.join('\n')}`
   const out = execFileSync('bash', ['-c', program], { encoding: 'utf8' })
-  return out.split('\n').filter((line) => line !== '')
+  const answers = out.split(`${separator}\n`).slice(0, -1)
+  return answers.map((text) => text.split('\n').filter((word) => word !== ''))
 }
 
 describe('completion', () => {
   test('offers verbs, second words, flags and the values of closed sets in bash', () => {
-    expect(offered('sub')).toEqual(['subscription'])
-    expect(offered('subscription', 's')).toEqual(['set', 'show', 'suspend'])
-    expect(offered('subscription', 'add', 'acme', '--pl')).toEqual(['--plan'])
-    expect(offered('note', 'add', 'acme', 'text', '--kind', '')).toContain('refund')
-    expect(offered('usage', '--output', 'j')).toEqual(['json'])
-    expect(offered('query', '--output', 'c')).toEqual(['csv'])
-    expect(offered('serve', '--tls')).toEqual(['--tls.cert', '--tls.key'])
-    expect(offered('completion', 'z')).toEqual(['zsh'])
+    const [kinds, ...others] = offered(
+      'note add acme text --kind ',
+      'sub',
+      'subscription s',
+      'subscription add acme --pl',
+      'usage --output j',
+      'query --output c',
+      'serve --tls',
+      'completion z',
+    )
+    expect(kinds).toContain('refund')
+    expect(others).toEqual([
+      ['subscription'],
+      ['set', 'show', 'suspend'],
+      ['--plan'],
+      ['json'],
+      ['csv'],
+      ['--tls.cert', '--tls.key'],
+      ['zsh'],
+    ])
   })
 
   test('offers topics, endpoints and labels, the latter by asking the command', () => {
-    expect(offered('tail', 'l')).toEqual(['lifecycle'])
-    expect(offered('tail', 'tps', 'con')).toEqual(['contention'])
-    expect(offered('call', 'g')).toEqual(['grpc'])
-    expect(offered('shreds', 'l')).toEqual(['listen'])
-    expect(offered('subscription', 'show', '--data', 'd', 'a')).toEqual(['acme'])
-    expect(offered('usage', '--data', 'd', '')).toContain('beta')
-    expect(offered('shreds', 'listen', '20010', '--data', 'd', '--for', '')).toEqual([
-      'acme',
-      'beta',
+    const [labels, ...others] = offered(
+      'usage --data d ',
+      'tail l',
+      'tail tps con',
+      'call g',
+      'shreds l',
+      'subscription show --data d a',
+      'shreds listen 20010 --data d --for ',
+    )
+    expect(labels).toContain('beta')
+    expect(others).toEqual([
+      ['lifecycle'],
+      ['contention'],
+      ['grpc'],
+      ['listen'],
+      ['acme'],
+      ['acme', 'beta'],
     ])
   })
 
   test('works after npx --no -- sluice, and leaves other uses of npx alone', () => {
-    const npx = ['npx', '--no', '--', 'sluice']
-    expect(offeredAfter(npx, 'sub')).toEqual(['subscription'])
-    expect(offeredAfter(npx, 'tail', 'l')).toEqual(['lifecycle'])
-    expect(offeredAfter(npx, 'subscription', 'show', 'b')).toEqual(['beta'])
-    expect(offeredAfter(['npx', '--no', 'slu'])).toEqual([])
-    expect(offeredAfter(['npx', 'vitest'], 'sub')).toEqual([])
+    expect(offeredAfter('npx --no -- sluice', 'sub', 'tail l', 'subscription show b')).toEqual([
+      ['subscription'],
+      ['lifecycle'],
+      ['beta'],
+    ])
+    expect(offeredAfter('npx', '--no slu', 'vitest sub')).toEqual([[], []])
   })
 
   test('offers --yes only where a verb asks', () => {
-    expect(offered('token', 'rotate', 'acme', '--y')).toEqual(['--yes'])
-    expect(offered('usage', '--y')).toEqual([])
+    expect(offered('token rotate acme --y', 'usage --y')).toEqual([['--yes'], []])
   })
 
   test('every verb is in every script', () => {
