@@ -1,5 +1,5 @@
 // `sluice devnode`: a node of its own that unmodified clients use without a token, and that outlives
-// the death of its process. A gateway in front of one: see clients.test.ts.
+// the death of its process. A gateway in front of one: see clients.test.ts; kit: upstream.test.ts.
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -16,7 +16,6 @@ import { followLaserStream } from '../testkit/laserstream.ts'
 import { describePubsubClients } from '../testkit/pubsub-clients.ts'
 import { runHere } from '../testkit/run-here.ts'
 import { SolanaNode, transfer } from '../testkit/solana-node.ts'
-import { describeKit } from '../testkit/solana-rpc-kit.ts'
 import { until } from '../testkit/until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: the client's generated types add nothing here.
@@ -30,8 +29,6 @@ beforeAll(async () => {
   node = await SolanaNode.of(devnode)
 })
 afterAll(() => devnode?.dispose())
-
-describe('kit', () => describeKit(async () => node.lent()))
 
 describe('PubSub', () => {
   describePubsubClients(() => ({ node, url: devnode.url('websocket'), token: '' }))

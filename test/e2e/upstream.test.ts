@@ -1,14 +1,15 @@
 // Unmodified web3.js and kit, and every method's shape and errors, against a server in front of
 // three addresses of another one, which has the embedded chain: nothing that a customer does over
-// JSON-RPC or PubSub is different.
+// JSON-RPC is different.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { describePubsubClients } from '../testkit/pubsub-clients.ts'
+import { WebSocket } from 'ws'
 import { type NodeAddress, SolanaNode } from '../testkit/solana-node.ts'
 import { describeRpcErrors } from '../testkit/solana-rpc-errors.ts'
 import { describeRpcShapes } from '../testkit/solana-rpc-golden.ts'
 import { describeKit } from '../testkit/solana-rpc-kit.ts'
 import { describeWeb3 } from '../testkit/solana-rpc-web3.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
+import { until } from '../testkit/until.ts'
 
 // One chain behind three addresses, on which only the test does something: the shapes are those of it.
 let chain: SolanaNode
@@ -57,12 +58,15 @@ describe('shapes', () => describeRpcShapes(async () => front.lent()))
 describe('kit', () => describeKit(async () => front.lent()))
 describe('web3.js', () => describeWeb3(async () => front.lent()))
 
+// The clients: see pubsub-upstream.test.ts.
 describe('PubSub', () => {
-  // In the URL: kit is loaded already, and takes no header then.
-  const url = () => `${front.server.url('websocket')}/?api-key=${front.token}`
-  describePubsubClients(() => ({ node: front, url: url(), token: '' }))
-
   it('counts the notifications, and its meters contain no token of a node', async () => {
+    const socket = new WebSocket(`${front.server.url('websocket')}/?api-key=${front.token}`)
+    socket.once('open', () => socket.send('{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}'))
+    let isNotified = false
+    socket.on('message', (text) => (isNotified ||= String(text).includes('slotNotification')))
+    await until(() => isNotified, 'a notification')
+    socket.terminate()
     const text = await (await fetch(`${front.server.url('metrics')}/metrics`)).text()
     expect(text).toMatch(/^sluice_websocket_notifications_total\{topic="slot"\} [1-9]\d*$/m)
     expect(text).toMatch(/^sluice_upstream_geyser_up\{set="default"\} 1$/m)
