@@ -53,6 +53,13 @@ const counted = () => {
   return { accepted, landed, expired, failed }
 }
 
+async function allEnded(): Promise<void> {
+  await until(() => {
+    const { accepted, landed, expired, failed } = counted()
+    return accepted === landed + expired + failed
+  }, 'all to end')
+}
+
 describe('a transaction with a tip of exactly 1,000,000 lamports', () => {
   it('sent by kit is accepted, executed, and its tip is paid', async () => {
     const before = balance(tipAccount)
@@ -253,6 +260,7 @@ describe('beside submission', () => {
   })
 
   it('checks a draft without counting or sending it', async () => {
+    await allEnded()
     const before = stage.tpu.report(0)
     const bytes = await tipped()
     const wire = Buffer.from(bytes).toString('base64')
@@ -310,9 +318,6 @@ describe('limits', () => {
   })
 
   it('do not lose any accepted submission: each one ends', async () => {
-    await until(() => {
-      const { accepted, landed, expired, failed } = counted()
-      return accepted === landed + expired + failed
-    }, 'all to end')
+    await allEnded()
   })
 })
