@@ -23,6 +23,7 @@ const unused: ReadonlySet<string> = new Set([
   'gateways',
   'destinationLeases',
   'indexLease',
+  'usagePush',
 ])
 const rows = Object.entries(topology).filter(([name]) => !unused.has(name))
 const ownedNames = (kind: 'thread' | 'process') =>
@@ -37,7 +38,8 @@ beforeAll(async () => {
   await until(async () => {
     const { stdout } = await sluiceHere(server.data, 'status', '--output=json')
     status = JSON.parse(stdout)
-    return Object.values(status.threads).every((count) => count > 0)
+    const counts = Object.values(status.threads)
+    return counts.length >= ownedNames('thread').length && counts.every((count) => count > 0)
   }, 'every kind of thread')
 })
 afterAll(() => server.dispose())
