@@ -127,7 +127,9 @@ interface StreamRow {
 }
 
 /** Of the nodes whose geyser streams are read, by their names. */
-type StreamShares = Readonly<Record<string, { readonly firstShare?: number | null }>>
+type StreamShares = Readonly<
+  Record<string, { readonly isOpen?: boolean; readonly firstShare?: number | null }>
+>
 
 /** A row of the cluster's table of gateways. */
 interface GatewayRow {
@@ -174,8 +176,9 @@ export function pushText({ to, rows = 0, ageMs = 0, problem, lostRows }: UsagePu
   return `${to}${waiting}${problem == null ? '' : ` (${problem})`}${lost}`
 }
 
-function streamText([set, { node, slotMs }]: readonly [string, StreamRow]): string {
-  const from = node == null ? 'from no node' : `from ${node}`
+function streamText([set, { node, nodes = {}, slotMs }]: readonly [string, StreamRow]): string {
+  const open = Object.keys(nodes).filter((name) => nodes[name]!.isOpen)
+  const from = `from ${open.join(', ') || (node ?? 'no node')}`
   return `${set} ${from}${slotMs === undefined ? '' : `, slots of ${Math.round(slotMs)} ms`}`
 }
 

@@ -76,11 +76,19 @@ sluice_index_lag_seconds 0.4
   expect(text).toMatch(/^grpc +disabled/m)
 })
 
-test('status shows the stream of every set: its node and the measured slot time', () => {
-  const geyser = { default: { node: 'default/1', slotMs: 203.4 }, own: { node: null, slotMs: 400 } }
+test('status shows the stream of every set: its nodes and the measured slot time', () => {
+  const nodes = { 'default/1': { isOpen: true }, 'default/2': { isOpen: false } }
+  const geyser = {
+    default: {
+      node: 'default/1',
+      nodes: { ...nodes, 'default/3': { isOpen: true } },
+      slotMs: 203.4,
+    },
+    own: { node: null, slotMs: 400 },
+  }
   const text = statusText({ ...facts, geyser }, null)
   expect(text).toMatch(
-    /^streams: +default from default\/1, slots of 203 ms; own from no node, slots of 400 ms$/m,
+    /^streams: +default from default\/1, default\/3, slots of 203 ms; own from no node, .* 400 ms$/m,
   )
   expect(statusText(facts, null)).not.toContain('streams:')
 })
