@@ -146,7 +146,12 @@ describe('Subscribe', () => {
         squeezed: { cuckoo: [key] },
         sized: { filters: [{ datasize: 165 }, { tokenAccountState: true }] },
       },
-      transactions: { t: { accountInclude: [key], failed: false }, w: { tokenAccounts: 1 } },
+      transactions: {
+        t: { accountInclude: [key], failed: false },
+        w: { tokenAccounts: 1 },
+        // Every transaction runs its second key with data, and its first without any.
+        x: { instructions: [{ program: key, dataPrefix: Buffer.alloc(0) }] },
+      },
       transactionsStatus: { v: { vote: true } },
       accountsDataSlice: [
         { offset: 0, length: 8 },
@@ -160,7 +165,17 @@ describe('Subscribe', () => {
     await until(() => got(stream).length >= expected.length, 'all updates')
     expect(got(stream)).toEqual(expected)
     const names = new Set(expected.flatMap(({ filters }) => filters))
-    expect([...names].sort()).toEqual(['both', 'one', 'owned', 'sized', 'squeezed', 't', 'v', 'w'])
+    expect([...names].sort()).toEqual([
+      'both',
+      'one',
+      'owned',
+      'sized',
+      'squeezed',
+      't',
+      'v',
+      'w',
+      'x',
+    ])
   })
 
   it('answers a ping with its id and changes nothing; a request replaces all filters', async () => {

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { decodeTransactionInfo } from '../../src/chain/solana/geyser-decode.ts'
 import { keyOf } from '../../src/chain/solana/keys.ts'
 import { errText } from '../../src/chain/solana/ui-meta.ts'
 import type {
@@ -290,6 +291,38 @@ describe('blockSubscribe', () => {
 })
 
 describe('transactionSubscribe', () => {
+  it('selects by a program that runs and how its data begins', async () => {
+    const [program] = stage.synthetic.keys
+    const subscribe = (instructions: object[]) =>
+      client.subscribe('transaction', { instructions }, { commitment: 'processed' })
+    const any = await subscribe([{ program: text(program!) }])
+    const low = await subscribe(
+      Array.from({ length: 64 }, (_, byte) => ({
+        program: text(program!),
+        dataPrefix: text(Uint8Array.of(byte)),
+      })),
+    )
+    const seen: TransactionUpdate[] = []
+    for (let slot = 0; slot < 40; slot++) seen.push(...ofKind(stage.step(), 'transaction'))
+    /** The data of its instructions of the program. */
+    const dataOf = (one: TransactionUpdate) => {
+      const { message, meta } = decodeTransactionInfo(one.info)
+      const inner = meta.innerInstructions!.flatMap(({ instructions }) => instructions)
+      return [...message.instructions, ...inner]
+        .filter(({ programIdIndex }) => same(one.keys[programIdIndex]!, program!))
+        .map(({ data }) => data)
+    }
+    const ran = seen.filter((one) => dataOf(one).length > 0)
+    const begun = ran.filter((one) => dataOf(one).some(([byte]) => byte !== undefined && byte < 64))
+    expect(begun.length).toBeGreaterThan(0)
+    expect(ran.length).toBeGreaterThan(begun.length)
+    for (const [id, expected] of [[any, ran] as const, [low, begun] as const]) {
+      const told = await client.upTo(id, expected.length)
+      expect(told.map((one) => one.signature)).toEqual(expected.map((one) => text(one.signature)))
+      await client.ask('transactionUnsubscribe', [id])
+    }
+  })
+
   it('joins its filters by and, and shows what was sent', async () => {
     const [a, b, c] = stage.synthetic.keys
     const keyed = await client.subscribe(

@@ -44,6 +44,13 @@ export function randomAsked(chain: SyntheticSolana, random: () => number): Asked
       accountRequired: below(3) === 0 ? keys(chain.keys, 2) : [],
       tokenAccounts: maybe(() => below(2) as 0 | 1),
       cuckoo: below(6) === 0 ? keys(chain.keys, 4) : undefined,
+      instructions: maybe(() =>
+        keys(chain.keys, 8).map((program) => ({
+          program,
+          // The empty data of the second instruction of every transaction, or a first byte.
+          dataPrefix: below(2) === 0 ? Buffer.alloc(0) : Buffer.from([below(64) * 4]),
+        })),
+      ),
     })
   const some = <F>(make: () => F): Record<string, F> =>
     Object.fromEntries(Array.from({ length: below(4) }, (_, index) => [`f${index}`, make()]))

@@ -2,6 +2,7 @@
 // for an update. Works on base58 texts and knows nothing of the product's compiled filters.
 import type { Commitment } from '../../src/base/commitment.ts'
 import { decodeKey, encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { decodeTransactionInfo } from '../../src/chain/solana/geyser-decode.ts'
 import type {
   AccountUpdate,
   BlockUpdate,
@@ -32,6 +33,7 @@ export interface AskedTransactions {
   accountExclude?: string[]
   accountRequired?: string[]
   tokenAccounts?: 0 | 1
+  instructions?: { program: string; dataPrefix: Uint8Array }[]
   cuckoo?: string[]
 }
 export interface AskedBlocks {
@@ -146,6 +148,18 @@ function takesTransaction(filter: AskedTransactions, update: TransactionUpdate):
     if (!isAny(filter.accountInclude ?? []) && !takesByCuckoo(filter.cuckoo, mentioned))
       return false
   if (isAny(filter.accountExclude ?? [])) return false
+  if (filter.instructions?.length) {
+    const { message, meta } = decodeTransactionInfo(update.info)
+    const inner = (meta.innerInstructions ?? []).flatMap(({ instructions }) => instructions)
+    const isRun = [...message.instructions, ...inner].some(({ programIdIndex, data }) =>
+      filter.instructions!.some(
+        ({ program, dataPrefix }) =>
+          encodeBase58(update.keys[programIdIndex]!) === program &&
+          Buffer.from(data).subarray(0, dataPrefix.length).equals(dataPrefix),
+      ),
+    )
+    if (!isRun) return false
+  }
   return (filter.accountRequired ?? []).every((key) => mentioned.includes(key))
 }
 

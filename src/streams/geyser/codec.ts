@@ -64,6 +64,12 @@ export interface TransactionsRequest {
   readonly accountRequired: readonly string[]
   readonly cuckooAccountInclude?: CuckooRequest | null
   readonly tokenAccounts?: number
+  readonly instructions: readonly InstructionRequest[]
+}
+
+export interface InstructionRequest {
+  readonly program: string
+  readonly dataPrefix: Uint8Array
 }
 
 export interface BlocksRequest {

@@ -4,6 +4,11 @@ import { createHash } from 'node:crypto'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { decodeBase58, decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
+import {
+  dataPrefixBytesMax,
+  type InstructionFilter,
+  instructionsMax,
+} from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountsRequest,
@@ -11,6 +16,7 @@ import {
   bigintOf,
   type CuckooRequest,
   given,
+  type InstructionRequest,
   type KeyChangeRequest,
   type KeysRequest,
   numberOf,
@@ -92,8 +98,11 @@ export function countKeys(request: SubscribeRequest): number {
     keys += account.length + owner.length
   for (const { accountInclude } of Object.values(request.blocks)) keys += accountInclude.length
   for (const filters of [request.transactions, request.transactionsStatus])
-    for (const { accountInclude, accountExclude, accountRequired } of Object.values(filters))
+    for (const filter of Object.values(filters)) {
+      const { accountInclude, accountExclude, accountRequired, instructions } = filter
       keys += accountInclude.length + accountExclude.length + accountRequired.length
+      keys += instructions.length
+    }
   for (const { add, remove } of request.keys?.changes ?? []) keys += add.length + remove.length
   return keys
 }
@@ -174,7 +183,8 @@ function transactionFilter(
   const isVote = given(filter, 'vote')
   const isFailed = given(filter, 'failed')
   const mode = given(filter, 'tokenAccounts')
-  const listed = filter.accountInclude.length + filter.accountExclude.length
+  const named = filter.accountInclude.length + filter.accountExclude.length
+  const listed = named + filter.instructions.length
   // A signature alone does not count as a condition, as in yellowstone.
   const isSome =
     isVote !== undefined ||
@@ -196,6 +206,7 @@ function transactionFilter(
     exclude: readList(`${at}.account_exclude`, filter.accountExclude, max, none),
     required: [...readKeys(`${at}.account_required`, filter.accountRequired, max, none)],
     tokenOwners: mode === undefined ? 'none' : mode === 0 ? 'all' : 'changed',
+    instructions: readInstructions(`${at}.instructions`, filter.instructions),
   }
 }
 
@@ -379,6 +390,20 @@ export function readKeys(
 
 function readList(...read: Parameters<typeof readKeys>): KeyList {
   return new KeyList(readKeys(...read))
+}
+
+function readInstructions(
+  at: string,
+  requests: readonly InstructionRequest[],
+): readonly InstructionFilter[] {
+  if (requests.length > instructionsMax)
+    throw new Problem(`${at}: at most ${instructionsMax} are allowed`)
+  return requests.map(({ program, dataPrefix }) => {
+    const [key] = readKeys(`${at}.program`, [program], 1, new Set())
+    if (dataPrefix.length > dataPrefixBytesMax)
+      throw new Problem(`${at}.data_prefix: at most ${dataPrefixBytesMax} bytes are compared`)
+    return { program: key!, dataPrefix: keyOf(dataPrefix) }
+  })
 }
 
 export function readSignature(at: string, text: string): KeyText {

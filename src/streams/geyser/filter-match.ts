@@ -1,4 +1,7 @@
 // Decides whether one filter matches one update.
+import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
+import { decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
+import { type InstructionFilter, runsAny } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import type { AccountUpdate, SlotUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
 import { slotStatus } from '../../chain/solana/updates.ts'
@@ -20,6 +23,7 @@ export class TransactionKeys {
   #signature: KeyText | null = null
   #tokenOwners: KeyText[] | null = null
   #changedTokenOwners: KeyText[] | null = null
+  #content: TransactionContent | null = null
 
   constructor(update: TransactionUpdate) {
     this.update = update
@@ -46,6 +50,11 @@ export class TransactionKeys {
     return this.#changedTokenOwners
   }
 
+  runs(instructions: readonly InstructionFilter[]): boolean {
+    this.#content ??= decodeTransactionInfo(this.update.info)
+    return runsAny(instructions, this.update.keys, this.#content)
+  }
+
   mentions(key: KeyText, mode: TransactionFilter['tokenOwners']): boolean {
     this.#set ??= new Set(this.texts)
     return this.#set.has(key) || this.owners(mode).includes(key)
@@ -65,9 +74,15 @@ export function matchesTransaction(filter: TransactionFilter, keys: TransactionK
   if (filter.signature !== null && filter.signature !== keys.signature) return false
   if (!filter.required.every((key) => keys.mentions(key, mode))) return false
   if (filter.exclude.isCondition && keys.mentionsAny(filter.exclude, mode)) return false
-  if (!filter.include.isCondition && filter.cuckoo === null) return true
-  if (filter.include.isCondition && keys.mentionsAny(filter.include, mode)) return true
-  return filter.cuckoo !== null && cuckooMatches(filter, update)
+  if (!includesAny(filter, keys)) return false
+  return filter.instructions.length === 0 || keys.runs(filter.instructions)
+}
+
+function includesAny(filter: TransactionFilter, keys: TransactionKeys): boolean {
+  const { include, cuckoo, tokenOwners } = filter
+  if (!include.isCondition && cuckoo === null) return true
+  if (include.isCondition && keys.mentionsAny(include, tokenOwners)) return true
+  return cuckoo !== null && cuckooMatches(filter, keys.update)
 }
 
 export function matchesAccount(filter: AccountFilter, update: AccountUpdate): boolean {

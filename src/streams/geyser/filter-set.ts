@@ -1,6 +1,7 @@
 // Types of compiled filters. Immutable, but for the lists of keys of a stream that changes them.
 import { randomUUID } from 'node:crypto'
 import { Commitment } from '../../base/commitment.ts'
+import type { InstructionFilter } from '../../chain/solana/instruction-filter.ts'
 import type { Cuckoo } from './cuckoo.ts'
 import { type KeyDelta, KeyList, type KeyText } from './key-list.ts'
 
@@ -36,6 +37,8 @@ export interface TransactionFilter extends NamedFilter {
   readonly required: readonly KeyText[]
   /** Owners of token balances count as mentioned: none, all, or those whose balance changed. */
   readonly tokenOwners: 'none' | 'all' | 'changed'
+  /** One of them must be run; none is no condition. */
+  readonly instructions: readonly InstructionFilter[]
 }
 
 export interface SlotFilter extends NamedFilter {

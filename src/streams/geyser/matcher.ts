@@ -10,6 +10,7 @@
 import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'
+import { programsOf } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountUpdate,
@@ -366,7 +367,8 @@ function prefixOf({ hit, moreHits }: SubscriberGroup): Buffer {
 
 // An index of transaction filters that finds the candidates for a transaction.
 // A filter is under its most selective key: its signature, else one key that it requires, else
-// each key that it includes, else in the list that every transaction scans.
+// each key that it includes, else the programs of its instructions, else in the list that every
+// transaction scans.
 
 type TransactionEntry = Entry<TransactionFilter>
 
@@ -384,22 +386,11 @@ export class TransactionIndex {
 
   add(entry: TransactionEntry): void {
     this.#all.add(entry)
-    const { signature, required } = entry.filter
-    if (signature !== null) this.#bySignature.add(signature, entry)
-    else if (required.length > 0) this.#edit('add', required[0]!, entry)
-    else if (isByInclude(entry.filter))
-      for (const key of entry.filter.include) this.#edit('add', key, entry)
-    else this.#any.add(entry)
+    this.#editAll('add', entry)
   }
 
   remove(entry: TransactionEntry): void {
-    if (!this.#all.delete(entry)) return
-    const { signature, required } = entry.filter
-    if (signature !== null) this.#bySignature.remove(signature, entry)
-    else if (required.length > 0) this.#edit('remove', required[0]!, entry)
-    else if (isByInclude(entry.filter))
-      for (const key of entry.filter.include) this.#edit('remove', key, entry)
-    else this.#any.delete(entry)
+    if (this.#all.delete(entry)) this.#editAll('remove', entry)
   }
 
   /** A key of the filter's `include` comes or goes. */
@@ -416,6 +407,16 @@ export class TransactionIndex {
       // Owners whose balance changed are among them.
       for (const key of update.tokenOwners) this.#byOwner.find(key)?.forEach(take)
     this.#any.forEach(take)
+  }
+
+  #editAll(how: 'add' | 'remove', entry: TransactionEntry): void {
+    const { signature, required, include, instructions } = entry.filter
+    if (signature !== null) this.#bySignature[how](signature, entry)
+    else if (required.length > 0) this.#edit(how, required[0]!, entry)
+    else if (isByInclude(entry.filter)) for (const key of include) this.#edit(how, key, entry)
+    else if (instructions.length > 0)
+      for (const program of programsOf(instructions)) this.#byMention[how](program, entry)
+    else this.#any[how === 'add' ? 'add' : 'delete'](entry)
   }
 
   #edit(how: 'add' | 'remove', key: KeyText, entry: TransactionEntry): void {

@@ -4,6 +4,7 @@
 
 import { assert } from '../../base/assert.ts'
 import type { Commitment } from '../../base/commitment.ts'
+import { programsOf } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import type { Customer, Session } from './chain.ts'
 import {
@@ -287,13 +288,15 @@ export class FeedIndex {
     }
   }
 
-  /** Under its most selective key: a signature, one key it requires, any it includes. */
+  /** Under its most selective key: a signature, one it requires, any it includes, a program. */
   #changeTransaction(feed: Feed<TransactionParams>, verb: 'add' | 'remove'): void {
     const feeds = this.at(feed.params.commitment)
-    const { signature, required, include } = feed.params.filter
+    const { signature, required, include, instructions } = feed.params.filter
     if (signature !== null) feeds.transactionsBySignature[verb](signature, feed)
     else if (required.length > 0) feeds.transactionsByKey[verb](required[0]!, feed)
     else if (include.length > 0) for (const key of include) feeds.transactionsByKey[verb](key, feed)
+    else if (instructions.length > 0)
+      for (const key of programsOf(instructions)) feeds.transactionsByKey[verb](key, feed)
     else feeds.transactionsOfAll[verb === 'add' ? 'add' : 'delete'](feed)
   }
 }

@@ -12,6 +12,11 @@ import {
 } from '../../base/serde-text.ts'
 import { type AccountFilter, readAccountFilters } from '../../chain/solana/account-filter.ts'
 import { decodeBase58, decodeKey } from '../../chain/solana/base58.ts'
+import {
+  dataPrefixBytesMax,
+  type InstructionFilter,
+  instructionsMax,
+} from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountView,
@@ -309,7 +314,27 @@ function transactionFilter(filter: Config): TransactionFilter {
     include: keysFrom(filter.accountInclude ?? nested.include),
     exclude: keysFrom(filter.accountExclude ?? nested.exclude),
     required: keysFrom(filter.accountRequired ?? nested.required),
+    instructions: instructionsFrom(filter.instructions),
   }
+}
+
+/** Sorted, so that equal lists are equal texts. */
+function instructionsFrom(value: unknown): InstructionFilter[] {
+  if (value === undefined || value === null) return []
+  const asked = listOf(value)
+  if (asked.length > instructionsMax)
+    throw new Invalid(`Invalid params: a filter has at most ${instructionsMax} instructions`)
+  const read = asked.map((one): InstructionFilter => {
+    const { program, dataPrefix } = configOf(one, 'RpcInstructionFilter')
+    const bytes = dataPrefix == null ? new Uint8Array() : decodeBase58(textOf(dataPrefix))
+    if (bytes === null || bytes.length > dataPrefixBytesMax)
+      throw new Invalid(
+        `Invalid params: dataPrefix is base58 of at most ${dataPrefixBytesMax} bytes`,
+      )
+    return { program: keyFrom(program, 'program'), dataPrefix: keyOf(bytes) }
+  })
+  const byText = new Map(read.map((one) => [JSON.stringify(one), one]))
+  return [...byText.keys()].sort().map((text) => byText.get(text)!)
 }
 
 function keysFrom(value: unknown): string[] {
@@ -410,6 +435,8 @@ export interface TransactionFilter {
   readonly include: readonly string[]
   readonly exclude: readonly string[]
   readonly required: readonly string[]
+  /** One of them must be run; none is no condition. */
+  readonly instructions: readonly InstructionFilter[]
 }
 
 export interface SlotParams extends OptIns {

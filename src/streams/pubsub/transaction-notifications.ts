@@ -3,6 +3,7 @@ import { Commitment } from '../../base/commitment.ts'
 import { encodeBase58 } from '../../chain/solana/base58.ts'
 import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
 import { decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
+import { runsAny } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
 import {
@@ -95,7 +96,9 @@ function takes(filter: TransactionFilter, texts: TransactionTexts): boolean {
   const { keys } = texts
   if (!filter.required.every((key) => keys.has(key))) return false
   if (filter.exclude.some((key) => keys.has(key))) return false
-  return filter.include.length === 0 || filter.include.some((key) => keys.has(key))
+  if (filter.include.length > 0 && !filter.include.some((key) => keys.has(key))) return false
+  const { instructions } = filter
+  return instructions.length === 0 || runsAny(instructions, update.keys, texts.content)
 }
 
 /** The texts of one transaction, each made at most once however many feeds show it. */
@@ -123,6 +126,11 @@ class TransactionTexts {
     return this.#keys
   }
 
+  get content(): TransactionContent {
+    this.#content ??= decodeTransactionInfo(this.update.info)
+    return this.#content
+  }
+
   /** The result of a logs notification. */
   get logs(): string {
     const { slot, signature, err, logs } = this.update
@@ -144,15 +152,15 @@ class TransactionTexts {
   }
 
   #show(view: TransactionView): string {
-    const { slot, signature, index, info } = this.update
+    const { slot, signature, index } = this.update
     const name = encodeBase58(signature)
     const head = `{"signature":"${name}","slot":${slot},"transactionIndex":${index}`
     if (view.details === 'none' || view.details === 'signatures') return `${head}}`
-    this.#content ??= decodeTransactionInfo(info)
-    if (!isShowable(this.#content, view)) {
-      const version = versionOf(this.#content)
+    const { content } = this
+    if (!isShowable(content, view)) {
+      const version = versionOf(content)
       return `${head},"transaction":null,"err":{"UnsupportedTransactionVersion":${version}}}`
     }
-    return `${head},"transaction":${uiTransactionText(this.#content, view, this.#shapes)}}`
+    return `${head},"transaction":${uiTransactionText(content, view, this.#shapes)}}`
   }
 }

@@ -79,6 +79,15 @@ describe('a request', () => {
       ],
       [tx({ signature: key }), 'transactions["t"].signature:'],
       [tx({ accountRequired: ['?'] }), 'transactions["t"].account_required: "?"'],
+      [tx({ instructions: [{}] }), 'transactions["t"].instructions.program: "" is not'],
+      [
+        tx({ instructions: [{ program: key, dataPrefix: Buffer.alloc(129) }] }),
+        'transactions["t"].instructions.data_prefix: at most 128 bytes',
+      ],
+      [
+        tx({ instructions: Array.from({ length: 65 }, () => ({ program: key })) }),
+        'transactions["t"].instructions: at most 64 are allowed',
+      ],
       [tx({ tokenAccounts: 7 }), 'transactions["t"].token_accounts: 7 is neither'],
       [
         { transactionsStatus: { s: { accountExclude: ['?'] } } },

@@ -64,6 +64,13 @@ describe('params of the subscribe methods', () => {
     )
   })
 
+  it('are equal however the instructions of a filter are ordered', () => {
+    const [one, two] = [{ program: key }, { program: key, dataPrefix: '3Mc6vR' }]
+    expect(read('transaction', { instructions: [one, two, one] })).toEqual(
+      read('transaction', { instructions: [two, { ...one, dataPrefix: '' }] }),
+    )
+  })
+
   const text = (topic: string, ...given: unknown[]) => {
     const params = read(topic, ...given)
     if ('code' in params) throw new Error(params.message)
@@ -208,6 +215,12 @@ describe('params of the subscribe methods', () => {
     ['transaction', [{ accountInclude: key }]],
     ['transaction', [{ accountInclude: Array.from({ length: 65 }, () => key) }]],
     ['transaction', [{ signature: key }]],
+    ['transaction', [{ instructions: {} }]],
+    ['transaction', [{ instructions: [{}] }]],
+    ['transaction', [{ instructions: [{ program: '?' }] }]],
+    ['transaction', [{ instructions: [{ program: key, dataPrefix: '0' }] }]],
+    ['transaction', [{ instructions: [{ program: key, dataPrefix: '2'.repeat(180) }] }]],
+    ['transaction', [{ instructions: Array.from({ length: 65 }, () => ({ program: key })) }]],
   ])('of %s %j are refused with -32602', (topic, params) => {
     expect(readers[topic]!(params)).toMatchObject({ code: -32602 })
   })
