@@ -402,7 +402,8 @@ function readInstructions(
     const [key] = readKeys(`${at}.program`, [program], 1, new Set())
     if (dataPrefix.length > dataPrefixBytesMax)
       throw new Problem(`${at}.data_prefix: at most ${dataPrefixBytesMax} bytes are compared`)
-    return { program: key!, dataPrefix: keyOf(dataPrefix) }
+    // protobufjs gives absent bytes as an array.
+    return { program: key!, dataPrefix: keyOf(Uint8Array.from(dataPrefix)) }
   })
 }
 
