@@ -297,7 +297,7 @@ describe('transactionSubscribe', () => {
       client.subscribe('transaction', { instructions }, { commitment: 'processed' })
     const any = await subscribe([{ program: text(program!) }])
     const low = await subscribe(
-      Array.from({ length: 64 }, (_, byte) => ({
+      Array.from({ length: 40 }, (_, byte) => ({
         program: text(program!),
         dataPrefix: text(Uint8Array.of(byte)),
       })),
@@ -313,7 +313,7 @@ describe('transactionSubscribe', () => {
         .map(({ data }) => data)
     }
     const ran = seen.filter((one) => dataOf(one).length > 0)
-    const begun = ran.filter((one) => dataOf(one).some(([byte]) => byte !== undefined && byte < 64))
+    const begun = ran.filter((one) => dataOf(one).some(([byte]) => byte !== undefined && byte < 40))
     expect(begun.length).toBeGreaterThan(0)
     expect(ran.length).toBeGreaterThan(begun.length)
     for (const [id, expected] of [[any, ran] as const, [low, begun] as const]) {
