@@ -1,5 +1,5 @@
 // Files of the stream log that end anywhere: what was complete is found, and writing goes on.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -47,6 +47,9 @@ describe('a log of which the end is missing', () => {
       const again = new SegmentWriter(folder, bounds)
       const complete = places.filter(({ at, bytes }) => at + bytes <= length)
       expect(again.open(2_000)).toEqual(complete)
+      // What no era follows is cut off: nothing of it is read as a record later.
+      const [end] = complete.slice(-1).map(({ at, bytes }) => at + bytes)
+      expect(statSync(file, { throwIfNoEntry: false })?.size).toBe(end)
       const [next] = write(again, 1)
       again.stop()
       const [last] = new SegmentWriter(folder, bounds).open(2_000).slice(-1)
