@@ -164,7 +164,8 @@ describe.concurrent('an address that has used up its budget', () => {
       if (status === 429) refusals++
     }
     expect(refusals).toBeGreaterThan(0)
-    expect(refusals).toBeLessThan(10)
+    // By the time that they took in all: the last one began within the loop and may end late.
+    expect((performance.now() - beganMs) / refusals).toBeGreaterThan(150)
   })
 
   test('loses its connection when too many of its refusals wait', async () => {

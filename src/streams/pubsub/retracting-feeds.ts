@@ -80,6 +80,7 @@ export class RetractingFeeds {
   #retract(update: RetractionUpdate): void {
     const { slot, restated } = update
     this.#accounts.retract(slot)
+    this.#slots.retract(slot)
     for (const feed of this.#index.all) {
       if (feed.sentSlots?.has(slot) !== true) continue
       this.#notifier.send(feed, retractedText(update), slot)

@@ -6,12 +6,16 @@ import type { FeedIndex } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notify } from './notifier.ts'
 
+/** Slots above the root; a chain that roots nothing for longer forgets the oldest. */
+const BEGUN_MAX = 1_024
+
 export class SlotNotifications {
   readonly #index: FeedIndex
   readonly #notifier: Notify
   readonly #meters: SubscriptionMeters
   readonly #rootAtStart: () => number
-  #slot = -1
+  /** Slots above the root that were told. */
+  readonly #begun = new Set<number>()
   #root: number | null = null
 
   /** `rootAtStart` returns the root until the stream has reported one. */
@@ -30,16 +34,16 @@ export class SlotNotifications {
   take(update: SlotUpdate): void {
     const { slot, status, parent } = update
     // Every new bank, as a validator does: a slot whose bank is replaced comes twice. Not every
-    // source reports banks; all report processed slots.
-    const hasBegun =
-      status === slotStatus.createdBank || (status === slotStatus.processed && slot > this.#slot)
-    if (hasBegun) {
-      this.#slot = Math.max(slot, this.#slot)
+    // source reports banks; all report processed slots, and a replay those below a later one.
+    const isNew = slot > (this.#root ?? -1) && !this.#begun.has(slot)
+    if (status === slotStatus.createdBank || (status === slotStatus.processed && isNew)) {
+      this.#begin(slot)
       const root = this.#root ?? this.#rootAtStart()
       this.#send('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
     }
     if (status === slotStatus.finalized && slot > (this.#root ?? -1)) {
       this.#root = slot
+      for (const one of this.#begun) if (one <= slot) this.#begun.delete(one)
       this.#send('root', String(slot), update)
     }
     const type = stageOf(update)
@@ -47,8 +51,18 @@ export class SlotNotifications {
   }
 
   restart(): void {
-    this.#slot = -1
+    this.#begun.clear()
     this.#root = null
+  }
+
+  /** What was told of the slot is taken back: its next bank is told, however it is reported. */
+  retract(slot: number): void {
+    this.#begun.delete(slot)
+  }
+
+  #begin(slot: number): void {
+    this.#begun.add(slot)
+    if (this.#begun.size > BEGUN_MAX) this.#begun.delete(this.#begun.values().next().value!)
   }
 
   /** The block of a slot is complete: `frozen`. */

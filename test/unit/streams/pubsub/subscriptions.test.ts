@@ -143,6 +143,20 @@ describe('slotSubscribe', () => {
     ])
     stage.subscriptions.stop()
   })
+
+  it('is told each slot above the root once, also one that a replay shows after a later one', () => {
+    const stage = new Stage()
+    stage.subscribe(stage.session(), 'slot')
+    stage.reach(10, slotStatus.processed)
+    stage.reach(12, slotStatus.createdBank)
+    stage.reach(11, slotStatus.processed)
+    stage.reach(12, slotStatus.processed)
+    stage.reach(11, slotStatus.finalized)
+    stage.reach(9, slotStatus.processed)
+    const told = stage.published.map(({ text }) => JSON.parse(text).params.result.slot)
+    expect(told).toEqual([10, 12, 11])
+    stage.subscriptions.stop()
+  })
 })
 
 describe('what an update costs', () => {
