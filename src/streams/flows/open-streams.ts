@@ -1,6 +1,18 @@
-// The open streams of a set, by their numbers, which banks they have, and what is counted of them.
+// The open streams of a set, by their numbers, which banks they have, and what is counted and told
+// of them.
 import { slotStatus } from '../../chain/solana/updates.ts'
 import type { Bank, SlotView, TrackedSlot } from './tracked-slot.ts'
+
+export interface TrackerDeps {
+  /** The highest slot that a node can have reached; those above are dropped. Default: infinite. */
+  slotLimit?(): number
+  /** The first id for the banks of a slot; those after it are theirs, too. Default: 16 a slot. */
+  bankIds?(slot: number): number
+  /** A stream was the first to send an item. */
+  arrived?(stream: number): void
+  /** A stream confirmed a slot, and its block is not the one that was confirmed before. */
+  disputed?(stream: number, slot: number, blockhash: string): void
+}
 
 /** Counted over all connections. */
 export class SlotCounts {

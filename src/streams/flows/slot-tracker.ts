@@ -40,12 +40,13 @@ import {
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import type { UpdateList } from '../hub/update-list.ts'
 import type { SlotItem } from './item-names.ts'
-import { OpenStreams, SlotCounts } from './open-streams.ts'
+import { OpenStreams, SlotCounts, type TrackerDeps } from './open-streams.ts'
 import { derived, Retractions, reasonToLose, reasonToReplace, withBank } from './retractions.ts'
 import {
   AssembledBlock,
   type Bank,
   bankStatuses,
+  isSkipped,
   lastItems,
   type SlotView,
   statusBit,
@@ -61,17 +62,6 @@ export const bankIdsOfSlot = 16
 const slotsMax = 2_048
 const slotsMsMax = 800_000
 
-export interface TrackerDeps {
-  /** The highest slot that a node can have reached; those above are dropped. Default: infinite. */
-  slotLimit?(): number
-  /** The first id for the banks of a slot; those after it are theirs, too. Default: 16 a slot. */
-  bankIds?(slot: number): number
-  /** A stream was the first to send an item. */
-  arrived?(stream: number): void
-  /** A stream confirmed a slot, and its block is not the one that was confirmed before. */
-  disputed?(stream: number, slot: number, blockhash: string): void
-}
-
 export class SlotTracker {
   readonly counts = new SlotCounts()
   /** Updates of slots above the limit, which were dropped. */
@@ -85,6 +75,7 @@ export class SlotTracker {
   #newest: number | null = null
   #newestComplete: number | null = null
   #newestConfirmed = -1
+  #newestFinalized = -1
   /** The requested resume slot that was not replayed, until the new connection's first slot. */
   #gapFrom: number | null = null
 
@@ -151,6 +142,7 @@ export class SlotTracker {
     this.#newest = null
     this.#newestComplete = null
     this.#newestConfirmed = -1
+    this.#newestFinalized = -1
     this.#gapFrom = null
     this.#hub.slotTime.restart()
     this.#hub.restart()
@@ -327,7 +319,9 @@ export class SlotTracker {
     const [first = meta] = items
     this.#replace(tracked, bank, reasonToLose(tracked))
     tracked.parent = meta?.parentSlot ?? bank.parent ?? tracked.parent
-    this.#publish(tracked, derived(tracked, slotStatus.createdBank, first ?? { createdAtMs: 0 }))
+    // Of a replay that left the creation out, only the meta tells the parent.
+    if (tracked.parent !== null)
+      this.#publish(tracked, derived(tracked, slotStatus.createdBank, first ?? { createdAtMs: 0 }))
     const others = tracked.views.filter((one) => one.bank === bank && one !== elected)
     for (const view of [elected, ...others]) {
       view.firsts = 0
@@ -338,13 +332,20 @@ export class SlotTracker {
     if (processed !== null) this.status(processed, stream)
   }
 
-  /** Null for a slot below the floor, of which everything was published, or above the limit. */
+  /** Null for a slot of which nothing more is published: old, lost, or above the limit. */
   #track(slot: number, stream: number): TrackedSlot | null {
-    if (slot < this.#floor) {
+    const found = this.#slots.get(slot)
+    // A stream that lags may send a fork that has lost.
+    const isFinal = found?.hasStatus(slotStatus.finalized) === true
+    if (
+      slot < this.#floor ||
+      (slot < this.#newestFinalized &&
+        !isFinal &&
+        isSkipped(this.#slots, this.#newestFinalized, slot))
+    ) {
       this.counts.duplicates++
       return null
     }
-    const found = this.#slots.get(slot)
     if (found !== undefined) return found
     if (slot > (this.#deps.slotLimit?.() ?? slot)) {
       this.droppedAbove++
@@ -542,6 +543,7 @@ export class SlotTracker {
         this.#reach(one, derived(one, slotStatus.confirmed, update))
       this.#reach(one, one === tracked ? update : derived(one, slotStatus.finalized, update))
     }
+    this.#newestFinalized = Math.max(this.#newestFinalized, tracked.slot)
     this.#forget(tracked.slot)
   }
 

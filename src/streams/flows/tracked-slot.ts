@@ -342,6 +342,18 @@ export class TrackedSlot {
   }
 }
 
+/** Whether the ancestors of a slot, as far as they are known, have none of that number. */
+export function isSkipped(
+  slots: ReadonlyMap<number, TrackedSlot>,
+  newest: number,
+  slot: number,
+): boolean {
+  let at = slots.get(newest)
+  while (at !== undefined && at.parent !== null && at.parent > slot && at.parent < at.slot)
+    at = slots.get(at.parent)
+  return at !== undefined && at.parent !== null && at.parent < slot
+}
+
 export function statusBit(status: SlotStatus): number {
   return 1 << status
 }

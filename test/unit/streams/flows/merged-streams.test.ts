@@ -342,6 +342,26 @@ describe('merged streams', () => {
     expect(view.sink.counts().incompleteBlocks).toBe(0)
   })
 
+  it('leave out a fork that one sends after another has finalized past it', () => {
+    const slots = slotsOf(12, { seed: 7 })
+    const [fork] = slotsOf(1, { seed: 8, firstSlot: 1_003 }) as [SolanaUpdate[]]
+    // The chain without slot 1003: the parent of 1004 is 1002.
+    const chain = slots.flat().filter(({ slot }) => slot !== 1_003)
+    const onto = chain.map((one) => {
+      if (one.slot !== 1_004) return one
+      if (one.kind === 'blockMeta') return { ...one, parentSlot: 1_002 }
+      return one.kind === 'slot' ? statusOf(1_004, one.status, 1_002) : one
+    })
+    const view = open()
+    const [ahead, behind] = [onto, fork].map((sent, at) => new Node(at, view.sink, sent))
+    for (const node of [ahead!, behind!]) node.open()
+    ahead!.send(1_000)
+    expect(view.content[2].has(1_005)).toBe(true)
+    behind!.send(1_000)
+    expect(view.held.has(1_002)).toBe(true)
+    expect(view.held.has(1_003)).toBe(false)
+  })
+
   it('name the node that confirms another block than the set has', () => {
     const slots = slotsOf(4, { seed: 5 })
     const others = slotsOf(4, { seed: 6 })
