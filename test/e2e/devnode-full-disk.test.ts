@@ -23,7 +23,11 @@ it('goes on when the disk takes no more of its history', async () => {
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text))
   try {
-    const isFull = () => output.includes('history write failed') && /^grpc/m.test(output)
+    const isFull = () => {
+      if (child.exitCode !== null || child.signalCode !== null)
+        throw new Error(`ended with ${child.exitCode ?? child.signalCode}: ${output}`)
+      return output.includes('history write failed') && /^grpc/m.test(output)
+    }
     await until(isFull, 'a full disk')
     const url = /^rpc +(\S+)$/m.exec(output)![1]!
     const call = async (method: string, ...params: unknown[]) => {
