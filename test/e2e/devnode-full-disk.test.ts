@@ -24,11 +24,13 @@ it('goes on when the disk takes no more of its history', async () => {
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text))
   try {
     const isFull = () => {
-      if (child.exitCode !== null || child.signalCode !== null)
-        throw new Error(`ended with ${child.exitCode ?? child.signalCode}: ${output}`)
+      const ended = child.exitCode ?? child.signalCode
+      if (ended !== null) throw new Error(`ended with ${ended}`)
       return output.includes('history write failed') && /^grpc/m.test(output)
     }
-    await until(isFull, 'a full disk')
+    await until(isFull, 'a full disk').catch((error: Error) => {
+      throw new Error(`${error.message}\n${output}`)
+    })
     const url = /^rpc +(\S+)$/m.exec(output)![1]!
     const call = async (method: string, ...params: unknown[]) => {
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })

@@ -150,13 +150,14 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     expect(await opened.text('#graph-legend')).toMatch(/size: .*colour: .*hollow: .*line: /)
     await page.keyboard.press('g')
     await shows(opened, '#graph-legend', 'a row and a column per contract')
-    const map = (await page.locator('#graph-map').boundingBox())!
-    const heads = { x: map.x + 100, y: map.y, width: 240, height: 60 }
     const soft: Rgb = [0x56, 0x5e, 0x68]
-    await until(
-      async () => near(await page.screenshot({ clip: heads }), soft) > 200,
-      'names of columns',
-    )
+    // What is drawn above it later moves it down.
+    const hasHeads = async () => {
+      const map = (await page.locator('#graph-map').boundingBox())!
+      const heads = { x: map.x + 100, y: map.y, width: 240, height: 60 }
+      return near(await page.screenshot({ clip: heads }), soft) > 200
+    }
+    await until(hasHeads, 'names of columns')
   })
 
   test('cuts nothing at 390 px, and has every `{}` beside its title', async () => {
