@@ -2,17 +2,20 @@
 // Thread: source. Stopped by its control word and a message; see src/streams/analysis/feed.ts.
 import { parentPort, workerData } from 'node:worker_threads'
 import { ControlWord } from '../src/base/rings/control.ts'
+import { type TapMemory, TapWriter } from '../src/base/rings/tap.ts'
 import { EventFeed } from '../src/streams/analysis/feed.ts'
 import type { AnalysisMemory } from '../src/streams/analysis/memory.ts'
 import type { ExecutionSourceSection } from '../src/upstream/execution/config.ts'
 import { openExecutionSource } from '../src/upstream/execution/open.ts'
+import { TappedSink } from '../src/upstream/execution/recorded-events.ts'
 
 // Reason for the cast: flows/execution.ts fills workerData with exactly this.
-const { memory, section, isLossless, originMs, control } = workerData as {
+const { memory, section, isLossless, originMs, tap, control } = workerData as {
   memory: AnalysisMemory
   section: ExecutionSourceSection
   isLossless: boolean
   originMs: number
+  tap: TapMemory | null
   control: SharedArrayBuffer
 }
 const word = new ControlWord(control)
@@ -32,5 +35,5 @@ parentPort?.on('message', (message) => {
 parentPort?.postMessage('ready')
 // The open port keeps the thread alive after the end of a recording: a source that has ended
 // must look like a silent one.
-await source.run(feed)
+await source.run(tap === null ? feed : new TappedSink(feed, new TapWriter(tap)))
 feed.end()

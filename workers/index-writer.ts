@@ -1,24 +1,31 @@
-// Child process of the indexer's writer: receives deliveries over the pipe and stores their rows.
+// Child process of the index's writer: reads the gateway's streams and stores their rows.
 // Thread: main of its own process.
 
 import { serveFrames } from '../src/base/threads/frames.ts'
-import { IndexWriter, openSink } from '../src/indexer/writer.ts'
+import { IndexProgram } from '../src/indexer/program.ts'
+import { openSink } from '../src/indexer/writer.ts'
 
 // Only the server may read what DuckDB creates; files that queries read are shared one by one.
 process.umask(0o077)
 
-const writer = new IndexWriter(openSink, {
+const program = new IndexProgram(openSink, {
   wrote: (write) => service.push('wrote', write),
   failed: (message) => service.push('failed', message),
   parts: (counts) => service.push('parts', counts),
+  report: (report) => service.push('report', report),
+  async trying(name) {
+    service.push('trying', name)
+    do await new Promise((resolve) => setImmediate(resolve))
+    while (service.unsentBytes > 0)
+  },
+  dropped: (delivery) => service.push('dropped', delivery),
 })
 
 const service = serveFrames(
   {
-    open: (config: Parameters<IndexWriter['open']>[0]) => writer.open(config),
-    take: (delivery: Parameters<IndexWriter['take']>[0]) => writer.take(delivery),
-    flush: () => writer.flush(),
-    extend: async (untilMs: number) => writer.extend(untilMs),
+    open: (config: Parameters<IndexProgram['open']>[0]) => program.open(config),
+    drain: (positions: Parameters<IndexProgram['drain']>[0]) => program.drain(positions),
+    extend: async (untilMs: number) => program.extend(untilMs),
   },
-  () => writer.stop(),
+  () => program.stop(),
 )

@@ -5,7 +5,9 @@ import { type LogRequest, LogThread } from '../src/streams/segments/writer-threa
 
 const port = parentPort!
 const { folder, bounds } = workerData as { readonly folder: string; readonly bounds: LogBounds }
-const thread = new LogThread(folder, bounds, (report) => port.postMessage(report))
+const thread = new LogThread(folder, bounds, (report) =>
+  port.postMessage(report, report.kind === 'took' ? [report.chunk] : []),
+)
 
 port.on('message', (request: LogRequest | 'stop') => {
   if (request !== 'stop') thread.take(request)

@@ -4,12 +4,13 @@
 //   const reader = new ProtoReader(bytes)
 //   while (reader.next()) if (reader.field === 1) use(reader.bytes)
 //
-// A field that is not read costs no view: `bytes` is created on access.
+// A field that is not read costs little: `bytes` is created and a number decoded on access.
 
 const WIRE_VARINT = 0
 const WIRE_64 = 1
 export const WIRE_BYTES = 2
 const WIRE_32 = 5
+const varintBytesMax = 10
 
 export class ProtoReader {
   /** The field's number; its value is in one of the members below. */
@@ -22,8 +23,6 @@ export class ProtoReader {
   readonly #message: Uint8Array
   #at: number
   readonly #limit: number
-  #low = 0
-  #high = 0
   #isBroken = false
 
   /** The whole message, or the range from `start` up to `end`. */
@@ -36,7 +35,11 @@ export class ProtoReader {
   /** Advances to the next field; false at the end. */
   next(): boolean {
     if (this.#at >= this.#limit) return false
-    if (this.#step()) return true
+    // Most are one byte: tags, short lengths, flags.
+    const first = this.#message[this.#at]!
+    const tag = first < 0x80 ? first : this.#long()
+    if (first < 0x80) this.#at++
+    if (this.#step(tag)) return true
     this.#isBroken = true
     return false
   }
@@ -56,16 +59,21 @@ export class ProtoReader {
     return new ProtoReader(this.#message, this.start, this.end)
   }
 
+  /** 0 where the field is no number. */
   get number(): number {
-    return this.#high * 2 ** 32 + this.#low
+    if (this.wire !== WIRE_VARINT) return 0
+    const first = this.#message[this.start]!
+    return first < 0x80 ? first : decode(this.#message, this.start)
   }
 
   get big(): bigint {
-    return (BigInt(this.#high) << 32n) | BigInt(this.#low)
+    const value = this.number
+    if (value <= Number.MAX_SAFE_INTEGER) return BigInt(value)
+    return (BigInt(decodedHigh) << 32n) | BigInt(decodedLow)
   }
 
   get flag(): boolean {
-    return this.#low !== 0 || this.#high !== 0
+    return this.number !== 0
   }
 
   get text(): string {
@@ -77,21 +85,27 @@ export class ProtoReader {
   packed(): bigint[] {
     const inner = this.inside()
     const values: bigint[] = []
-    while (inner.#at < inner.#limit && inner.#varint()) values.push(inner.big)
+    inner.start = inner.#at
+    for (; inner.#at < inner.#limit && inner.#skip(); inner.start = inner.#at)
+      values.push(inner.big)
     return values
   }
 
-  #step(): boolean {
-    if (!this.#varint()) return false
-    this.field = this.#low >>> 3
-    this.wire = this.#low & 7
+  /** A tag that is none is broken. */
+  #step(tag: number): boolean {
+    this.field = tag >>> 3
+    this.wire = tag & 7
     switch (this.wire) {
       case WIRE_VARINT:
         this.start = this.#at
         this.end = this.#at
-        return this.#varint()
-      case WIRE_BYTES:
-        return this.#varint() && this.#high === 0 && this.#take(this.#low)
+        return tag >= 0 && this.#skip()
+      case WIRE_BYTES: {
+        const first = this.#at < this.#limit ? this.#message[this.#at]! : -1
+        const length = first < 0x80 ? first : this.#long()
+        if (first < 0x80) this.#at++
+        return length >= 0 && this.#take(length)
+      }
       case WIRE_64:
         return this.#take(8)
       case WIRE_32:
@@ -110,27 +124,41 @@ export class ProtoReader {
     return true
   }
 
-  /** Seven bits a byte into two halves of 32: values reach 2^64. */
-  #varint(): boolean {
+  /** Passes a number, and returns it; -1 where none is. */
+  #long(): number {
+    const start = this.#at
+    return this.#skip() ? decode(this.#message, start) : -1
+  }
+
+  /** Passes a number; false where none is. */
+  #skip(): boolean {
     const message = this.#message
-    const limit = this.#limit
+    const limit = Math.min(this.#limit, this.#at + varintBytesMax)
     let at = this.#at
+    while (at < limit && message[at]! >= 0x80) at++
     if (at >= limit) return false
-    let byte = message[at++]!
-    let low = byte & 0x7f
-    let high = 0
-    // Most are one byte: tags, short lengths, flags.
-    for (let shift = 7; byte >= 0x80; shift += 7) {
-      if (shift > 63 || at >= limit) return false
-      byte = message[at++]!
-      const bits = byte & 0x7f
-      if (shift < 32) low = (low | (bits << shift)) >>> 0
-      if (shift === 28) high = bits >>> 4
-      else if (shift > 28) high = (high | (bits << (shift - 32))) >>> 0
-    }
-    this.#at = at
-    this.#low = low
-    this.#high = high
+    this.#at = at + 1
     return true
   }
+}
+
+let decodedLow = 0
+let decodedHigh = 0
+
+/** Seven bits a byte into two halves of 32: values reach 2^64. */
+function decode(message: Uint8Array, start: number): number {
+  let at = start
+  let byte = message[at++]!
+  let low = byte & 0x7f
+  let high = 0
+  for (let shift = 7; byte >= 0x80; shift += 7) {
+    byte = message[at++]!
+    const bits = byte & 0x7f
+    if (shift < 32) low = (low | (bits << shift)) >>> 0
+    if (shift === 28) high = bits >>> 4
+    else if (shift > 28) high = (high | (bits << (shift - 32))) >>> 0
+  }
+  decodedLow = low
+  decodedHigh = high
+  return high * 2 ** 32 + low
 }

@@ -1,5 +1,5 @@
 // The interface of a log of numbered frames that several processes append to, one at a time, under
-// a lease; and of leases.
+// a lease; of leases; and what is known of a frame's event besides it.
 
 export interface Lease {
   readonly name: string
@@ -36,6 +36,23 @@ export interface LogStart extends LogHead {
 export interface LogFrame {
   readonly seq: number
   readonly frame: Buffer
+}
+
+/** Fields of the source event that its frame does not contain. */
+export interface FrameFacts {
+  readonly blockNumber: number
+  /** Time of the event by the source's clock: nanoseconds since 1970. */
+  readonly atNs: bigint
+  /** Identifies the event at every source of the chain: the block's id, and the stage of a move. */
+  readonly key?: string
+  /** The block that ended; with ContentionData only. */
+  readonly block?: {
+    readonly blockHash: string
+    readonly ethHash: string
+    readonly txCount: number
+    readonly gasUsed: number
+    readonly startedNs: bigint
+  }
 }
 
 export interface SharedLog {

@@ -216,7 +216,8 @@ function enterAll(items: readonly Item[], budget: CallBudget): boolean {
   return true
 }
 
-function overBudget({ reason, retryAfterMs }: Allowance): RequestRefusal {
+/** How a charge that was not admitted is answered. */
+export function overBudget({ reason, retryAfterMs }: Allowance): RequestRefusal {
   // A cost above the burst can never be admitted, so a retry does not help.
   const isExhausted = reason !== 'too-expensive'
   return {

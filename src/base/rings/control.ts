@@ -3,7 +3,7 @@
 //
 //   word 0   0: run   1: stop
 //
-// A loop checks the flag between two batches; a loop that waits without a ring sleeps on it.
+// A loop checks the flag between two batches.
 
 const stopAt = 0
 
@@ -21,15 +21,7 @@ export class ControlWord {
     return Atomics.load(this.#words, stopAt) === 1
   }
 
-  /** Sets the flag and wakes the loop if it sleeps here. */
   stop(): void {
-    // Stored before the notify: a loop about to enter `sleep` then sees it and does not sleep.
     Atomics.store(this.#words, stopAt, 1)
-    Atomics.notify(this.#words, stopAt)
-  }
-
-  /** Blocks a worker until the timeout or until it is stopped. */
-  sleep(timeoutMs: number): void {
-    Atomics.wait(this.#words, stopAt, 0, timeoutMs)
   }
 }

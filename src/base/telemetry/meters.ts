@@ -1,7 +1,7 @@
 // Prometheus instruments, declared once per module and rendered without promtool lint findings.
 // The only importer of prom-client. Names start `sluice_`; labels come from closed
 // sets.
-// Labelled children are looked up once, outside the hot path: `counter.with(...)` in a constructor.
+// Counters are plain numbers that are read at scrape: counting costs a hot path next to nothing.
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import {
   contentTypes,
@@ -23,10 +23,6 @@ export interface HistogramChild {
 }
 
 type Labels = Readonly<Record<string, readonly string[]>>
-// Reason for `never`: the overloads state the exact label values; the implementation takes any.
-interface Children<C> {
-  with(values: never): C
-}
 type LabelValues<L extends Labels> = { readonly [K in keyof L]: L[K][number] }
 
 export interface Declared {
@@ -50,18 +46,10 @@ export class Meters {
   readonly #joined: (() => Promise<readonly Family[]>)[] = []
   readonly declared: Declared[] = []
 
-  counter(name: string, help: string): CounterChild
-  counter<const L extends Labels>(
-    name: string,
-    help: string,
-    labels: L,
-  ): { with(values: LabelValues<L>): CounterChild }
-  counter(name: string, help: string, labels: Labels = {}): CounterChild | Children<CounterChild> {
-    const labelNames = this.#declare('counter', name, help, labels)
-    const counter = new Counter({ name, help, labelNames, registers: [this.#registry] })
-    if (labelNames.length === 0) return counter
-    for (const values of combinations(labels)) counter.labels(values).inc(0)
-    return { with: (values: Record<string, string>) => counter.labels(values) }
+  counter(name: string, help: string): Count {
+    const count = new Count()
+    this.totalRead(name, help, () => count.value)
+    return count
   }
 
   /** A counter with one label: its children by label value. */
@@ -70,54 +58,48 @@ export class Meters {
     help: string,
     label: string,
     values: readonly V[],
-  ): Readonly<Record<V, CounterChild>> {
-    const counter = this.counter(name, help, { [label]: values as readonly string[] })
-    const children = values.map((value) => [value, counter.with({ [label]: value })])
+  ): Readonly<Record<V, Count>> {
+    const children = values.map((value) => [value, new Count()] as const)
+    this.counterRead(name, help, { [label]: values as readonly string[] }, () =>
+      children.map(([value, count]) => [{ [label]: value }, count.value] as const),
+    )
     // Reason for the cast: fromEntries loses that every value is a key.
-    return Object.fromEntries(children) as Record<V, CounterChild>
+    return Object.fromEntries(children) as Record<V, Count>
   }
 
-  gauge(name: string, help: string): GaugeChild
-  gauge<const L extends Labels>(
+  /** A counter with two labels. */
+  pairs<const A extends string, const B extends string>(
     name: string,
     help: string,
-    labels: L,
-  ): { with(values: LabelValues<L>): GaugeChild }
-  gauge(name: string, help: string, labels: Labels = {}): GaugeChild | Children<GaugeChild> {
-    const labelNames = this.#declare('gauge', name, help, labels)
-    const gauge = new Gauge({ name, help, labelNames, registers: [this.#registry] })
-    if (labelNames.length === 0) return gauge
-    return { with: (values: Record<string, string>) => gauge.labels(values) }
+    [first, firsts]: readonly [label: string, values: readonly A[]],
+    [second, seconds]: readonly [label: string, values: readonly B[]],
+  ): PairTally<A, B> {
+    const tally = new PairTally(firsts, seconds)
+    const labels: Labels = { [first]: firsts, [second]: seconds }
+    this.counterRead(name, help, labels, () =>
+      [...tally.read()].map(([a, b, count]) => [{ [first]: a, [second]: b }, count] as const),
+    )
+    return tally
   }
 
-  histogram(name: string, help: string, buckets?: readonly number[]): HistogramChild
-  histogram<const L extends Labels>(
-    name: string,
-    help: string,
-    buckets: readonly number[],
-    labels: L,
-  ): { with(values: LabelValues<L>): HistogramChild }
-  histogram(
-    name: string,
-    help: string,
-    buckets = latencyBuckets,
-    labels: Labels = {},
-  ): HistogramChild | Children<HistogramChild> {
-    const labelNames = this.#declare('histogram', name, help, labels)
-    const histogram = new Histogram({
-      name,
-      help,
-      labelNames,
-      buckets: [...buckets],
-      registers: [this.#registry],
-    })
-    if (labelNames.length === 0) return histogram
-    return { with: (values: Record<string, string>) => histogram.labels(values) }
+  gauge(name: string, help: string): GaugeChild {
+    this.#declare('gauge', name, help, {})
+    return new Gauge({ name, help, registers: [this.#registry] })
   }
 
-  /** A gauge that is read at each scrape. */
-  gaugeRead(name: string, help: string, read: () => number): void {
-    this.gaugesRead(name, help, {}, () => [[{}, read()]])
+  histogram(name: string, help: string, buckets = latencyBuckets): HistogramChild {
+    this.#declare('histogram', name, help, {})
+    return new Histogram({ name, help, buckets: [...buckets], registers: [this.#registry] })
+  }
+
+  /** A gauge that is read at each scrape; it has no series while there is no number. */
+  gaugeRead(name: string, help: string, read: Reading): void {
+    this.gaugesRead(name, help, {}, seriesOf(read))
+  }
+
+  /** The same of a counter. */
+  totalRead(name: string, help: string, read: Reading): void {
+    this.counterRead(name, help, {}, seriesOf(read))
   }
 
   /** Labelled gauges that are read at each scrape; labels without a value have no series. */
@@ -127,17 +109,7 @@ export class Meters {
     labels: L,
     read: () => Iterable<readonly [LabelValues<L>, number]>,
   ): void {
-    const labelNames = this.#declare('gauge', name, help, labels)
-    new Gauge({
-      name,
-      help,
-      labelNames,
-      registers: [this.#registry],
-      collect() {
-        this.reset()
-        for (const [values, value] of read()) this.labels(values as never).set(value)
-      },
-    })
+    this.#collect('gauge', name, help, labels, read)
   }
 
   /** A counter that others count (in a worker's shared memory), read at each scrape. */
@@ -147,30 +119,17 @@ export class Meters {
     labels: L,
     read: () => Iterable<readonly [LabelValues<L>, number]>,
   ): void {
-    const labelNames = this.#declare('counter', name, help, labels)
-    new Counter({
-      name,
-      help,
-      labelNames,
-      registers: [this.#registry],
-      collect() {
-        this.reset()
-        for (const [values, total] of read()) this.labels(values as never).inc(total)
-      },
-    })
+    this.#collect('counter', name, help, labels, read)
   }
 
-  /** A histogram that others count: counts per bucket (the last one is +Inf) and the sum. */
-  histogramRead(
-    name: string,
-    help: string,
-    buckets: readonly number[],
-    read: () => HistogramCounts,
-  ): void {
-    this.histogramsRead(name, help, buckets, {}, () => [[{}, read()]])
+  /** A histogram of latencies, in plain numbers. */
+  latency(name: string, help: string): LatencyTally {
+    const tally = new LatencyTally()
+    this.histogramsRead(name, help, latencyBuckets, {}, () => [[{}, tally.read()]])
+    return tally
   }
 
-  /** Such histograms, one for each set of labels. */
+  /** Histograms that others count: counts per bucket (the last one is +Inf) and the sum. */
   histogramsRead<const L extends Labels>(
     name: string,
     help: string,
@@ -222,12 +181,44 @@ export class Meters {
     return families
   }
 
+  #collect(
+    kind: 'gauge' | 'counter',
+    name: string,
+    help: string,
+    labels: Labels,
+    read: () => Iterable<readonly [object, number]>,
+  ): void {
+    const labelNames = this.#declare(kind, name, help, labels)
+    const Instrument = kind === 'gauge' ? Gauge : Counter
+    new Instrument({
+      name,
+      help,
+      labelNames,
+      registers: [this.#registry],
+      collect() {
+        this.reset()
+        // Which is 0 where there are no labels.
+        if (labelNames.length === 0) this.remove()
+        for (const [values, value] of read()) this.labels(values as never).inc(value)
+      },
+    })
+  }
+
   #declare(kind: Declared['kind'], name: string, help: string, labels: Labels): string[] {
     if (this.#kinds.has(name)) throw new Error(`meter ${name} is declared twice`)
     const labelNames = Object.keys(labels)
     this.#kinds.set(name, kind)
     this.declared.push({ kind, name, help, labels: labelNames })
     return labelNames
+  }
+}
+
+type Reading = () => number | null | undefined
+
+function seriesOf(read: Reading): () => [Record<never, never>, number][] {
+  return () => {
+    const value = read()
+    return value == null ? [] : [[{}, value]]
   }
 }
 
@@ -253,10 +244,60 @@ function samplesOf(
   return samples
 }
 
-/** Every combination of the closed label sets, so that each series exists from the first scrape. */
-function combinations(labels: Labels): Record<string, string>[] {
-  let rows: Record<string, string>[] = [{}]
-  for (const [name, values] of Object.entries(labels))
-    rows = rows.flatMap((row) => values.map((value) => ({ ...row, [name]: value })))
-  return rows
+export class Count implements CounterChild {
+  value = 0
+
+  inc(by = 1): void {
+    this.value += by
+  }
+}
+
+/** Durations in buckets of seconds. */
+export class LatencyTally {
+  readonly buckets: readonly number[]
+  readonly #counts: Float64Array
+  #sum = 0
+
+  constructor(buckets = latencyBuckets) {
+    this.buckets = buckets
+    this.#counts = new Float64Array(buckets.length + 1)
+  }
+
+  observeMs(ms: number): void {
+    const seconds = ms / 1000
+    let bucket = 0
+    while (bucket < this.buckets.length && seconds > this.buckets[bucket]!) bucket++
+    this.#counts[bucket]!++
+    this.#sum += seconds
+  }
+
+  read(): { readonly counts: readonly number[]; readonly sum: number } {
+    return { counts: [...this.#counts], sum: this.#sum }
+  }
+}
+
+/** One count per pair of two closed sets; a name outside the first set counts as its last. */
+export class PairTally<A extends string, B extends string> {
+  readonly #rows: ReadonlyMap<string, number>
+  readonly #first: readonly A[]
+  readonly #second: readonly B[]
+  readonly #counts: Float64Array
+
+  constructor(first: readonly A[], second: readonly B[]) {
+    this.#first = first
+    this.#second = second
+    this.#rows = new Map(first.map((name, index) => [name, index]))
+    this.#counts = new Float64Array(first.length * second.length)
+  }
+
+  count(first: string, second: B): void {
+    const row = this.#rows.get(first) ?? this.#first.length - 1
+    this.#counts[row * this.#second.length + this.#second.indexOf(second)]!++
+  }
+
+  *read(): Iterable<readonly [A, B, number]> {
+    for (const [row, first] of this.#first.entries())
+      for (const [column, second] of this.#second.entries())
+        yield [first, second, this.#counts[row * this.#second.length + column]!]
+  }
 }

@@ -2,7 +2,7 @@
 // Every name passes promtool's lint, unlike prom-client's default set.
 import { readdirSync } from 'node:fs'
 import { PerformanceObserver } from 'node:perf_hooks'
-import type { Meters } from './meters.ts'
+import { LatencyTally, type Meters } from './meters.ts'
 
 /** The event loop is probed twenty times a second; anything that blocks it longer is seen. */
 const lagProbeMs = 50
@@ -23,13 +23,13 @@ const gcKindOf: Readonly<Record<number, GcKind>> = {
 
 /** Declares the series and begins to watch. `stop` ends the timer and the observer. */
 export function startProcessMeters(meters: Meters, about: { version: string }): { stop(): void } {
-  meters
-    .gauge('sluice_build_info', 'Always 1; the labels are the versions of server and Node', {
-      version: [about.version],
-      node: [process.version],
-    })
-    .with({ version: about.version, node: process.version })
-    .set(1)
+  const build = { version: about.version, node: process.version }
+  meters.gaugesRead(
+    'sluice_build_info',
+    'Always 1; the labels are the versions of server and Node',
+    { version: [build.version], node: [build.node] },
+    () => [[build, 1]],
+  )
   declareReads(meters)
   const stopLag = watchLag(meters)
   const stopPauses = watchPauses(meters)
@@ -103,20 +103,19 @@ function watchLag(meters: Meters): () => void {
 }
 
 function watchPauses(meters: Meters): () => void {
-  const pauses = meters.histogram(
+  const pauses = new Map(gcKinds.map((kind) => [kind, new LatencyTally(pauseBuckets)]))
+  meters.histogramsRead(
     'sluice_gc_pause_seconds',
     'Garbage collection pauses of the main thread',
     pauseBuckets,
     { kind: gcKinds },
+    () => [...pauses].map(([kind, tally]) => [{ kind }, tally.read()] as const),
   )
-  const children = Object.fromEntries(
-    gcKinds.map((kind) => [kind, pauses.with({ kind })]),
-  ) as Record<GcKind, { observe(value: number): void }>
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
       // Reason for the cast: Node's types lack `detail`, which every gc entry has.
       const kind = gcKindOf[(entry as { detail?: { kind?: number } }).detail?.kind ?? 0]
-      if (kind !== undefined) children[kind].observe(entry.duration / 1000)
+      if (kind !== undefined) pauses.get(kind)!.observeMs(entry.duration)
     }
   })
   observer.observe({ entryTypes: ['gc'] })

@@ -79,10 +79,6 @@ export class SupervisedChild {
     return this.#link === null ? 0 : this.#pid
   }
 
-  get inFlight(): number {
-    return this.#pending.size
-  }
-
   /**
    * Calls the child. Rejects with a Fault: `child-busy` (too much in flight), `child-gone` (down
    * or died during the call), `child-slow` (timeout), all retryable; `call-failed`.

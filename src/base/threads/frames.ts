@@ -144,6 +144,18 @@ export class FrameLink {
   }
 }
 
+const alone = new Packr({ useRecords: false })
+
+/** A value as bytes, which are read without those before them. */
+export function pack(value: unknown): Buffer {
+  return alone.pack(value)
+}
+
+/** Bytes in it are views. */
+export function unpack(bytes: Uint8Array): unknown {
+  return alone.unpack(bytes)
+}
+
 export type FrameHandlers = Readonly<Record<string, (input: never) => unknown>>
 
 export interface FrameService {

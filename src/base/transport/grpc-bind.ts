@@ -1,11 +1,12 @@
 // Binds a gRPC server to an address, in plain text or with a certificate that may be renewed, alone
-// or beside other processes on the same port.
+// or beside other processes on the same port; or to a Unix socket.
 
-import { createServer } from 'node:net'
+import { createServer, type Server as NetServer } from 'node:net'
 import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js'
 import { Fault } from '../errors.ts'
 import { type ListenAddress, probePort, resolvePort } from './listen-address.ts'
 import { openSharedSocket } from './shared-port.ts'
+import { listenAtPath } from './unix-socket.ts'
 
 /** A certificate pair that was checked, with notification of changes. */
 export interface GrpcCertificates {
@@ -22,9 +23,15 @@ export interface GrpcBinding {
 
 export async function bindGrpc(
   server: Server,
-  at: ListenAddress,
+  at: ListenAddress & { readonly path?: string | undefined },
   certificates: GrpcCertificates | null,
 ): Promise<GrpcBinding> {
+  const { path } = at
+  if (path !== undefined)
+    return inject(server, null, async (listener) => {
+      await listenAtPath(listener, path, 'listen')
+      return 0
+    })
   if (at.isShared === true) return bindShared(server, at, certificates)
   const host = at.host.includes(':') ? `[${at.host}]` : at.host
   // Probed first for its error message: the library's own has no advice.
@@ -33,7 +40,7 @@ export async function bindGrpc(
   return { port, drain: (graceMs) => server.drain(`${host}:${port}`, graceMs) }
 }
 
-/** The library cannot share a port: a listener of our own accepts and hands it the connections. */
+/** The library cannot share a port. */
 async function bindShared(
   server: Server,
   at: ListenAddress,
@@ -43,15 +50,27 @@ async function bindShared(
     await probePort(at, 'grpc')
     throw error
   })
+  return inject(server, certificates, async (listener) => {
+    await new Promise<void>((resolve, reject) => {
+      listener.once('error', reject)
+      listener.listen({ fd }, resolve)
+    })
+    return port
+  })
+}
+
+/** A listener of our own accepts, and hands the connections to the library. */
+async function inject(
+  server: Server,
+  certificates: GrpcCertificates | null,
+  listen: (listener: NetServer) => Promise<number>,
+): Promise<GrpcBinding> {
   const injector = server.createConnectionInjector(credentialsOf(certificates))
   // As the HTTP/2 server would: it reads the socket from the start, without delay of small writes.
   const listener = createServer({ noDelay: true, pauseOnConnect: false }, (socket) =>
     injector.injectConnection(socket),
   )
-  await new Promise<void>((resolve, reject) => {
-    listener.once('error', reject)
-    listener.listen({ fd }, resolve)
-  })
+  const port = await listen(listener)
   return {
     port,
     drain(graceMs) {

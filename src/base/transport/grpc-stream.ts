@@ -11,6 +11,14 @@ import type { GrpcStatus } from './grpc-status.ts'
 
 /** Prefix of a gRPC message: one byte for compression, four for the length. */
 export const framePrefixBytes = 5
+/** A message with its prefix, not compressed. */
+export function framed(message: Uint8Array): Buffer {
+  const frame = Buffer.alloc(framePrefixBytes + message.length)
+  frame.writeUInt32BE(message.length, 1)
+  frame.set(message, framePrefixBytes)
+  return frame
+}
+
 /** How long a status may wait for unsent bytes before the stream is reset. */
 const endGraceMs = 5_000
 /** Refused calls of one connection whose caller has not ended them; more are reset at once. */

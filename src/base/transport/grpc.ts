@@ -8,9 +8,10 @@
 //                             +-- unary   -> answer(bytes) -> bytes or refusal
 //                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
 
-import type { ServerHttp2Stream } from 'node:http2'
+import type { Http2Server, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
 import {
-  type Metadata,
+  Metadata,
   Server,
   type ServerDuplexStream,
   ServerInterceptingCall,
@@ -22,16 +23,17 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js'
 import { isBrokenInvariant } from '../assert.ts'
-import { messageOf } from '../errors.ts'
+import { addressKey } from '../cidr.ts'
+import { Fault, messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
-import type { Log } from '../telemetry/log.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
+import { InFlight } from './connections.ts'
+import { descriptorReserve } from './descriptors.ts'
 import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
 import { handleCompression } from './grpc-compression.ts'
-import { type ConnectionLimits, GrpcConnections } from './grpc-connections.ts'
-import type { GrpcEncoding } from './grpc-encoding.ts'
-import { errorOf, headerOf, headOf, withoutMapping } from './grpc-metadata.ts'
+import { encodingAskedBy, type GrpcEncoding, requestEncodings } from './grpc-encoding.ts'
 import { limitRequests, type RequestLimits } from './grpc-requests.ts'
-import { type GrpcStatus, grpcCode } from './grpc-status.ts'
+import { type GrpcStatus, grpcCode, retryDetails } from './grpc-status.ts'
 import {
   closeLater,
   DirectStream,
@@ -74,6 +76,8 @@ export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   readonly port: number
   /** Whether other gateways may listen on the same port. */
   readonly isShared?: boolean | undefined
+  /** A Unix socket instead of host and port, in plain text. */
+  readonly path?: string | undefined
   readonly certificates: GrpcCertificates | null
   readonly messageBytesMax: number
   readonly keepaliveMs: number
@@ -338,4 +342,130 @@ const ourFault: GrpcStatus = { code: grpcCode.internal, details: 'internal error
 
 function asBuffer(bytes: Buffer): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes)
+}
+
+/** A status in the form of the library's errors. */
+function errorOf(status: GrpcStatus) {
+  const metadata = new Metadata()
+  if (status.retryAfterMs !== undefined) {
+    metadata.set('grpc-retry-pushback-ms', String(Math.ceil(status.retryAfterMs)))
+    metadata.set('grpc-status-details-bin', retryDetails(status, status.retryAfterMs))
+  }
+  return { name: 'status', message: status.details, ...status, metadata }
+}
+
+/** The head of an answer whose messages may be compressed. */
+function headOf(encoding: GrpcEncoding | null): Metadata {
+  const head = new Metadata()
+  head.set('grpc-accept-encoding', requestEncodings)
+  if (encoding !== null) head.set('grpc-encoding', encoding)
+  return head
+}
+
+/** The first value of a header; undefined when absent. */
+function headerOf(metadata: Metadata, name: string): string | undefined {
+  const value = metadata.get(name)[0]
+  return typeof value === 'string' ? value : undefined
+}
+
+/** An IPv4 address without the prefix that maps it to IPv6. */
+function withoutMapping(address: string): string {
+  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
+}
+
+interface ConnectionLimits {
+  /** Connections of one address, IPv4 /32 or IPv6 /64; one more is closed at once. */
+  readonly connectionsPerAddressMax: number
+  /** True for trusted proxies, which carry many clients: they are not counted. */
+  isProxy(address: string): boolean
+  /** Compressions of answers, where a caller asks for one. */
+  readonly compression: readonly string[]
+  /** Of a Unix socket, whose peers have no address. */
+  readonly path?: string | undefined
+  readonly log: Log
+}
+
+/** Counts as the address of a peer at a Unix socket. */
+const localAddress = '127.0.0.1'
+
+/**
+ * Limits connections per address on the library's HTTP/2 servers, and reads from a call's headers
+ * what the library hides: duplicate credentials and accepted compressions. http2 joins a repeated
+ * `x-token` with a comma but silently drops a second `authorization`; only the raw header list has
+ * it, and only for a listener before the library's own. The servers are not public in the library.
+ */
+export class GrpcConnections {
+  readonly #repeated = new WeakSet<ServerHttp2Stream>()
+  readonly #encodings = new WeakMap<ServerHttp2Stream, GrpcEncoding>()
+  readonly #limits: ConnectionLimits
+  readonly #open: InFlight
+
+  constructor(limits: ConnectionLimits) {
+    this.#limits = limits
+    this.#open = new InFlight(limits.connectionsPerAddressMax)
+  }
+
+  /** Attaches to the HTTP/2 servers of a bound gRPC server. Throws a fault without any. */
+  watch(server: object): void {
+    const servers = (server as { http2Servers?: unknown }).http2Servers
+    if (!(servers instanceof Map) || servers.size === 0)
+      throw new Fault('grpc-library', 'grpc: the HTTP/2 servers of the library are not accessible')
+    // A connection that could not be accepted, for lack of descriptors: its client sees the close.
+    const report = faultReport(this.#limits.log, 'a connection could not be accepted')
+    for (const http2Server of servers.keys() as Iterable<Http2Server>) {
+      http2Server.on('error', report)
+      this.#limitConnections(http2Server)
+      http2Server.prependListener('stream', (stream, headers, _flags, ...rest: unknown[]) => {
+        const encoding = encodingAskedBy(headers, this.#limits.compression)
+        if (encoding !== null) this.#encodings.set(stream, encoding)
+        if (!Array.isArray(rest[0]) || repeatsCredential(rest[0])) this.#repeated.add(stream)
+      })
+    }
+  }
+
+  /** True when a credential header of this call was sent twice. */
+  hasRepeated(stream: ServerHttp2Stream | null): boolean {
+    return stream === null || this.#repeated.has(stream)
+  }
+
+  /** The compression of the answers to this call; null for none. */
+  encodingOf(stream: ServerHttp2Stream | null): GrpcEncoding | null {
+    return (stream && this.#encodings.get(stream)) ?? null
+  }
+
+  /** Checks the bare TCP connection, before TLS and HTTP/2 cost any memory. */
+  #limitConnections(http2Server: Http2Server): void {
+    const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
+    http2Server.removeAllListeners('connection')
+    const descriptors = descriptorReserve(this.#limits.log)
+    http2Server.on('connection', (socket: Socket) => {
+      const { path } = this.#limits
+      const address = socket.remoteAddress ?? (path === undefined ? undefined : localAddress)
+      // Without an address the peer has disconnected already.
+      if (address === undefined || !descriptors.admits()) {
+        socket.destroy()
+        return
+      }
+      const key = addressKey(address)
+      if (!this.#limits.isProxy(address)) {
+        if (!this.#open.enter(key)) {
+          socket.destroy()
+          return
+        }
+        socket.once('close', () => this.#open.leave(key))
+      }
+      for (const listener of accept) listener.call(http2Server, socket)
+    })
+  }
+}
+
+/** Raw headers alternate names and values. */
+function repeatsCredential(raw: readonly string[]): boolean {
+  let tokens = 0
+  let authorizations = 0
+  for (let index = 0; index < raw.length; index += 2) {
+    if (raw[index] === 'x-token') tokens++
+    else if (raw[index] === 'authorization') authorizations++
+  }
+  return tokens > 1 || authorizations > 1
 }

@@ -11,6 +11,7 @@ import { Fault, messageOf } from '../errors.ts'
 import type { EndpointAddress, Running } from '../running.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Addresses } from './address.ts'
+import { type AboutCall, type CallTap, tapRoutes } from './call-tap.ts'
 import { Connections, countConnections } from './connections.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { Http, type HttpOptions } from './http.ts'
@@ -19,20 +20,29 @@ import type { CertificatePair } from './tls.ts'
 import { type App, type Listener, listen, uws } from './uws.ts'
 import { type SocketRoute, Sockets } from './websocket.ts'
 
-export interface HttpEndpointOptions<C> {
-  readonly product: string
-  readonly listen: ListenAddress
+/** What every endpoint gets from the service. */
+export interface EndpointDeps {
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
   /** Connections that one address may have open; 0 or absent is no limit. An endpoint that allows
    *  more WebSockets allows as many connections. */
   readonly connectionsPerAddressMax?: number | undefined
+  /** Whether other gateways may listen on the same port. */
+  readonly sharePorts?: boolean
+  /** Gets every call while it is on. */
+  readonly calls?: CallTap | undefined
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface HttpEndpointOptions<C> extends Omit<EndpointDeps, 'sharePorts'> {
+  readonly product: string
+  readonly listen: ListenAddress
   readonly http: HttpOptions<C>
+  readonly aboutCall?: AboutCall<C>
   // Reason for `any`: each route has a state type of its own, known to its product alone.
   // biome-ignore lint/suspicious/noExplicitAny: see the line above.
   readonly sockets?: readonly SocketRoute<C, any>[]
-  readonly clock: Clock
-  readonly log: Log
 }
 
 export interface HttpEndpoint<C> extends Running {
@@ -66,7 +76,7 @@ export async function openHttpEndpoint<C>(
     clock: options.clock,
     count: () => countConnections(endpoint.address.port),
   })
-  const http = new Http(options.http, parts)
+  const http = new Http({ ...options.http, routes: routesOf(options) }, parts)
   const sockets = new Sockets(options.sockets ?? [], {
     ...parts,
     wants: new Set([...(options.http.wants ?? []), 'sec-websocket-protocol']),
@@ -215,6 +225,12 @@ class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
     this.sockets.forget(generation.app)
     this.#generations.delete(generation)
   }
+}
+
+function routesOf<C>(options: HttpEndpointOptions<C>): HttpOptions<C>['routes'] {
+  const { product, http, calls, aboutCall: about } = options
+  if (calls === undefined) return http.routes
+  return tapRoutes(http.routes, { product, calls, ...(about !== undefined && { about }) })
 }
 
 function connectionsPerAddressMax<C>(options: HttpEndpointOptions<C>): number {

@@ -28,6 +28,8 @@ export interface HttpRoute<C> {
   /** Detects at once that the client disconnected (`request.onGone`); in exchange a client that
    *  pipelines a second request meanwhile loses its connection. */
   readonly watchesClient?: boolean
+  /** No recorder gets its bodies: they have a credential, or none can be compared. */
+  readonly isUnrecorded?: boolean
   /** Refuses on the headers, before the body is read (media type). */
   check?(request: Request, context: C): Reply | null
   handle(request: Request, body: Buffer, context: C): Reply | Promise<Reply>

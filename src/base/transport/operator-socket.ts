@@ -6,12 +6,13 @@
 //
 // Every user who can open the file may query it: mode 0600. It carries no secrets; the one change
 // that it makes, taking nodes out and back, has the same effect when it is repeated.
-import { chmodSync, lstatSync, mkdirSync, statSync, unlinkSync } from 'node:fs'
-import { connect, createServer, type Server, type Socket } from 'node:net'
-import { dirname, join, relative, resolve } from 'node:path'
-import { Fault, messageOf } from '../errors.ts'
+import { mkdirSync, statSync } from 'node:fs'
+import { connect, createServer, type Socket } from 'node:net'
+import { dirname, join, resolve } from 'node:path'
+import { messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
+import { listenAtPath, reachable } from './unix-socket.ts'
 
 /** Answers one question; what it returns is written as JSON. */
 export type OperatorHandler = (question: OperatorQuestion) => unknown | Promise<unknown>
@@ -38,8 +39,6 @@ const DEADLINE_MS = 5_000
 const DROPPED = 'dropped'
 const DROPPED_TRIES_MAX = 20
 const DROPPED_RETRY_MS = 100
-/** sun_path of Linux has 108 bytes with its terminating zero. */
-const PATH_BYTES_MAX = 107
 
 export function operatorSocketPath(data: string): string {
   return join(resolve(data), 'operator.sock')
@@ -53,7 +52,6 @@ export async function startOperatorSocket(
 ): Promise<Running> {
   const path = operatorSocketPath(data)
   prepareFolder(dirname(path), log)
-  await removeStale(path)
   const open = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     open.add(socket)
@@ -61,7 +59,7 @@ export async function startOperatorSocket(
     serveOne(socket, handlers, log)
   })
   server.maxConnections = CONNECTIONS_MAX
-  await listen(server, path)
+  await listenAtPath(server, path, 'operator-socket')
   // A connection that could not be accepted, for lack of descriptors: its client sees the close.
   server.on('error', faultReport(log, 'an operator connection could not be accepted'))
   let stopping: Promise<void> | null = null
@@ -210,58 +208,6 @@ function prepareFolder(folder: string, log: Log): void {
   if (made !== undefined) return
   if ((statSync(folder).mode & 0o077) !== 0)
     log.warn('data folder is readable by other users, run chmod 700 on it', { folder })
-}
-
-async function removeStale(path: string): Promise<void> {
-  const found = lstatSync(path, { throwIfNoEntry: false })
-  if (found === undefined) return
-  if (!found.isSocket())
-    throw new Fault('operator-socket', `${path} is not a socket: move it away and start again`)
-  if (await isAnswered(path))
-    throw new Fault('operator-socket', `another server runs on this data folder (${path})`)
-  unlinkSync(path)
-}
-
-function isAnswered(path: string): Promise<boolean> {
-  return new Promise((done) => {
-    const socket = connect(reachable(path))
-    socket.on('connect', () => {
-      socket.destroy()
-      done(true)
-    })
-    socket.on('error', (error: NodeJS.ErrnoException) => done(error.code !== 'ECONNREFUSED'))
-  })
-}
-
-function listen(server: Server, path: string): Promise<void> {
-  const short = reachable(path)
-  if (Buffer.byteLength(short) > PATH_BYTES_MAX)
-    throw new Fault(
-      'operator-socket',
-      `${path} is too long for a socket: use a shorter data folder`,
-    )
-  return new Promise((done, fail) => {
-    const failed = (cause: Error) =>
-      fail(new Fault('operator-socket', `cannot open ${path}: ${messageOf(cause)}`, { cause }))
-    server.once('error', failed)
-    // The file is created under this mask, so that no other user can connect before the chmod.
-    const before = process.umask(0o177)
-    try {
-      server.listen(short, () => {
-        server.off('error', failed)
-        done()
-      })
-    } finally {
-      process.umask(before)
-    }
-    if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) chmodSync(path, 0o600)
-  })
-}
-
-/** The shorter of the absolute and the relative path: the length of a socket's name is limited. */
-function reachable(path: string): string {
-  const near = relative(process.cwd(), path)
-  return near.length < path.length ? near : path
 }
 
 /** Collects chunks until the first line end, up to a limit. */

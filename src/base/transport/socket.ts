@@ -14,7 +14,6 @@ export class Socket<S> {
   /** Key under which limits count it. */
   readonly addressKey: string
   readonly path: string
-  readonly openedMs: number
   /** When the peer last sent anything. Set by websocket.ts. */
   heardMs: number
   pingMs = 0
@@ -28,7 +27,6 @@ export class Socket<S> {
     this.address = request.address
     this.addressKey = request.addressKey
     this.path = request.path
-    this.openedMs = nowMs
     this.heardMs = nowMs
     this.#pingedMs = nowMs
   }

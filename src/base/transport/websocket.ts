@@ -72,7 +72,8 @@ interface UserData {
 // The native server drops a longer message without a close code, so its limit is far above any
 // route's. A socket may buffer that much; the number of sockets per address is limited too.
 const NATIVE_INBOUND_BYTES_MAX = 1024 * 1024
-const NATIVE_UNSENT_FACTOR = 2
+/** Beyond so many times `unsentBytesMax` what is sent is discarded. */
+export const NATIVE_UNSENT_FACTOR = 2
 // Closes sockets that no ping reaches any more, such as a closed one whose peer never reads.
 const NATIVE_IDLE_SECS = 120
 const TICK_MS = 1_000

@@ -46,6 +46,7 @@ export interface LandedBlock {
   readonly blockhash: string
   readonly previousBlockhash: string
   readonly blockHeight: number
+  /** Seconds since 1970. */
   readonly blockTime: number
   readonly rewards: readonly RewardContent[]
   /** Decodes every transaction of the block. */

@@ -1,9 +1,7 @@
 // Reads the params of a Solana call, with the errors that a validator gives.
 // A method reads everything first and looks at `problem` once: after the first problem every read
 // yields something harmless.
-
 import type { RpcError } from '../../base/jsonrpc/build.ts'
-import { exactParams } from '../../base/jsonrpc/exact-params.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
 import {
   invalidType,
@@ -242,4 +240,25 @@ export function choiceOf<T extends string>(
   if (found !== undefined) return found
   params.malformed(unknownVariant(text, options))
   return null
+}
+
+/** A u64 has 20 digits; a much longer number is a float to a validator, too. */
+const LONG_INTEGER = /(?<![\w.+-])-?\d{16,40}(?![\d.eE])/
+const TEXT_OR_LONG_INTEGER = new RegExp(`"(?:[^"\\\\]|\\\\.)*"|${LONG_INTEGER.source}`, 'g')
+const MARKED = /^\0-?\d{16,40}$/
+
+/** With integers beyond 2^53 as bigints: a validator keeps every digit, JSON.parse rounds. */
+export function exactParams({ params, paramsText }: Call): unknown {
+  if (!LONG_INTEGER.test(paramsText)) return params
+  const marked = paramsText.replace(TEXT_OR_LONG_INTEGER, (token) =>
+    token.startsWith('"') ? token : `"\\u0000${token}"`,
+  )
+  return JSON.parse(marked, (_, value: unknown) =>
+    typeof value === 'string' && MARKED.test(value) ? exact(BigInt(value.slice(1))) : value,
+  )
+}
+
+function exact(value: bigint): number | bigint {
+  const rounded = Number(value)
+  return Number.isSafeInteger(rounded) ? rounded : value
 }

@@ -4,6 +4,7 @@
 // proto/solana-storage.proto.
 import { ProtoReader } from '../../base/proto-reader.ts'
 import type {
+  AccountState,
   InstructionContent,
   MessageContent,
   MetaContent,
@@ -16,6 +17,20 @@ import type {
 const NONE: Uint8Array = new Uint8Array(0)
 const rewardFieldMax = 6
 type Open<T> = { -readonly [K in keyof T]: T[K] }
+
+/** From a SubscribeUpdateAccountInfo. The byte fields are views of it. */
+export function decodeAccountInfo(info: Uint8Array): AccountState {
+  const account = { pubkey: NONE, lamports: 0n, owner: NONE, data: NONE, rentEpoch: 0n }
+  let executable = false
+  for (const reader = new ProtoReader(info); reader.next(); )
+    if (reader.field === 1) account.pubkey = reader.bytes
+    else if (reader.field === 2) account.lamports = reader.big
+    else if (reader.field === 3) account.owner = reader.bytes
+    else if (reader.field === 4) executable = reader.flag
+    else if (reader.field === 5) account.rentEpoch = reader.big
+    else if (reader.field === 6) account.data = reader.bytes
+  return { ...account, executable }
+}
 
 /** From a SubscribeUpdateTransactionInfo. The byte fields are views of it. */
 export function decodeTransactionInfo(info: Uint8Array): TransactionContent {

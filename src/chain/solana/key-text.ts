@@ -9,7 +9,7 @@ let texts = new Map<string, string>()
 let oldTexts = new Map<string, string>()
 const keys = new Map<string, Uint8Array>()
 
-/** The key's base58 text, cached. Not for signatures or hashes, which occur once. */
+/** The key's base58 text, cached; also of a recent blockhash. Not for what occurs once. */
 export function keyText(key: Uint8Array): string {
   return textOf(keyOf(key), key, 0, key.length)
 }

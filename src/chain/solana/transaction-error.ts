@@ -24,7 +24,8 @@ const transactionErrors = `AccountInUse AccountLoadedTwice AccountNotFound Progr
   ProgramExecutionTemporarilyRestricted UnbalancedTransaction ProgramCacheHitMaxLimit
   CommitCancelled`.split(/\s+/)
 
-const instructionErrors = `GenericError InvalidArgument InvalidInstructionData InvalidAccountData
+export const instructionErrors =
+  `GenericError InvalidArgument InvalidInstructionData InvalidAccountData
   AccountDataTooSmall InsufficientFunds IncorrectProgramId MissingRequiredSignature
   AccountAlreadyInitialized UninitializedAccount UnbalancedInstruction ModifiedProgramId
   ExternalAccountLamportSpend ExternalAccountDataModified ReadonlyLamportChange

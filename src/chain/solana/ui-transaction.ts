@@ -2,12 +2,18 @@
 // Balances and fees are u64 and written as plain digits.
 import { jsonText, objectText, sortedMembers } from '../../base/json-text.ts'
 import { encodeBase58 } from './base58.ts'
-import type { InstructionContent, MessageContent, TransactionContent } from './geyser-content.ts'
+import type {
+  InstructionContent,
+  MessageContent,
+  MetaContent,
+  TransactionContent,
+} from './geyser-content.ts'
 import { parsedInstruction } from './json-parsed/instructions.ts'
-import { parsedKeys } from './json-parsed/message-keys.ts'
+import { keyText } from './key-text.ts'
 import { metaText, simpleMetaText } from './ui-meta.ts'
 import type { Shapes } from './version.ts'
 import { transactionBytes } from './wire.ts'
+import { writeLocks } from './write-locks.ts'
 
 export const transactionEncodings = ['binary', 'base64', 'base58', 'json', 'jsonParsed'] as const
 export type TransactionEncoding = (typeof transactionEncodings)[number]
@@ -98,8 +104,8 @@ function rawMembers({ message }: TransactionContent, view: TransactionView): str
   const instructions = message.instructions.map((one) => compiledText(one, 1, view))
   return [
     `"header":${objectText(header, view.isSorted)}`,
-    `"accountKeys":${base58List(message.accountKeys)}`,
-    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}"`,
+    `"accountKeys":[${message.accountKeys.map((key) => `"${keyText(key)}"`)}]`,
+    `"recentBlockhash":"${keyText(message.recentBlockhash)}"`,
     `"instructions":[${instructions.join(',')}]`,
   ]
 }
@@ -112,7 +118,7 @@ function parsedMembers(content: TransactionContent, shapes: Shapes): string[] {
   )
   return [
     `"accountKeys":${keysText(content)}`,
-    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}"`,
+    `"recentBlockhash":"${keyText(message.recentBlockhash)}"`,
     `"instructions":[${instructions.join(',')}]`,
   ]
 }
@@ -156,7 +162,7 @@ function versionMembers(
     return [`"transactionConfig":${jsonText(isSorted ? sortedMembers(config) : config)}`]
   const lookups = addressTableLookups.map((lookup) => {
     const members = [
-      `"accountKey":"${encodeBase58(lookup.accountKey)}"`,
+      `"accountKey":"${keyText(lookup.accountKey)}"`,
       `"writableIndexes":[${lookup.writableIndexes.join(',')}]`,
       `"readonlyIndexes":[${lookup.readonlyIndexes.join(',')}]`,
     ]
@@ -171,4 +177,23 @@ function allKeys({ message, meta }: TransactionContent): Uint8Array[] {
 
 function base58List(list: readonly Uint8Array[]): string {
   return `[${list.map((bytes) => `"${encodeBase58(bytes)}"`).join(',')}]`
+}
+
+function parsedKeys(
+  message: MessageContent,
+  loaded: Pick<MetaContent, 'loadedReadonlyAddresses' | 'loadedWritableAddresses'>,
+) {
+  const { accountKeys, numRequiredSignatures } = message
+  const keys = [
+    ...accountKeys,
+    ...loaded.loadedWritableAddresses,
+    ...loaded.loadedReadonlyAddresses,
+  ]
+  const locks = writeLocks(message, loaded)
+  return keys.map((key, index) => ({
+    pubkey: keyText(key),
+    signer: index < numRequiredSignatures,
+    source: index < accountKeys.length ? 'transaction' : 'lookupTable',
+    writable: locks[index]!,
+  }))
 }

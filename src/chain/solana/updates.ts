@@ -97,6 +97,8 @@ export interface BlockUpdate extends UpdateBase {
   readonly kind: 'block'
   /** Several connections sent its items: at processed they are a mixture of theirs. */
   readonly isMixed?: boolean
+  /** Some of its account writes may be of a bank that was replaced. */
+  readonly hasVoid?: boolean
   readonly meta: BlockMetaUpdate
   readonly transactions: readonly TransactionUpdate[]
   readonly accounts: readonly AccountUpdate[]

@@ -7,7 +7,6 @@
 import { assert } from '../../../base/assert.ts'
 import { encodeBase58 } from '../base58.ts'
 import type { Cursor } from '../cursor.ts'
-import { floatText } from '../float-text.ts'
 import { keyText } from '../key-text.ts'
 
 export type Read = (cursor: Cursor) => unknown
@@ -104,3 +103,18 @@ export function listOf<T>(cursor: Cursor, count: bigint | number, read: () => T)
 function shortText(cursor: Cursor): string {
   return cursor.text(cursor.u32())
 }
+
+/** As a validator writes it: shortest digits, never with an exponent. */
+export function floatText(value: number): string {
+  if (Object.is(value, -0)) return '-0'
+  const text = String(value).replace('Infinity', 'inf')
+  const [, sign, first, rest = '', power] = exponential.exec(text) ?? []
+  if (power === undefined) return text
+  const digits = `${first}${rest}`
+  const shift = Number(power)
+  return shift > 0
+    ? `${sign}${digits.padEnd(shift + 1, '0')}`
+    : `${sign}0.${'0'.repeat(-shift - 1)}${digits}`
+}
+
+const exponential = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/

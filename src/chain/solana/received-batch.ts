@@ -1,0 +1,360 @@
+// Updates of a node's stream, made from a batch of its messages.
+// An account, transaction or entry is made again for each commitment and replay; its bytes are
+// views of the batch: subscribers receive the node's own bytes, and nothing is encoded again.
+import { ProtoReader } from '../../base/proto-reader.ts'
+import { batchColumn, batchColumns, type GeyserBatch, unreadable } from './geyser-batch.ts'
+import {
+  readError,
+  readKeys,
+  readLogs,
+  readTokenBalances,
+  readWrapped,
+  updateField,
+} from './geyser-parts.ts'
+import { encodeTransactionStatus } from './geyser-transaction.ts'
+import { changedTokenOwnersOf, tokenOwnersOf } from './update-build.ts'
+import type {
+  AccountUpdate,
+  BlockMetaUpdate,
+  BlockUpdate,
+  EntryUpdate,
+  RetractionUpdate,
+  SlotStatus,
+  SlotUpdate,
+  SolanaUpdate,
+  TransactionUpdate,
+} from './updates.ts'
+
+/** All updates of a node's stream; blocks and retractions are made here. */
+export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate | RetractionUpdate>
+
+const NONE: Uint8Array = new Uint8Array(0)
+const slotStatusMax = 6
+
+export class ReceivedBatch implements BatchSource {
+  readonly bytes: Buffer
+  readonly messageBytes: number
+  readonly table: GeyserBatch['table']
+  /** Messages in it. */
+  readonly length: number
+  /** Of its bytes. */
+  readonly view: DataView
+
+  constructor({ bytes, messageBytes, table }: GeyserBatch) {
+    this.bytes = bytes
+    this.messageBytes = messageBytes
+    this.table = table
+    this.length = table.length / batchColumns
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  }
+
+  slotAt(position: number): number {
+    return this.table[position * batchColumns + batchColumn.slot]!
+  }
+
+  /**
+   * The update in a message; 'other' for a message without one (a ping, a pong, an unrequested
+   * kind), null for malformed bytes.
+   */
+  update(position: number): ReceivedUpdate | 'other' | null {
+    switch (this.table[position * batchColumns + batchColumn.field]) {
+      case updateField.account:
+        return new ReceivedAccount(this, position)
+      case updateField.transaction:
+        return new ReceivedTransaction(this, position)
+      case updateField.entry:
+        return new ReceivedEntry(this, position)
+      case updateField.slot:
+        return receiveSlot(new ReceivedItem(this, position))
+      case updateField.blockMeta:
+        return receiveBlockMeta(new ReceivedItem(this, position))
+      case unreadable:
+        return null
+      default:
+        return 'other'
+    }
+  }
+}
+
+function receiveSlot({ body, createdAtMs }: ReceivedItem): SlotUpdate | null {
+  let slot = 0
+  let parent: number | null = null
+  let status = 0
+  const reader = new ProtoReader(body)
+  while (reader.next()) {
+    if (reader.field === 1) slot = reader.number
+    else if (reader.field === 2) parent = reader.number
+    else if (reader.field === 3) status = reader.number
+  }
+  // Unknown statuses are discarded.
+  if (reader.isBroken || status > slotStatusMax) return null
+  return { kind: 'slot', slot, createdAtMs, parent, status: status as SlotStatus, body }
+}
+
+function receiveBlockMeta({ body, createdAtMs }: ReceivedItem): BlockMetaUpdate | null {
+  const meta = {
+    slot: 0,
+    blockhash: '',
+    parentSlot: 0,
+    parentBlockhash: '',
+    blockHeight: null as number | null,
+    blockTime: null as number | null,
+    executedTransactionCount: 0,
+    entriesCount: 0,
+    rewards: NONE,
+  }
+  const reader = new ProtoReader(body)
+  while (reader.next()) {
+    if (reader.field === 1) meta.slot = reader.number
+    else if (reader.field === 2) meta.blockhash = reader.text
+    else if (reader.field === 3) meta.rewards = reader.bytes
+    else if (reader.field === 4) meta.blockTime = Number(BigInt.asIntN(64, readWrapped(reader)))
+    else if (reader.field === 5) meta.blockHeight = Number(readWrapped(reader))
+    else if (reader.field === 6) meta.parentSlot = reader.number
+    else if (reader.field === 7) meta.parentBlockhash = reader.text
+    else if (reader.field === 8) meta.executedTransactionCount = reader.number
+    else if (reader.field === 9) meta.entriesCount = reader.number
+  }
+  if (reader.isBroken) return null
+  return { kind: 'blockMeta', createdAtMs, ...meta, body }
+}
+
+/** A batch that makes its updates again. */
+interface BatchSource extends GeyserBatch {
+  update(position: number): unknown
+}
+
+/** The columns of a message's row in the table, and views of its bytes, made on access. */
+class ReceivedItem {
+  readonly source: BatchSource
+  readonly position: number
+  #body: Uint8Array | null = null
+
+  constructor(source: BatchSource, position: number) {
+    this.source = source
+    this.position = position
+  }
+
+  get slot(): number {
+    return this.column(batchColumn.slot)
+  }
+
+  get createdAtMs(): number {
+    return this.column(batchColumn.createdAtMs)
+  }
+
+  get bodyBytes(): number {
+    return this.column(batchColumn.bodyEnd) - this.column(batchColumn.bodyStart)
+  }
+
+  get body(): Uint8Array {
+    this.#body ??= this.#view(batchColumn.bodyStart, batchColumn.bodyEnd)
+    return this.#body
+  }
+
+  get info(): Uint8Array {
+    return this.#view(batchColumn.infoStart, batchColumn.infoEnd)
+  }
+
+  protected column(column: number): number {
+    return this.source.table[this.position * batchColumns + column]!
+  }
+
+  #view(start: number, end: number): Uint8Array {
+    return this.source.bytes.subarray(this.column(start), this.column(end))
+  }
+}
+
+/** Fields of a SubscribeUpdateAccountInfo as views or offsets; numbers are read later. */
+interface AccountFields {
+  pubkey: Uint8Array
+  owner: Uint8Array
+  dataStart: number
+  dataEnd: number
+  txnSignature: Uint8Array | null
+  executable: boolean
+}
+
+const accountField = { lamports: 2, rentEpoch: 5, writeVersion: 7 } as const
+
+/**
+ * The fields that filters read are located in one pass over the message, on first access; each
+ * other field is located when it is read.
+ */
+class ReceivedAccount extends ReceivedItem implements AccountUpdate {
+  readonly kind = 'account'
+  #fields: AccountFields | null = null
+  #lamports: bigint | null = null
+
+  get isStartup(): boolean {
+    return this.column(batchColumn.extra) !== 0
+  }
+
+  get pubkey(): Uint8Array {
+    return this.#read().pubkey
+  }
+
+  get owner(): Uint8Array {
+    return this.#read().owner
+  }
+
+  get data(): Uint8Array {
+    const { dataStart, dataEnd } = this.#read()
+    return this.source.bytes.subarray(dataStart, dataEnd)
+  }
+
+  get txnSignature(): Uint8Array | null {
+    return this.#read().txnSignature
+  }
+
+  get executable(): boolean {
+    return this.#read().executable
+  }
+
+  get lamports(): bigint {
+    this.#lamports ??= this.#number(accountField.lamports)
+    return this.#lamports
+  }
+
+  get rentEpoch(): bigint {
+    return this.#number(accountField.rentEpoch)
+  }
+
+  get writeVersion(): bigint {
+    return this.#number(accountField.writeVersion)
+  }
+
+  #read(): AccountFields {
+    if (this.#fields !== null) return this.#fields
+    const fields: AccountFields = {
+      pubkey: NONE,
+      owner: NONE,
+      dataStart: 0,
+      dataEnd: 0,
+      txnSignature: null,
+      executable: false,
+    }
+    const reader = this.#reader()
+    while (reader.next()) {
+      if (reader.field === 1) fields.pubkey = reader.bytes
+      else if (reader.field === 3) fields.owner = reader.bytes
+      else if (reader.field === 4) fields.executable = reader.flag
+      else if (reader.field === 6) {
+        fields.dataStart = reader.start
+        fields.dataEnd = reader.end
+      } else if (reader.field === 8) fields.txnSignature = reader.bytes
+    }
+    this.#fields = fields
+    return fields
+  }
+
+  #number(which: number): bigint {
+    const reader = this.#reader()
+    let value = 0n
+    while (reader.next()) if (reader.field === which) value = reader.big
+    return value
+  }
+
+  #reader(): ProtoReader {
+    const { infoStart, infoEnd } = batchColumn
+    return new ProtoReader(this.source.bytes, this.column(infoStart), this.column(infoEnd))
+  }
+}
+
+/** Fields of a SubscribeUpdateTransactionInfo. */
+interface TransactionFields {
+  signature: Uint8Array
+  isVote: boolean
+  index: number
+  transaction: Uint8Array
+  meta: Uint8Array
+}
+
+/** Fields are located on the first access to one; keys, error, logs and owners are cached. */
+class ReceivedTransaction extends ReceivedItem implements TransactionUpdate {
+  readonly kind = 'transaction'
+  #fields: TransactionFields | null = null
+  #keys: readonly Uint8Array[] | null = null
+  #err: Uint8Array | null | undefined = undefined
+  #logs: readonly string[] | null | undefined = undefined
+  #tokenOwners: readonly Uint8Array[] | null = null
+  #changedTokenOwners: readonly Uint8Array[] | null = null
+  #statusBody: Uint8Array | null = null
+
+  get signature(): Uint8Array {
+    return this.#read().signature
+  }
+
+  get isVote(): boolean {
+    return this.#read().isVote
+  }
+
+  get index(): number {
+    return this.#read().index
+  }
+
+  get keys(): readonly Uint8Array[] {
+    this.#keys ??= readKeys(this.#read().transaction, this.#read().meta)
+    return this.#keys
+  }
+
+  get err(): Uint8Array | null {
+    if (this.#err === undefined) this.#err = readError(this.#read().meta)
+    return this.#err
+  }
+
+  get logs(): readonly string[] | null {
+    if (this.#logs === undefined) this.#logs = readLogs(this.#read().meta)
+    return this.#logs
+  }
+
+  get tokenOwners(): readonly Uint8Array[] {
+    if (this.#tokenOwners === null) this.#readOwners()
+    return this.#tokenOwners!
+  }
+
+  get changedTokenOwners(): readonly Uint8Array[] {
+    if (this.#changedTokenOwners === null) this.#readOwners()
+    return this.#changedTokenOwners!
+  }
+
+  get statusBody(): Uint8Array {
+    this.#statusBody ??= encodeTransactionStatus(this)
+    return this.#statusBody
+  }
+
+  #read(): TransactionFields {
+    if (this.#fields !== null) return this.#fields
+    const fields: TransactionFields = {
+      signature: NONE,
+      isVote: false,
+      index: 0,
+      transaction: NONE,
+      meta: NONE,
+    }
+    const reader = new ProtoReader(this.info)
+    while (reader.next()) {
+      if (reader.field === 1) fields.signature = reader.bytes
+      else if (reader.field === 2) fields.isVote = reader.flag
+      else if (reader.field === 3) fields.transaction = reader.bytes
+      else if (reader.field === 4) fields.meta = reader.bytes
+      else if (reader.field === 5) fields.index = reader.number
+    }
+    this.#fields = fields
+    return fields
+  }
+
+  #readOwners(): void {
+    const { before, after } = readTokenBalances(this.#read().meta)
+    this.#tokenOwners = tokenOwnersOf(before, after)
+    this.#changedTokenOwners = changedTokenOwnersOf(before, after)
+  }
+}
+
+class ReceivedEntry extends ReceivedItem implements EntryUpdate {
+  readonly kind = 'entry'
+
+  get index(): number {
+    return this.column(batchColumn.extra)
+  }
+}
