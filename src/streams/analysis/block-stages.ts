@@ -28,13 +28,9 @@ export class BlockStages {
   readonly #final: Tracked[] = []
   #head = 0
 
-  propose(proposal: {
-    readonly id: string
-    readonly number: number
-    readonly startSeqno: number
-    readonly timeNs: bigint
-    readonly txnCount: number
-  }): LifecycleMove[] {
+  propose(
+    proposal: Pick<Tracked, 'id' | 'number' | 'startSeqno' | 'timeNs' | 'txnCount'>,
+  ): LifecycleMove[] {
     const known = this.#blocks.get(proposal.id)
     if (known !== undefined) this.#forget(known)
     const block: Tracked = { ...proposal, stage: 'Proposed', stageNs: proposal.timeNs, timings: {} }

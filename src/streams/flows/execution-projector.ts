@@ -2,6 +2,7 @@
 // keeps the blocks and lifecycles that REST and JSON-RPC return.
 // Order per block: at BlockStart TPS then Lifecycle; at BlockEnd TopAccesses then ContentionData.
 
+import type { FrameFacts } from '../../base/shared-log.ts'
 import {
   blockEnd,
   blockFinalized,
@@ -19,7 +20,7 @@ import type { ControlEvent } from '../analysis/control.ts'
 import { ExecutedBlock } from '../analysis/executed-block.ts'
 import { type LifecycleMove, type LifecycleRecord, wallMs } from '../analysis/lifecycle-record.ts'
 import { Tps } from '../analysis/tps.ts'
-import type { FrameFacts, FrameKind } from '../log/encoded.ts'
+import type { FrameKind } from '../log/encoded.ts'
 
 /** The subset of log/log.ts that the projector writes to. */
 export interface FrameLog {

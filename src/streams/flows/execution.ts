@@ -19,6 +19,7 @@ import { Fault, messageOf } from '../../base/errors.ts'
 import { openViews, type RingDescriptor, type RingViews } from '../../base/rings/layout.ts'
 import { moveLease, takeLease } from '../../base/rings/leases.ts'
 import { RingReader } from '../../base/rings/ring-reader.ts'
+import type { TapMemory } from '../../base/rings/tap.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
@@ -71,7 +72,9 @@ export interface ExecutionDeps {
   readonly meters: Meters
   /** The source worker died too often and is not restarted any more. */
   onDown(fault: Fault): void
-  /** Set by tests and benches only. */
+  /** Gets the events of a recording. */
+  readonly tap?: TapMemory
+  /** Set by tests, benches and the replay of a recording only. */
   readonly workers?: number
   readonly ringBytes?: number
   readonly isLossless?: boolean
@@ -158,7 +161,7 @@ class Pipeline implements ExecutionPipeline {
     })
     void this.#reader.run()
     this.#source = new SourceThread(
-      { memory, section, isLossless: this.#isLossless },
+      { memory, section, isLossless: this.#isLossless, tap: deps.tap ?? null },
       { ...deps, restarts: this.#meters.sourceRestarts },
     )
   }
@@ -370,6 +373,7 @@ interface SourceData {
   readonly memory: AnalysisMemory
   readonly section: ExecutionSection
   readonly isLossless: boolean
+  readonly tap: TapMemory | null
 }
 
 type SourceDeps = Pick<ExecutionDeps, 'clock' | 'log' | 'sourceEntry' | 'onDown' | 'onProgress'> & {

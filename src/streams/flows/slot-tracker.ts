@@ -43,7 +43,6 @@ import type { SlotItem } from './item-names.ts'
 import { OpenStreams, SlotCounts, type TrackerDeps } from './open-streams.ts'
 import { derived, Retractions, reasonToLose, reasonToReplace, withBank } from './retractions.ts'
 import {
-  AssembledBlock,
   type Bank,
   bankStatuses,
   isSkipped,
@@ -385,7 +384,7 @@ export class SlotTracker {
       if (tracked.published !== items.length || tracked.hasStatus(slotStatus.dead))
         this.#retractions.retractAllBut(tracked, [...items])
     }
-    this.#content(tracked, new AssembledBlock(meta, items, isMixed))
+    this.#content(tracked, tracked.blockOf(meta, items, isMixed))
     tracked.isComplete = true
     if (view.hasReplacedBank) tracked.provisional = meta
     this.#close(tracked, view, meta)
@@ -468,7 +467,7 @@ export class SlotTracker {
       tracked.names?.restart(view.stream)
       this.#arriveAll(tracked, view, items)
     }
-    const restated = [...items, new AssembledBlock(meta, items, true), meta]
+    const restated = [...items, tracked.blockOf(meta, items, true), meta]
     this.#hub.restate(tracked.slot, restated)
     if (tracked.published !== items.length) {
       const { processed } = slotStatus

@@ -2,14 +2,14 @@
 // Implements the GeyserSink port.
 //
 //   batches of streams -> updates with the messages' own bytes -> slot-tracker: merge, order -> hub
-
 import { hash, randomUUID } from 'node:crypto'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { GeyserBatch } from '../../chain/solana/geyser-batch.ts'
+import { ReceivedBatch, type ReceivedUpdate } from '../../chain/solana/received-batch.ts'
+import { slotStatus } from '../../chain/solana/updates.ts'
 import type { GeyserSink } from '../../upstream/ports.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { SlotCounts } from './open-streams.ts'
-import { ReceivedBatch } from './received-batch.ts'
 import { bankIdsOfSlot, SlotTracker } from './slot-tracker.ts'
 
 export interface UpstreamCounts extends SlotCounts {
@@ -52,6 +52,7 @@ export class SolanaUpstream implements GeyserSink {
   readonly #nodes = new Map<string, NodeArrivals>()
   /** The node of each stream, by its number. */
   readonly #streams: { readonly node: string; readonly arrivals: NodeArrivals }[] = []
+  readonly #early: EarlyWrites[] = []
   #unreadable = 0
   /** The node whose batch is published now; null between batches. */
   sending: string | null = null
@@ -85,6 +86,7 @@ export class SolanaUpstream implements GeyserSink {
     const arrivals = this.#nodes.get(node) ?? { first: 0, disputed: 0 }
     this.#nodes.set(node, arrivals)
     this.#streams[stream] = { node, arrivals }
+    this.#early[stream] = this.#earlyOf(stream)
     const resumeSlot = this.#tracker.resumeFrom()
     if (this.#tracker.newestSlot === null) this.#deps.earlier?.started(fromSlot)
     const { gapSlots } = this.#tracker.counts
@@ -103,19 +105,28 @@ export class SolanaUpstream implements GeyserSink {
       slot: this.#tracker.newestSlot,
     })
     this.#tracker.beginAnew()
+    this.#early.length = 0
+  }
+
+  #earlyOf(stream: number): EarlyWrites {
+    return new EarlyWrites((update) => {
+      if (update.kind === 'slot') this.#tracker.status(update, stream)
+      else if (update.kind === 'blockMeta') this.#tracker.meta(update, stream)
+      else this.#tracker.item(update, stream)
+    })
   }
 
   batch(received: GeyserBatch, stream = 0): boolean {
     const batch = new ReceivedBatch(received)
     const { droppedAbove } = this.#tracker
     this.sending = this.#streams[stream]?.node ?? null
+    const early = this.#early[stream] ?? this.#earlyOf(stream)
+    this.#early[stream] = early
     for (let position = 0; position < batch.length; position++) {
       const update = batch.update(position)
       if (update === 'other') continue
       if (update === null) this.#unreadable++
-      else if (update.kind === 'slot') this.#tracker.status(update, stream)
-      else if (update.kind === 'blockMeta') this.#tracker.meta(update, stream)
-      else this.#tracker.item(update, stream)
+      else early.take(update)
     }
     this.sending = null
     return this.#tracker.droppedAbove === droppedAbove
@@ -137,4 +148,57 @@ export class SolanaUpstream implements GeyserSink {
     this.#deps.log.warn('a node confirmed another block than its set', { node: from.node, slot })
     this.#deps.disputed?.(from.node, slot, blockhash)
   }
+}
+
+/** A bank is created with about ten; a node that sends more tells no creation after them. */
+const heldMax = 64
+
+/**
+ * What a node writes with the creation of a bank (sysvars) may precede the message that tells it.
+ * A bank is told before its content, as what a slot had before is void: those writes wait for the
+ * next message of the slot, and follow it where that is the creation. Of one connection.
+ */
+class EarlyWrites {
+  readonly #take: (update: ReceivedUpdate) => void
+  /** The newest slot that has begun. */
+  #slot = -1
+  /** Its writes that wait; null once it has more. */
+  #held: ReceivedUpdate[] | null = null
+
+  constructor(take: (update: ReceivedUpdate) => void) {
+    this.#take = take
+  }
+
+  take(update: ReceivedUpdate): void {
+    const { slot } = update
+    if (slot > this.#slot && !isOfShreds(update)) {
+      this.#release()
+      this.#slot = slot
+      this.#held = []
+    }
+    if (this.#held === null || slot !== this.#slot || isOfShreds(update)) this.#take(update)
+    else if (update.kind === 'account' && update.txnSignature === null) {
+      this.#held.push(update)
+      if (this.#held.length > heldMax) this.#release()
+    } else if (update.kind === 'slot' && update.status === slotStatus.createdBank) {
+      this.#take(update)
+      this.#release()
+    } else {
+      this.#release()
+      this.#take(update)
+    }
+  }
+
+  #release(): void {
+    const held = this.#held ?? []
+    this.#held = null
+    for (const update of held) this.#take(update)
+  }
+}
+
+/** They say nothing of a bank. */
+function isOfShreds(update: ReceivedUpdate): boolean {
+  if (update.kind !== 'slot') return false
+  const { firstShredReceived, completed } = slotStatus
+  return update.status === firstShredReceived || update.status === completed
 }

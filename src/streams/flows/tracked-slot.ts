@@ -287,6 +287,11 @@ export class TrackedSlot {
     return items
   }
 
+  /** Of items of the published bank; late writes of another one cannot be told from its own. */
+  blockOf(meta: BlockMetaUpdate, items: UpdateList<SlotItem>, isMixed: boolean): AssembledBlock {
+    return new AssembledBlock(meta, items, { isMixed, hasVoid: this.banks.length > 1 })
+  }
+
   /** Discards what was published of the bank before. */
   replaceBank(bank: Bank): void {
     this.bank = bank
@@ -400,16 +405,22 @@ export class AssembledBlock implements BlockUpdate {
   readonly createdAtMs: number
   readonly meta: BlockMetaUpdate
   readonly isMixed: boolean
+  readonly hasVoid: boolean
   readonly #items: UpdateList<SlotItem>
   #transactions: readonly TransactionUpdate[] | null = null
   #accounts: readonly AccountUpdate[] | null = null
 
   /** `items` are all those of the slot, in the order of arrival. */
-  constructor(meta: BlockMetaUpdate, items: UpdateList<SlotItem>, isMixed: boolean) {
+  constructor(
+    meta: BlockMetaUpdate,
+    items: UpdateList<SlotItem>,
+    { isMixed, hasVoid = false }: Pick<BlockUpdate, 'isMixed' | 'hasVoid'>,
+  ) {
     this.slot = meta.slot
     this.createdAtMs = meta.createdAtMs
     this.meta = meta
-    this.isMixed = isMixed
+    this.isMixed = isMixed === true
+    this.hasVoid = hasVoid
     this.#items = items
   }
 

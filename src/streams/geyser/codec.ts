@@ -48,6 +48,7 @@ export interface AccountsRequest {
   readonly filters: readonly StateFilterRequest[]
   readonly nonemptyTxnSignature?: boolean
   readonly cuckooAccountsFilter?: CuckooRequest | null
+  readonly diffOnly?: boolean
 }
 
 export interface SlotsRequest {
@@ -65,6 +66,8 @@ export interface TransactionsRequest {
   readonly cuckooAccountInclude?: CuckooRequest | null
   readonly tokenAccounts?: number
   readonly instructions: readonly InstructionRequest[]
+  readonly blockTime?: boolean
+  readonly accountStates?: boolean
 }
 
 export interface InstructionRequest {

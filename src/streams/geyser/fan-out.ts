@@ -20,13 +20,9 @@ type Counts = Record<UpdateKind, number>
 
 export class FanOut {
   readonly pool = new SlabPool()
-  readonly #matchers = [
-    new Matcher(Commitment.processed),
-    new Matcher(Commitment.confirmed),
-    new Matcher(Commitment.finalized),
-  ] as const
+  readonly #matchers: readonly [processed: Matcher, confirmed: Matcher, finalized: Matcher]
   /** Of the streams with retractions, all at processed. */
-  readonly #retracting = new Matcher()
+  readonly #retracting: Matcher
   readonly #groups = new Map<string, SubscriberGroup>()
   readonly #meters: GrpcMeters
   readonly #dirty: SubscriberGroup[] = []
@@ -37,12 +33,16 @@ export class FanOut {
 
   constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
     this.#meters = meters
+    const matcherAt = (commitment: Commitment) =>
+      new Matcher(commitment, (slot) => hub.keptOf(slot))
+    const { processed, confirmed, finalized } = Commitment
+    this.#matchers = [matcherAt(processed), matcherAt(confirmed), matcherAt(finalized)]
+    this.#retracting = matcherAt(processed)
     const stopListening = hub.listen(
       (commitment, update) => {
-        if (update.kind !== 'retraction')
-          this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
-        if (commitment === Commitment.processed)
-          this.#reached[update.kind] += this.#retracting.deliver(update)
+        if (update.kind === 'retraction') this.#matchers[commitment].observe(update)
+        else this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
+        if (commitment === processed) this.#reached[update.kind] += this.#retracting.deliver(update)
       },
       (commitment) => !this.#matchers[commitment].isEmpty,
     )

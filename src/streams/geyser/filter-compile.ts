@@ -1,6 +1,6 @@
 // Compiles a SubscribeRequest into a FilterSet, or reports the invalid field.
 // Pure; refuses, never throws. Limits are yellowstone's.
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { decodeBase58, decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
@@ -10,6 +10,7 @@ import {
   instructionsMax,
 } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
+import { KeyList, type KeyText, settledSlots } from '../hub/key-list.ts'
 import {
   type AccountsRequest,
   type BlocksRequest,
@@ -39,7 +40,7 @@ import {
   type TransactionFilter,
 } from './filter-set.ts'
 import { namePrefix } from './frame.ts'
-import { KeyList, type KeyText, settledSlots } from './key-list.ts'
+import { StreamStates } from './stream-states.ts'
 
 export interface FilterLimits {
   /** Named filters of one kind. */
@@ -56,6 +57,8 @@ export interface FilterLimits {
 }
 
 const nameBytesMax = 128
+/** Accounts whose states a filter is sent. */
+const watchedMax = 1_000
 
 export function compileFilters(
   request: SubscribeRequest,
@@ -126,8 +129,10 @@ function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
   const transactions = (at: string, filter: TransactionsRequest, base: NamedFilter) =>
     transactionFilter(at, filter, base, limits)
   const slices = dataSlices(request, limits)
+  checkStates(request)
+  const states = compares(request) ? new StreamStates() : null
   return {
-    key: digestOf(request),
+    key: states === null ? digestOf(request) : randomUUID(),
     commitment: commitmentOf(request),
     accounts: each('accounts', request.accounts, (at, filter, base) =>
       accountFilter(at, filter, base, limits),
@@ -150,8 +155,41 @@ function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
     entries: each('entry', request.entry, (_at, _filter, base) => base),
     slices,
     sliceKey: slices.map(({ offset, length }) => `${offset}+${length}`).join(),
+    hasExtras: asksForExtras(request),
+    states,
     retractions: null,
   }
+}
+
+/** Whether the stream needs the states of accounts. */
+function compares({ accounts, transactions }: SubscribeRequest): boolean {
+  return (
+    Object.values(accounts).some((filter) => given(filter, 'diffOnly') === true) ||
+    Object.values(transactions).some((filter) => given(filter, 'accountStates') === true)
+  )
+}
+
+/** States are of whole slots of the chain, and of few accounts. */
+function checkStates(request: SubscribeRequest): void {
+  for (const [name, filter] of Object.entries(request.transactionsStatus))
+    if (given(filter, 'accountStates') === true)
+      throw new Problem(`transactions_status[${quote(name)}].account_states: has no states`)
+  for (const [name, filter] of Object.entries(request.transactions)) {
+    if (given(filter, 'accountStates') !== true) continue
+    const at = `transactions[${quote(name)}].account_states`
+    const { length } = filter.accountInclude
+    if (commitmentOf(request) === Commitment.processed)
+      throw new Problem(`${at}: only at CONFIRMED and FINALIZED, where the chain is known`)
+    if (length === 0 || length > watchedMax)
+      throw new Problem(`${at}: needs 1 to ${watchedMax} keys in account_include`)
+  }
+}
+
+function asksForExtras({ transactions, transactionsStatus }: SubscribeRequest): boolean {
+  const filters = [transactions, transactionsStatus].flatMap((named) => Object.values(named))
+  const isAsked = (filter: TransactionsRequest) =>
+    given(filter, 'blockTime') === true || given(filter, 'accountStates') === true
+  return filters.some(isAsked)
 }
 
 function accountFilter(
@@ -170,6 +208,7 @@ function accountFilter(
     owners: readList(`${at}.owner`, filter.owner, ownersMax, ownerReject),
     states: readState(`${at}.filters`, filter.filters),
     hasSignature: given(filter, 'nonemptyTxnSignature'),
+    diffOnly: given(filter, 'diffOnly') ?? false,
   }
 }
 
@@ -207,6 +246,8 @@ function transactionFilter(
     required: [...readKeys(`${at}.account_required`, filter.accountRequired, max, none)],
     tokenOwners: mode === undefined ? 'none' : mode === 0 ? 'all' : 'changed',
     instructions: readInstructions(`${at}.instructions`, filter.instructions),
+    withBlockTime: given(filter, 'blockTime') ?? false,
+    withStates: given(filter, 'accountStates') ?? false,
   }
 }
 
@@ -261,7 +302,9 @@ function keyChange(change: KeyChangeRequest, filters: FilterSet, limits: FilterL
   const isOwners = list === 'owners'
   const rejected = isOwners ? ownerReject : list === 'exclude' ? new Set<string>() : accountReject
   const delta = { add: keysOf(at, change.add, rejected), remove: keysOf(at, change.remove) }
-  const max = isOwners ? ownersMax : accountsMax
+  const isWatched = kind === 'transactions' && list === 'include'
+  const hasStates = isWatched && filters.transactions[ordinal]!.withStates
+  const max = hasStates ? watchedMax : isOwners ? ownersMax : accountsMax
   if (keys.sizeAfter(delta) > max) throw new Problem(`${at}: at most ${max} keys are allowed`)
   if (keys.changedKeys + delta.add.size + delta.remove.size > max)
     throw new Problem(`${at}: at most ${max} keys are changed within ${settledSlots} slots`)

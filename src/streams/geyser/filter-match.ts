@@ -5,6 +5,7 @@ import { type InstructionFilter, runsAny } from '../../chain/solana/instruction-
 import { keyOf } from '../../chain/solana/keys.ts'
 import type { AccountUpdate, SlotUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
 import { slotStatus } from '../../chain/solana/updates.ts'
+import type { KeyList, KeyText } from '../hub/key-list.ts'
 import type {
   AccountFilter,
   BlockFilter,
@@ -13,7 +14,6 @@ import type {
   StateFilter,
   TransactionFilter,
 } from './filter-set.ts'
-import type { KeyList, KeyText } from './key-list.ts'
 
 /** The keys of a transaction as map keys, computed at most once for all filters. */
 export class TransactionKeys {

@@ -1,9 +1,11 @@
-// Types of compiled filters. Immutable, but for the lists of keys of a stream that changes them.
+// Types of compiled filters. Immutable, but for the lists of keys of a stream that changes them,
+// and for the states of one that compares.
 import { randomUUID } from 'node:crypto'
 import { Commitment } from '../../base/commitment.ts'
 import type { InstructionFilter } from '../../chain/solana/instruction-filter.ts'
+import { type KeyDelta, KeyList, type KeyText } from '../hub/key-list.ts'
 import type { Cuckoo } from './cuckoo.ts'
-import { type KeyDelta, KeyList, type KeyText } from './key-list.ts'
+import type { StreamStates } from './stream-states.ts'
 
 export interface NamedFilter {
   /** Position among the filters of its kind; names are sent in this order. */
@@ -25,6 +27,8 @@ export interface AccountFilter extends NamedFilter {
   readonly owners: KeyList
   readonly states: readonly StateFilter[]
   readonly hasSignature: boolean | undefined
+  /** Only writes that changed something. */
+  readonly diffOnly: boolean
 }
 
 export interface TransactionFilter extends NamedFilter {
@@ -39,6 +43,9 @@ export interface TransactionFilter extends NamedFilter {
   readonly tokenOwners: 'none' | 'all' | 'changed'
   /** One of them must be run; none is no condition. */
   readonly instructions: readonly InstructionFilter[]
+  readonly withBlockTime: boolean
+  /** The states of accounts in `include`, before and after. */
+  readonly withStates: boolean
 }
 
 export interface SlotFilter extends NamedFilter {
@@ -75,6 +82,10 @@ export interface FilterSet {
   readonly slices: readonly DataSlice[]
   /** Equal texts, equal slices; empty for whole data. */
   readonly sliceKey: string
+  /** Whether a transactions filter asks for what is not in the node's message. */
+  readonly hasExtras: boolean
+  /** Of this stream, where a filter compares: such a set is shared with no other one. */
+  readonly states: StreamStates | null
   /** The names of all filters, for retractions; null on a stream that did not ask for them. */
   readonly retractions: Buffer | null
 }

@@ -29,12 +29,13 @@ export const updateTag = {
 
 const createdAtField = 11
 /** A larger body is not copied: it is sent as a buffer of its own, shared by all groups. */
-const copyBytesMax = 32 * 1024
+const copyBytesInitial = 32 * 1024
 const loopBytesMax = 24
 const none = Buffer.alloc(0)
 
 export class FrameBatch {
   readonly #pool: SlabPool
+  readonly #copyBytesMax: number
   #slab: Slab | null = null
   /** Start of the unpublished run, and offset of the next frame. */
   #start = 0
@@ -44,12 +45,13 @@ export class FrameBatch {
   bytes = 0
   frames = 0
 
-  constructor(pool: SlabPool) {
+  constructor(pool: SlabPool, copyBytesMax = copyBytesInitial) {
     this.#pool = pool
+    this.#copyBytesMax = copyBytesMax
   }
 
   append(tag: number, prefix: Buffer, body: Uint8Array, suffix: Buffer): void {
-    const isShared = body.length > copyBytesMax
+    const isShared = body.length > this.#copyBytesMax
     const lengthBytes = varintBytes(body.length)
     const headBytes = framePrefixBytes + prefix.length + varintBytes(tag) + lengthBytes
     const payloadBytes = headBytes - framePrefixBytes + body.length + suffix.length

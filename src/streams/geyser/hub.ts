@@ -3,6 +3,7 @@ import { isCommitment } from '../../base/commitment.ts'
 import { SlotTime } from '../../base/slot-time.ts'
 import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import { Hub, type HubBounds } from '../hub/hub.ts'
+import type { ReplayTurns } from '../hub/replay-turns.ts'
 
 export type SolanaHub = Hub<SolanaUpdate>
 
@@ -15,8 +16,12 @@ export const yellowstoneBounds: HubBounds = {
 /** The same time where slots are shorter than 400 ms. */
 export const gatewayBounds = { ...yellowstoneBounds, replayMs: 60_000 } satisfies HubBounds
 
-export function openSolanaHub(bounds = yellowstoneBounds, slotTime = new SlotTime()): SolanaHub {
-  return new Hub<SolanaUpdate>(bounds, bytesOf, slotTime)
+export function openSolanaHub(
+  bounds = yellowstoneBounds,
+  slotTime = new SlotTime(),
+  turns?: ReplayTurns,
+): SolanaHub {
+  return new Hub<SolanaUpdate>(bounds, bytesOf, slotTime, turns)
 }
 
 export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {

@@ -9,9 +9,9 @@
 
 import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
-import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'
 import { programsOf } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
+import { type KeptUpdates, KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import {
   type AccountUpdate,
   type BlockUpdate,
@@ -21,19 +21,10 @@ import {
   slotStatus,
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
-import {
-  includesKey,
-  includesTransaction,
-  matchesAccount,
-  matchesSlot,
-  matchesTransaction,
-  sliceData,
-  TransactionKeys,
-} from './filter-match.ts'
+import type { KeyList, KeyText } from '../hub/key-list.ts'
+import { matchesAccount, matchesSlot, matchesTransaction, TransactionKeys } from './filter-match.ts'
 import {
   type AccountFilter,
-  type BlockFilter,
-  type FilterSet,
   type KeyChange,
   keysAt,
   type ListAt,
@@ -43,8 +34,9 @@ import {
   type TransactionFilter,
 } from './filter-set.ts'
 import { createdAtSuffix, updateTag } from './frame.ts'
-import type { KeyList, KeyText } from './key-list.ts'
+import type { StreamStates } from './stream-states.ts'
 import type { Entry, SubscriberGroup } from './subscriber-group.ts'
+import { AccountBodies, BlockBodies, TransactionBodies } from './update-bodies.ts'
 
 /** A list with changes that are not settled. */
 interface ChangingList {
@@ -73,11 +65,22 @@ export class Matcher {
   #touchedCount = 0
   #stamp = 0
   /** The newest slot of which something was delivered that keys select; -1 before the first. */
-  #newestSlot = -1
+  #newestSlot: number
   readonly #changing = new Map<KeyList, ChangingList>()
+  readonly #blocks: KnownBlocks
+  /** Of the groups that compare. */
+  readonly #states = new Set<StreamStates>()
+  /** Filters that are sent the states of these accounts. */
+  readonly #watchers = new KeyIndex<Entry<TransactionFilter>>()
 
-  constructor(commitment: Commitment = Commitment.processed) {
+  constructor(
+    commitment: Commitment = Commitment.processed,
+    kept: KeptUpdates = () => [],
+    newestSlot = -1,
+  ) {
     this.#commitment = commitment
+    this.#blocks = new KnownBlocks(commitment, kept)
+    this.#newestSlot = newestSlot
   }
 
   get isEmpty(): boolean {
@@ -93,7 +96,11 @@ export class Matcher {
       return fresh
     }
     for (const filter of filters.accounts) this.#addAccount(entry(filter))
-    for (const filter of filters.transactions) this.#transactions.add(entry(filter))
+    for (const filter of filters.transactions) {
+      const fresh = entry(filter)
+      this.#transactions.add(fresh)
+      this.#editWatched('add', fresh)
+    }
     for (const filter of filters.statuses) this.#statuses.add(entry(filter))
     for (const filter of filters.slots) {
       const fresh = entry(filter)
@@ -104,6 +111,7 @@ export class Matcher {
     if (filters.blocks.length > 0) this.#withBlocks.add(group)
     if (filters.blocksMeta.length > 0) this.#withMeta.add(group)
     this.#groups.set(group, made)
+    if (filters.states !== null) this.#states.add(filters.states)
     for (const at of listsOf(filters)) this.#watchChanges(group, at)
   }
 
@@ -116,6 +124,8 @@ export class Matcher {
       const asSlot = entry as Entry<SlotFilter>
       if (group.filters.accounts.includes(asAccount.filter)) this.#removeAccount(asAccount)
       this.#transactions.remove(asTransaction)
+      if (group.filters.transactions.includes(asTransaction.filter))
+        this.#editWatched('remove', asTransaction)
       this.#statuses.remove(asTransaction)
       this.#slots.delete(asSlot)
       this.#interslot.delete(asSlot)
@@ -124,6 +134,7 @@ export class Matcher {
     this.#withBlocks.delete(group)
     this.#withMeta.delete(group)
     this.#groups.delete(group)
+    if (group.filters.states !== null) this.#states.delete(group.filters.states)
     for (const [keys, changing] of this.#changing)
       if (changing.group === group) this.#changing.delete(keys)
   }
@@ -144,6 +155,21 @@ export class Matcher {
   restart(): void {
     this.#advance(Number.POSITIVE_INFINITY)
     this.#newestSlot = -1
+    this.#blocks.restart()
+    for (const states of this.#states) states.restart()
+  }
+
+  /** An update that is not delivered: states and the chain are of it, too. */
+  observe(update: SolanaUpdate): void {
+    this.#track(update)
+    if (update.kind !== 'account' || this.#states.size === 0) return
+    this.#matchAccount(update)
+    this.#touchedCount = 0
+  }
+
+  #track(update: SolanaUpdate): void {
+    const isWhole = () => this.#blocks.isWhole(update.slot)
+    for (const states of this.#states) states.take(update, isWhole)
   }
 
   #watchChanges(group: SubscriberGroup, at: ListAt): void {
@@ -171,13 +197,19 @@ export class Matcher {
     }
     const index = at.kind === 'transactions' ? this.#transactions : this.#statuses
     const own = entry as Entry<TransactionFilter>
-    return (how, key) => at.list === 'include' && index.edit(how, key, own)
+    return (how, key) => {
+      if (at.list !== 'include') return
+      index.edit(how, key, own)
+      this.#editWatched(how, own, [key])
+      if (own.filter.withStates && how === 'remove') group.filters.states!.joined.forget(key)
+    }
   }
 
   /** Appends the framed update to every matching group; returns the number of deliveries. */
   deliver(update: SolanaUpdate): number {
     if (update.slot > this.#newestSlot && this.#isReached(update)) this.#advance(update.slot)
     if (this.#groups.size === 0) return 0
+    if (this.#states.size > 0) this.#track(update)
     switch (update.kind) {
       case 'account':
         return this.#deliverAccount(update)
@@ -196,6 +228,23 @@ export class Matcher {
     }
   }
 
+  #editWatched(
+    how: 'add' | 'remove',
+    entry: Entry<TransactionFilter>,
+    keys: Iterable<KeyText> = entry.filter.include,
+  ): void {
+    if (entry.filter.withStates) for (const key of keys) this.#watchers[how](key, entry)
+  }
+
+  #noteWatched(update: AccountUpdate): void {
+    const watching = this.#watchers.find(update.pubkey)
+    if (watching === undefined) return
+    const isWhole = this.#blocks.of(update.slot)?.isWhole === true
+    // Two filters of a stream may watch it.
+    const states = new Set(watching.map(({ group }) => group.filters.states))
+    for (const one of states) one!.joined.note(update, isWhole)
+  }
+
   /** Whether something of its slot that keys select is delivered with it, or was before. */
   #isReached(update: SolanaUpdate): boolean {
     if (update.kind !== 'slot') return true
@@ -203,6 +252,13 @@ export class Matcher {
   }
 
   #deliverAccount(update: AccountUpdate): number {
+    this.#matchAccount(update)
+    if (this.#touchedCount === 0) return 0
+    return this.#send(updateTag.account, update.body, update)
+  }
+
+  #matchAccount(update: AccountUpdate): void {
+    if (!this.#watchers.isEmpty) this.#noteWatched(update)
     const stamp = ++this.#stamp
     // Read only when needed: keys of an update from a node are decoded on first access.
     const listed = this.#byAccount.isEmpty ? undefined : this.#byAccount.find(update.pubkey)
@@ -210,39 +266,38 @@ export class Matcher {
     const owned = this.#byOwner.isEmpty ? undefined : this.#byOwner.find(update.owner)
     if (owned !== undefined) for (const entry of owned) this.#tryAccount(entry, update, stamp)
     for (const entry of this.#anyAccount) this.#tryAccount(entry, update, stamp)
-    if (this.#touchedCount === 0) return 0
-    return this.#send(updateTag.account, update.body, update.createdAtMs, update)
   }
 
   #tryAccount(entry: Entry<AccountFilter>, update: AccountUpdate, stamp: number): void {
     if (entry.stamp === stamp) return
     entry.stamp = stamp
-    if (matchesAccount(entry.filter, update)) this.#hit(entry, stamp)
+    const { filter, group } = entry
+    if (!matchesAccount(filter, update)) return
+    if (filter.diffOnly && !group.filters.states!.isChange(filter.ordinal, update)) return
+    this.#hit(entry, stamp)
   }
 
   #deliverTransaction(update: TransactionUpdate): number {
     if (this.#transactions.isEmpty && this.#statuses.isEmpty) return 0
     const keys = new TransactionKeys(update)
-    const { transaction, transactionStatus } = updateTag
-    return (
-      this.#deliverMention(this.#transactions, keys, transaction, update.body) +
-      this.#deliverMention(this.#statuses, keys, transactionStatus, update.statusBody)
-    )
+    let reached = 0
+    if (this.#matchMention(this.#transactions, keys))
+      reached += this.#send(updateTag.transaction, update.body, update)
+    // Encoded only for those who ask for it.
+    if (this.#matchMention(this.#statuses, keys))
+      reached += this.#send(updateTag.transactionStatus, update.statusBody, update)
+    return reached
   }
 
-  #deliverMention(
-    index: TransactionIndex,
-    keys: TransactionKeys,
-    tag: number,
-    body: Uint8Array,
-  ): number {
+  #matchMention(index: TransactionIndex, keys: TransactionKeys): boolean {
+    if (index.isEmpty) return false
     const stamp = ++this.#stamp
     index.candidates(keys.update, (entry) => {
       if (entry.stamp === stamp) return
       entry.stamp = stamp
       if (matchesTransaction(entry.filter, keys)) this.#hit(entry, stamp)
     })
-    return this.#send(tag, body, keys.update.createdAtMs)
+    return this.#touchedCount > 0
   }
 
   #deliverSlot(update: SlotUpdate): number {
@@ -250,7 +305,7 @@ export class Matcher {
     const entries = update.status > slotStatus.finalized ? this.#interslot : this.#slots
     for (const entry of entries)
       if (matchesSlot(entry.filter, update, entry.group.filters.commitment)) this.#hit(entry, stamp)
-    return this.#send(updateTag.slot, update.body, update.createdAtMs)
+    return this.#send(updateTag.slot, update.body, update)
   }
 
   /** Kinds without conditions: every filter of the kind takes every update. */
@@ -313,20 +368,26 @@ export class Matcher {
     this.#touched[this.#touchedCount++] = group
   }
 
-  /** Sends to every group that matched; `account` is given where groups may select slices. */
-  #send(tag: number, body: Uint8Array, createdAtMs: number, account?: AccountUpdate): number {
+  /** Sends to every group that matched; those that select slices or extras get a body of theirs. */
+  #send(tag: number, body: Uint8Array, update: AccountUpdate | TransactionUpdate | SlotUpdate) {
     const count = this.#touchedCount
     if (count === 0) return 0
     this.#touchedCount = 0
-    const suffix = createdAtSuffix(createdAtMs)
-    let bodies: AccountBodies | null = null
+    const suffix = createdAtSuffix(update.createdAtMs)
+    let accounts: AccountBodies | null = null
+    let transactions: TransactionBodies | null = null
     let reached = 0
     for (let index = 0; index < count; index++) {
       const group = this.#touched[index]!
       let own = body
-      if (account !== undefined && group.filters.slices.length > 0) {
-        bodies ??= new AccountBodies(account)
-        own = bodies.for(group.filters)
+      if (update.kind === 'account' && group.filters.slices.length > 0) {
+        accounts ??= new AccountBodies(update)
+        own = accounts.for(group.filters)
+      } else if (update.kind === 'transaction' && group.filters.hasExtras) {
+        transactions ??= new TransactionBodies(update, body, this.#blocks)
+        // Reason for the cast: filters of transactions are what it matched.
+        const hits = (group.moreHits ?? [group.hit]) as TransactionFilter[]
+        own = transactions.for(hits, group.filters.states)
       }
       group.append(tag, prefixOf(group), own, suffix)
       reached += group.sinks.size
@@ -486,71 +547,4 @@ export class KeyIndex<E> {
 
 function bitOf(first: number, second: number, third: number): number {
   return ((first << 16) | (second << 8) | third) & bitmapMask
-}
-
-// The bodies of one update in the variants that filters select, each encoded at most once.
-
-/** An account's body reduced to slices of its data. */
-export class AccountBodies {
-  readonly #update: AccountUpdate
-  readonly #sliced = new Map<string, Buffer>()
-
-  constructor(update: AccountUpdate) {
-    this.#update = update
-  }
-
-  for(filters: FilterSet): Uint8Array {
-    let body = this.#sliced.get(filters.sliceKey)
-    if (body === undefined) {
-      body = encodeAccount(slicedInfo(this.#update, filters), this.#update).body
-      this.#sliced.set(filters.sliceKey, body)
-    }
-    return body
-  }
-}
-
-/** A block's body by what a filter includes. */
-export class BlockBodies {
-  readonly #update: BlockUpdate
-  readonly #bodies = new Map<string, Buffer>()
-
-  constructor(update: BlockUpdate) {
-    this.#update = update
-  }
-
-  for(filter: BlockFilter, filters: FilterSet): Uint8Array {
-    // A stream alone has the key of its filters to itself; what it shares has equal keys.
-    const shape = filter.include.hasChanged ? `${filters.key} ${filter.ordinal}` : filter.shape
-    const key = filter.withAccounts ? `${shape} ${filters.sliceKey}` : shape
-    let body = this.#bodies.get(key)
-    if (body === undefined) {
-      body = select(this.#update, filter, filters)
-      this.#bodies.set(key, body)
-    }
-    return body
-  }
-}
-
-function select(block: BlockUpdate, filter: BlockFilter, filters: FilterSet): Buffer {
-  const transactions = filter.withTransactions
-    ? block.transactions.filter((transaction) => includesTransaction(filter, transaction))
-    : []
-  const accounts = filter.withAccounts
-    ? block.accounts.filter(({ pubkey }) => includesKey(filter, pubkey, block.slot))
-    : []
-  return encodeBlock({
-    slot: block.slot,
-    meta: block.meta,
-    rewards: block.meta.rewards,
-    updatedAccountCount: block.accounts.length,
-    transactions: transactions.map(({ info }) => info),
-    accounts: accounts.map((account) =>
-      filters.slices.length === 0 ? account.info : slicedInfo(account, filters),
-    ),
-    entries: filter.withEntries ? block.entries.map(({ body }) => body) : [],
-  })
-}
-
-function slicedInfo(account: AccountUpdate, filters: FilterSet): Buffer {
-  return encodeAccountInfo(account, sliceData(account.data, filters.slices))
 }

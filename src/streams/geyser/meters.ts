@@ -1,5 +1,5 @@
 // The meters of the gRPC endpoint.
-import type { CounterChild, GaugeChild, Meters } from '../../base/telemetry/meters.ts'
+import type { CounterChild, GaugeChild, Meters, PairTally } from '../../base/telemetry/meters.ts'
 
 export const grpcMethods = [
   'Subscribe',
@@ -41,7 +41,7 @@ export const endReasons = [
 export type EndReason = (typeof endReasons)[number]
 
 export interface GrpcMeters {
-  readonly requests: Readonly<Record<GrpcMethodName, Record<'admitted' | 'refused', CounterChild>>>
+  readonly requests: PairTally<GrpcMethodName, 'admitted' | 'refused'>
   /** Updates handed to streams, one for each stream that gets it. */
   readonly updates: Readonly<Record<UpdateKind, CounterChild>>
   readonly sentBytes: CounterChild
@@ -53,11 +53,6 @@ export interface GrpcMeters {
 }
 
 export function declareGrpcMeters(meters: Meters): GrpcMeters {
-  const requests = meters.counter(
-    'sluice_grpc_requests_total',
-    'Calls by method, and whether token and quota let them in',
-    { method: grpcMethods, outcome: ['admitted', 'refused'] },
-  )
   const groups = { count: () => 0 }
   meters.gaugeRead('sluice_grpc_groups', 'Distinct sets of filters among the open streams', () =>
     groups.count(),
@@ -67,16 +62,12 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
     backlog.bytes(),
   )
   return {
-    // Reason for the cast: fromEntries loses that every method is a key.
-    requests: Object.fromEntries(
-      grpcMethods.map((method) => [
-        method,
-        {
-          admitted: requests.with({ method, outcome: 'admitted' }),
-          refused: requests.with({ method, outcome: 'refused' }),
-        },
-      ]),
-    ) as GrpcMeters['requests'],
+    requests: meters.pairs(
+      'sluice_grpc_requests_total',
+      'Calls by method, and whether token and quota let them in',
+      ['method', grpcMethods],
+      ['outcome', ['admitted', 'refused']],
+    ),
     updates: meters.counters(
       'sluice_grpc_updates_total',
       'Updates handed to streams, by kind; one for each stream that gets it',

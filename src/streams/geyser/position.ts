@@ -16,6 +16,7 @@ import {
   type BlockMetaUpdate,
   endsBank,
   type RetractionUpdate,
+  type SlotStatus,
   type SlotUpdate,
   type SolanaUpdate,
   slotStatus,
@@ -46,6 +47,12 @@ export interface Position {
   readonly floor: number
   readonly slots: readonly SlotState[]
   readonly parts: readonly PartOfSlot[]
+}
+
+/** The newest slot of which content was passed. */
+export function newestPassed({ floor, slots, parts }: Position): number {
+  const whole = slots.filter(({ blockhash }) => blockhash !== '')
+  return Math.max(floor - 1, ...[...whole, ...parts].map(({ slot }) => slot))
 }
 
 /** Slots remembered while nothing is finalized: as many as the hub has content of, twice. */
@@ -83,6 +90,12 @@ export class PassedSlots {
 
   forget(slot: number): void {
     this.#slots.delete(slot)
+  }
+
+  /** Takes a status that voids nothing of what was passed. */
+  add(slot: number, status: SlotStatus): void {
+    const state = this.#slots.get(slot) ?? fresh(slot)
+    this.#set({ ...state, statuses: state.statuses | bit(status) })
   }
 
   clear(): void {
@@ -263,6 +276,11 @@ export class Resumption {
     return this.#left.size === 0 && published.floor(this.#commitment) >= this.#passed.floor
   }
 
+  /** The reader has all items of the slot: none of those that come is new. */
+  hasItems(slot: number): boolean {
+    return this.#left.get(slot)?.isWhole === true
+  }
+
   get position(): Position {
     const parts = [...this.#names].map(([slot, names]) => ({ slot, names, count: names.length }))
     const { floor, slots } = this.#passed
@@ -283,7 +301,11 @@ export class Resumption {
       this.#finalized(update)
       return verdict
     }
-    this.#take(update)
+    // Where it read before, the slot came from a replay, without its life cycle: what it has stays.
+    const isKept = left !== undefined && verdict === 'new'
+    if (isKept && update.kind === 'slot' && endsBank(update.status))
+      this.#passed.add(slot, update.status)
+    else this.#take(update)
     this.#finalized(update)
     return 'new'
   }
@@ -343,6 +365,10 @@ class Left {
     return this.#statuses === 0 && this.#isContentDone && this.#names.size === 0
   }
 
+  get isWhole(): boolean {
+    return this.#state.blockhash !== ''
+  }
+
   /** `other`: the slot has another bank from here on. */
   judge(update: SolanaUpdate, commitment: Commitment): 'new' | 'had' | 'conflict' | 'other' {
     const { kind } = update
@@ -354,7 +380,7 @@ class Left {
       return 'had'
     }
     if (this.#isEarlier) return 'had'
-    if (this.#state.blockhash !== '') return this.#judgeWhole(update)
+    if (this.isWhole) return this.#judgeWhole(update)
     return this.#had(update) ? 'had' : 'new'
   }
 

@@ -9,16 +9,19 @@
 import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
-import type { FilterSet, KeyChange } from './filter-set.ts'
+import type { ReplayTurns } from '../hub/replay-turns.ts'
+import { copyFilters, type FilterSet, type KeyChange, ownFilters } from './filter-set.ts'
 import type { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
-import type { Position, PublishedSlots, Resumption } from './position.ts'
+import { newestPassed, type Position, type PublishedSlots, type Resumption } from './position.ts'
 import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes at which the replay pauses. */
 export const aheadBytes = 1024 * 1024
-/** Updates per event-loop turn, so that other streams are served in between. */
+/** Updates of a turn, so that other streams are served in between. */
 const updatesPerTurn = 256
+/** How many updates pass between two looks at the time. */
+const updatesPerLook = 16
 /** How often a paused replay looks whether its slots were evicted: its reader may never drain. */
 const lostCheckMs = 1_000
 /** How often a consumer at the end looks for more, while it has some of what is published next. */
@@ -26,6 +29,8 @@ const nextLookMs = 20
 
 export interface ReplayingStream extends RunSink {
   readonly backlogBytes: number
+  /** What comes before the replay is still to be published here: the stream must not get it. */
+  readonly isAhead: boolean
   /** The end of the log is reached: the stream is live from here. */
   caughtUp(): void
   /** The hub evicted the next update. */
@@ -40,8 +45,15 @@ export interface Resuming {
   otherBlock(slot: number): void
 }
 
+/** Of the hub that is replayed. */
+export interface ReplayMeans {
+  readonly pool: SlabPool
+  readonly turns: ReplayTurns
+}
+
 export class Replayer {
   readonly #replay: ReplaySource<SolanaUpdate>
+  readonly #turns: ReplayTurns
   readonly #stream: ReplayingStream
   readonly #matcher: Matcher
   readonly #group: SubscriberGroup
@@ -51,21 +63,30 @@ export class Replayer {
   #isStopped = false
   #isScheduled = false
   #isPaused = false
+  /** Whether others match by the lists of its filters. */
+  sharesLists = false
 
   constructor(
     replay: ReplaySource<SolanaUpdate>,
     filters: FilterSet,
-    pool: SlabPool,
+    { pool, turns }: ReplayMeans,
     stream: ReplayingStream,
     resuming: Resuming | null = null,
   ) {
     this.#resuming = resuming
     this.#replay = replay
+    this.#turns = turns
     replay.onLoaded = () => this.#schedule()
+    // Whoever compares states needs those before, too.
+    if (resuming !== null && filters.states === null)
+      replay.passes = (slot) => resuming.resumption.hasItems(slot)
     this.#stream = stream
-    this.#group = new SubscriberGroup(filters, pool, () => {})
+    // All is copied: the memory of what was passed on is read into again (`usesAtOnce`).
+    this.#group = new SubscriberGroup(filters, pool, () => {}, Number.POSITIVE_INFINITY)
     this.#group.sinks.add(stream)
-    this.#matcher = new Matcher(filters.commitment)
+    // Keys that change before anything is replayed leave alone what the stream has had.
+    const passed = resuming === null ? -1 : newestPassed(resuming.resumption.position)
+    this.#matcher = new Matcher(filters.commitment, () => replay.kept(), passed)
     this.#matcher.add(this.#group)
     this.#schedule()
   }
@@ -73,6 +94,19 @@ export class Replayer {
   /** The stream drained: resumes. */
   drained(): void {
     this.#schedule()
+  }
+
+  /** Filters that no other stream has, whose keys may change. */
+  own(): FilterSet {
+    const group = this.#group
+    if (!this.sharesLists) group.filters = ownFilters(group.filters)
+    else {
+      this.sharesLists = false
+      this.#matcher.remove(group)
+      group.filters = copyFilters(group.filters)
+      this.#matcher.add(group)
+    }
+    return group.filters
   }
 
   /** Changes keys; returns the first slot that is matched by the new ones. */
@@ -94,7 +128,7 @@ export class Replayer {
   #schedule(): void {
     if (this.#isStopped || this.#isScheduled) return
     this.#isScheduled = true
-    setImmediate(this.#step)
+    this.#turns.ask(this.#step)
   }
 
   #pause(ms = lostCheckMs): void {
@@ -107,10 +141,11 @@ export class Replayer {
     }, ms).unref()
   }
 
-  readonly #step = (): void => {
+  readonly #step = (isOver: () => boolean): void => {
     this.#isScheduled = false
     for (let seen = 0; seen < updatesPerTurn; seen++) {
       if (this.#isStopped) return
+      if (seen % updatesPerLook === updatesPerLook - 1 && isOver()) break
       if (this.#replay.isLost) {
         this.#isStopped = true
         this.#stream.lostReplay()
@@ -134,7 +169,8 @@ export class Replayer {
   }
 
   #atEnd(): void {
-    if (this.#resuming?.resumption.isOver(this.#resuming.published) === false) {
+    const isHad = this.#resuming?.resumption.isOver(this.#resuming.published) === false
+    if (isHad || this.#stream.isAhead) {
       this.#group.flush()
       this.#pause(nextLookMs)
       return
@@ -151,9 +187,8 @@ export class Replayer {
       this.#isStopped = true
       otherBlock(update.slot)
     }
-    if (verdict !== 'new') return
-    if (update.kind === 'retraction' && this.#group.filters.retractions === null) return
-    this.#matcher.deliver(update)
+    if (verdict !== 'new' || this.#isUnasked(update)) this.#matcher.observe(update)
+    else this.#matcher.deliver(update)
   }
 
   #deliver(update: SolanaUpdate): void {
@@ -161,12 +196,19 @@ export class Replayer {
       this.#deliverNew(update, this.#resuming)
       return
     }
-    if (update.kind === 'retraction' && this.#group.filters.retractions === null) return
-    if (update.kind !== 'slot') {
-      this.#matcher.deliver(update)
-      return
-    }
+    if (this.#isUnasked(update)) this.#matcher.observe(update)
+    else if (update.kind === 'slot') this.#deliverStatus(update)
+    else this.#matcher.deliver(update)
+  }
+
+  #isUnasked({ kind }: SolanaUpdate): boolean {
+    return kind === 'retraction' && this.#group.filters.retractions === null
+  }
+
+  #deliverStatus(update: SlotUpdate): void {
     const { slot, status } = update
+    if (!isCommitment(status) || status < this.#group.filters.commitment)
+      this.#matcher.observe(update)
     if (!isCommitment(status)) return
     if (status < this.#group.filters.commitment) {
       const early = this.#early.get(slot)

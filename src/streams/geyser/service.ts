@@ -61,8 +61,12 @@ export class GeyserService<C> {
 
   stop(status: GrpcStatus): void {
     clearInterval(this.#pings)
-    for (const subscriber of this.#streams.keys()) subscriber.end('shutdown', status)
+    this.endStreams(status)
     this.#fanOuts.stop()
+  }
+
+  endStreams(status: GrpcStatus): void {
+    for (const subscriber of this.#streams.keys()) subscriber.end('shutdown', status)
   }
 
   #unary(): GrpcMethod<C>[] {

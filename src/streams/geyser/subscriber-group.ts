@@ -33,10 +33,18 @@ export class SubscriberGroup {
   hit: NamedFilter | null = null
   moreHits: NamedFilter[] | null = null
 
-  /** `wantsFlush` is called with the first frame after a flush. */
-  constructor(filters: FilterSet, pool: SlabPool, wantsFlush: (group: SubscriberGroup) => void) {
+  /**
+   * `wantsFlush` is called with the first frame after a flush; a body of more than `copyBytesMax`
+   * is sent as it is, and must not change.
+   */
+  constructor(
+    filters: FilterSet,
+    pool: SlabPool,
+    wantsFlush: (group: SubscriberGroup) => void,
+    copyBytesMax?: number,
+  ) {
     this.filters = filters
-    this.#batch = new FrameBatch(pool)
+    this.#batch = new FrameBatch(pool, copyBytesMax)
     this.#wantsFlush = wantsFlush
   }
 

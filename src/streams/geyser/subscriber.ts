@@ -37,18 +37,11 @@ import {
   countKeys,
   type FilterLimits,
 } from './filter-compile.ts'
-import {
-  type FilterSet,
-  type KeyChange,
-  keysAt,
-  listsOf,
-  ownFilters,
-  withRetractions,
-} from './filter-set.ts'
+import { type FilterSet, type KeyChange, keysAt, listsOf, withRetractions } from './filter-set.ts'
 import { frameOf, type Run, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
 import { type Position, type PublishedSlots, Resumption } from './position.ts'
-import { aheadBytes, Replayer, type ReplayingStream } from './replayer.ts'
+import { aheadBytes, Replayer, type ReplayingStream, type ReplayMeans } from './replayer.ts'
 import type { SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes in http2; the rest stays in our queue, which a status can overtake. */
@@ -67,6 +60,7 @@ const retractionsHeader = 'x-retractions'
 const waitingMax = 64
 /** A gateway may be as far behind the one where a consumer was before. */
 const aheadSlotsMax = 512
+const nothingKept = 'nothing is kept yet, try again'
 /** Sent runs are removed from the front of the queue this many at a time. */
 const queueCut = 256
 
@@ -101,6 +95,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   #group: SubscriberGroup | null = null
   #replayer: Replayer | null = null
   #filters: FilterSet | null = null
+  /** Of a stream that is no consumer's; 0 without one. */
+  #fromSlot = 0
   readonly #freePings = new Bucket(freePings)
   #chargedPings = 0
   #hasRequested = false
@@ -200,9 +196,10 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   #fallBehind(): void {
-    const { hub, published, fanOut } = this.#deps
+    const { hub, published } = this.#deps
     const filters = this.#filters!
     const { commitment } = filters
+    const isAlone = this.#group!.sinks.size === 1
     this.#burstBytes = Number.POSITIVE_INFINITY
     this.#leave()
     this.#burstBytes = this.#queuedBytes
@@ -211,11 +208,12 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const replay = this.#replayOf(filters, 0, at)!
     if (!this.#isBehind) this.#send(behindFrame(true, this.#deps))
     this.#isBehind = true
-    this.#replayer = new Replayer(replay, filters, fanOut.pool, this, {
+    this.#replayer = new Replayer(replay, filters, this.#means, this, {
       resumption: new Resumption(position, 'exact'),
       published: published!,
       otherBlock: () => {},
     })
+    this.#replayer.sharesLists = !isAlone
   }
 
   lostReplay(): void {
@@ -340,14 +338,14 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   /** False when what follows the position is not there. */
   #resume(consumer: Consumer, filters: FilterSet, at: Position): boolean {
-    const { hub, streamLog, fanOut } = this.#deps
+    const { hub, streamLog } = this.#deps
     const replay = this.#replayOf(filters, at.floor)
     const { oldestSlot } = streamLog!
     const newestSlot = hub.newestSlot ?? 0
     if (replay === null || at.floor > newestSlot + aheadSlotsMax) {
       const details =
         oldestSlot === null
-          ? 'nothing is kept yet, try again'
+          ? nothingKept
           : `the consumer is at slot ${at.floor}, which is not available: slots ${oldestSlot} to ` +
             `${newestSlot} are; it begins anew when it is reset`
       const code = oldestSlot === null ? grpcCode.unavailable : grpcCode.outOfRange
@@ -356,7 +354,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     }
     this.#leave()
     this.#filters = filters
-    this.#replayer = new Replayer(replay, filters, fanOut.pool, this, {
+    this.#replayer = new Replayer(replay, filters, this.#means, this, {
       resumption: new Resumption(at),
       published: this.#deps.published!,
       otherBlock: (slot) => {
@@ -386,21 +384,22 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   /** Returns the first slot that is matched by the new keys. */
   #changeKeys(filters: FilterSet, changes: readonly KeyChange[]): number {
     const { fanOut } = this.#deps
-    if (this.#replayer !== null) {
-      // For when it is live: no group of others has these keys.
-      this.#filters = ownFilters(filters)
-      return this.#replayer.changeKeys(changes)
-    }
+    const [replayer, group] = [this.#replayer, this.#group]
     // Its frames may be too many for the stream, which then leaves by itself.
-    this.#group!.flush()
+    group?.flush()
     if (this.#isOver) return 0
     // Leaving others copies every list, which costs as much as sending it.
-    if (this.#group!.sinks.size > 1) {
+    if (replayer?.sharesLists === true || (group !== null && group.sinks.size > 1)) {
       let keys = 0
       for (const at of listsOf(filters)) keys += keysAt(filters, at).size
       if (!this.#pay(Math.floor(keys / keysPerCredit))) return 0
     }
-    this.#group = fanOut.own(this, this.#group!)
+    if (replayer !== null) {
+      // For when it is live: no group of others has these keys.
+      this.#filters = replayer.own()
+      return replayer.changeKeys(changes)
+    }
+    this.#group = fanOut.own(this, group!)
     this.#filters = this.#group.filters
     return fanOut.changeKeys(this.#group, changes)
   }
@@ -411,27 +410,44 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   #follow({ filters, fromSlot }: Asked): void {
-    const { hub, streamLog, fanOut } = this.#deps
+    const { hub, streamLog } = this.#deps
     const { oldestSlot } = streamLog ?? hub
     const replay = fromSlot === null ? null : this.#replayOf(filters, fromSlot)
-    if (fromSlot !== null && replay === null && oldestSlot !== null) {
-      const details = `from_slot ${fromSlot} is not available, the oldest slot is ${oldestSlot}`
-      this.end('out-of-range', { code: grpcCode.outOfRange, details })
+    if (fromSlot !== null && replay === null) {
+      // Live from an unknown slot on it might lack some, or get some again.
+      const details =
+        oldestSlot === null
+          ? nothingKept
+          : `from_slot ${fromSlot} is not available, the oldest slot is ${oldestSlot}`
+      const code = oldestSlot === null ? grpcCode.unavailable : grpcCode.outOfRange
+      this.end('out-of-range', { code, details })
       return
     }
     this.#leave()
     // The frames that were batched for it may have been too many.
     if (this.#isOver) return
     this.#filters = filters
+    this.#fromSlot = fromSlot ?? 0
     if (replay === null) this.#join(filters)
-    else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
+    else this.#replayer = new Replayer(replay, filters, this.#means, this)
+  }
+
+  /** Not for a slot that is far off, which is a mistake: such a stream begins live. */
+  get isAhead(): boolean {
+    const { hub } = this.#deps
+    if (hub.newestAt(this.#filters!.commitment) >= this.#fromSlot - 1) return false
+    return this.#fromSlot <= (hub.newestSlot ?? 0) + aheadSlotsMax
+  }
+
+  get #means(): ReplayMeans {
+    return { pool: this.#deps.fanOut.pool, turns: this.#deps.hub.turns }
   }
 
   #replayOf({ commitment, blocks }: FilterSet, fromSlot: number, at?: ReplayPosition) {
     const { hub, streamLog } = this.#deps
     if (streamLog === null) return hub.replay(commitment, fromSlot)
-    const wantsBlocks = blocks.length > 0
-    return streamLog.replay({ commitment, fromSlot, wantsBlocks, ...(at && { at }) })
+    const wanted = { commitment, fromSlot, wantsBlocks: blocks.length > 0, usesAtOnce: true }
+    return streamLog.replay({ ...wanted, ...(at && { at }) })
   }
 
   /** Ends the stream and returns false when the budget is exhausted. */

@@ -12,6 +12,7 @@
 import { assert } from '../../base/assert.ts'
 import { allCommitments, Commitment } from '../../base/commitment.ts'
 import { SlotTime } from '../../base/slot-time.ts'
+import { ownTurns, type ReplayTurns } from './replay-turns.ts'
 import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'
 
 export type HubListener<U> = (commitment: Commitment, update: U) => void
@@ -73,6 +74,8 @@ export class Hub<U extends HubUpdate> {
   readonly #bounds: HubBounds
   /** Of the chain that is published. */
   readonly slotTime: SlotTime
+  /** Of those who replay it. */
+  readonly turns: ReplayTurns
   readonly #bytesOf: (update: U) => number
   #listeners: readonly HubListener<U>[] = []
   #interests: readonly HubInterest[] = []
@@ -87,12 +90,20 @@ export class Hub<U extends HubUpdate> {
   #unfinalizedBytes = 0
   /** Slots that were dropped before they were finalized. */
   droppedSlots = 0
+  /** The newest slot that has reached each commitment. */
+  readonly #newestAt = [-1, -1, -1]
   /** Called with each era once nothing more is added to it. */
   onClosed: (era: ClosedEra<U>) => void = () => {}
 
-  constructor(bounds: HubBounds, bytesOf: (update: U) => number, slotTime = new SlotTime()) {
+  constructor(
+    bounds: HubBounds,
+    bytesOf: (update: U) => number,
+    slotTime = new SlotTime(),
+    turns = ownTurns,
+  ) {
     this.#bounds = bounds
     this.slotTime = slotTime
+    this.turns = turns
     this.#bytesOf = bytesOf
   }
 
@@ -104,6 +115,8 @@ export class Hub<U extends HubUpdate> {
     const era = this.#eraOf(update)
     era.bytes += bytes
     this.#bytes += bytes
+    // What comes before it is complete.
+    this.#reach(Commitment.processed, update.slot - 1)
     this.#emit(era, Commitment.processed, update)
     if (content.reached >= Commitment.confirmed) this.#emit(era, Commitment.confirmed, update)
     if (content.reached === Commitment.finalized) this.#emit(era, Commitment.finalized, update)
@@ -124,6 +137,7 @@ export class Hub<U extends HubUpdate> {
         if (content.updates !== null) this.#emitAll(era, commitment, content.updates)
       }
       this.#emit(era, commitment, update)
+      if (reached !== null && commitment <= reached) this.#reach(commitment, update.slot)
     }
     if (reached === Commitment.finalized) this.abandon(update.slot)
     this.#trim()
@@ -188,6 +202,7 @@ export class Hub<U extends HubUpdate> {
     this.#contents.clear()
     this.#bankStarts.clear()
     this.#unfinalizedBytes = 0
+    this.#newestAt.fill(-1)
     for (const listener of this.#restartListeners) listener()
   }
 
@@ -221,6 +236,11 @@ export class Hub<U extends HubUpdate> {
     return this.#last?.slot ?? null
   }
 
+  /** The newest slot whose content is published at a commitment; -1 before the first. */
+  newestAt(commitment: Commitment): number {
+    return this.#newestAt[commitment]!
+  }
+
   get keptBytes(): number {
     return this.#bytes
   }
@@ -235,6 +255,11 @@ export class Hub<U extends HubUpdate> {
   *unfinalized(commitment: Commitment): Iterable<readonly [slot: number, UpdateList<U>]> {
     for (const [slot, { updates, reached }] of this.#contents)
       if (updates !== null && reached >= commitment) yield [slot, updates]
+  }
+
+  /** Of the content of a slot that is not finalized: the updates that are kept themselves. */
+  keptOf(slot: number): Iterable<U> {
+    return this.#contents.get(slot)?.updates?.kept() ?? []
   }
 
   /** Replays `fromSlot` and later slots at a commitment; null when some were evicted. */
@@ -254,6 +279,10 @@ export class Hub<U extends HubUpdate> {
     const replay = new Replay(era, { commitment, fromSlot, bankStarts: this.#bankStarts })
     if (era.slot === slot) replay.skip(count)
     return replay
+  }
+
+  #reach(commitment: Commitment, slot: number): void {
+    if (slot > this.#newestAt[commitment]!) this.#newestAt[commitment] = slot
   }
 
   #contentOf(slot: number): SlotContent<U> {
@@ -355,14 +384,20 @@ export interface ReplaySource<U> {
   onLoaded: () => void
   /** Null at the end, until more is published; 'loading' until `onLoaded`. */
   next(): U | null | 'loading'
+  /** Items of slots for which it is true are not wanted, and mostly not read. */
+  passes: ((slot: number) => boolean) | null
   /** A reader that pauses holds nothing. */
   release(): void
+  /** Updates around its position that are kept themselves; blocks may be without their items. */
+  kept(): Iterable<U>
 }
 
 export interface ReplayOptions {
   readonly commitment: Commitment
   readonly fromSlot: number
   readonly wantsBlocks: boolean
+  /** Nothing refers to an update's bytes once the next is asked for: their memory is used again. */
+  readonly usesAtOnce?: boolean
   /** Begins there instead of at the slot, which is 0. */
   readonly at?: ReplayPosition
 }
@@ -409,9 +444,14 @@ export class Replay<U extends HubUpdate> implements ReplaySource<U> {
     return { era: this.#era.slot, count: this.#count }
   }
 
+  passes: ((slot: number) => boolean) | null = null
   onLoaded: () => void = () => {}
 
   release(): void {}
+
+  kept(): Iterable<U> {
+    return this.#era.updates[this.#of.commitment].kept()
+  }
 
   /** Passes over updates of its era. */
   skip(count: number): void {
@@ -422,6 +462,7 @@ export class Replay<U extends HubUpdate> implements ReplaySource<U> {
   next(): U | null {
     assert(!this.isLost, 'the slots of the replay were not evicted')
     for (;;) {
+      if (this.passes !== null) this.#count += this.#reader.pass(this.passes)
       const update = this.#reader.next()
       if (update !== null) {
         const at = this.#count++

@@ -6,6 +6,8 @@
 /** Makes the update at a position, each time as a new object with the same content. */
 export interface UpdateSource {
   update(position: number): unknown
+  /** Of that update, without making it. */
+  slotAt?(position: number): number
 }
 
 /** An update without a source is kept itself. */
@@ -65,6 +67,11 @@ export class UpdateList<U extends Listed> {
     return this.#runs.map((run) => ({ ...run }))
   }
 
+  /** Those that are kept themselves. */
+  *kept(): Iterable<U> {
+    for (const { update } of this.#runs) if (update !== null) yield update
+  }
+
   /** Appends updates that a source makes. */
   appendRun(source: UpdateSource, start: number, end: number): void {
     this.#runs.push({ source, update: null, start, end })
@@ -111,6 +118,24 @@ export class UpdateReader<U extends Listed> {
       // The last run may still grow.
       if (this.#run === this.#runs.length - 1) return null
       this.#run++
+      this.#position = -1
+    }
+  }
+
+  /** Passes over what sources would make of such slots; returns how many. */
+  pass(isPassed: (slot: number) => boolean): number {
+    for (let count = 0; ; this.#run++) {
+      const run = this.#runs[this.#run]
+      if (run === undefined) return count
+      let position = Math.max(this.#position, run.start)
+      for (let passed = -1; position < run.end; position++, count++) {
+        const slot = run.source?.slotAt?.(position)
+        if (slot === undefined || (slot !== passed && !isPassed(slot))) break
+        passed = slot
+      }
+      this.#position = position
+      // The last run may still grow.
+      if (position < run.end || this.#run === this.#runs.length - 1) return count
       this.#position = -1
     }
   }

@@ -1,6 +1,7 @@
 // Frames of the metrics stream, each encoded once per encoding whatever the number of clients.
 //
 //   {"seq":<n>,"<Kind>":<payload>}      JSON, UTF-8; the msgpack form is derived from these bytes
+import type { FrameFacts } from '../../base/shared-log.ts'
 import { jsonToMsgpack } from './json-to-msgpack.ts'
 
 /** Kinds that a client may subscribe to. Events (spec). */
@@ -32,23 +33,6 @@ export interface StoredFrame {
   readonly sinceMs: number
   /** Null when `append` was called without them. */
   readonly facts: FrameFacts | null
-}
-
-/** Fields of the source event that the frame does not contain, for readers in this process. */
-export interface FrameFacts {
-  readonly blockNumber: number
-  /** Time of the event by the source's clock: nanoseconds since 1970. */
-  readonly atNs: bigint
-  /** Identifies the event at every source of the chain: the block's id, and the stage of a move. */
-  readonly key?: string
-  /** The block that ended; with ContentionData only. */
-  readonly block?: {
-    readonly blockHash: string
-    readonly ethHash: string
-    readonly txCount: number
-    readonly gasUsed: number
-    readonly startedNs: bigint
-  }
 }
 
 /** A frame that is not an event of the log: seq 0 never moves a cursor. */

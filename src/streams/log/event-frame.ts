@@ -13,7 +13,8 @@ import {
   matching,
   objectOf,
 } from '../../base/shape.ts'
-import { type FrameFacts, type FrameKind, frameKinds, unknownKind } from './encoded.ts'
+import type { FrameFacts } from '../../base/shared-log.ts'
+import { type FrameKind, frameKinds, unknownKind } from './encoded.ts'
 import { jsonToMsgpack } from './json-to-msgpack.ts'
 import type { NewFrame } from './log.ts'
 

@@ -10,10 +10,10 @@
 import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
+import type { FrameFacts } from '../../base/shared-log.ts'
 import {
   type Encoding,
   envelope,
-  type FrameFacts,
   type FrameKind,
   frameKinds,
   type LogKind,

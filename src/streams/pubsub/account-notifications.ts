@@ -1,42 +1,50 @@
-// Sends notifications of accounts and of the accounts of programs.
+// Sends notifications of accounts, of the accounts of programs and of token accounts of wallets.
 // An account is notified once per slot, with its last write, when the slot reaches the commitment;
-// a closed account is notified with 0 lamports.
+// to those who ask for every write with each of them. A closed account is notified with 0 lamports,
+// also to the wallet that had it.
 //
 //   write       -> waits for its slot, replaces an earlier write
-//   slot status -> feeds by account and owner -> text once -> send
+//   slot status -> feeds by account, owner and wallet -> text once -> send
 //                  jsonParsed, mint unknown   -> waits in the feed's queue, later ones after it
 import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { filtersTake } from '../../chain/solana/account-filter.ts'
-import { encodeBase58 } from '../../chain/solana/base58.ts'
+import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import { accountParser } from '../../chain/solana/json-parsed/accounts.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
+import { isTokenProgram } from '../../chain/solana/token-account.ts'
 import {
   type AccountParser,
   type AccountView,
   uiAccountText,
 } from '../../chain/solana/ui-account.ts'
-import { type AccountUpdate, endsBank, type SlotUpdate } from '../../chain/solana/updates.ts'
+import {
+  type AccountUpdate,
+  endsBank,
+  type SlotUpdate,
+  type TransactionUpdate,
+} from '../../chain/solana/updates.ts'
+import type { NotificationDeps } from './block-notifications.ts'
 import type { PubsubChain } from './chain.ts'
-import type { Feed, FeedIndex } from './feed.ts'
-import type { SubscriptionMeters } from './meters.ts'
+import type { CommitmentFeeds, Feed } from './feed.ts'
 import { MintCache } from './mint-cache.ts'
-import type { Notify } from './notifier.ts'
-import type { AccountParams, ProgramParams } from './read-params.ts'
+import type { AccountParams, ProgramParams, TokenOwnerParams } from './read-params.ts'
+import { type NotedWrite, SlotWrites, walletOf } from './slot-writes.ts'
 
 /** Slots whose writes wait, as many as the hub keeps; it has the same updates in memory. */
 const SLOTS_MAX = 1_024
 /** Notifications of one feed that wait for mints; one more sends them all, as base64. */
 const WAITING_MAX = 1_000
 
-type SlotWrites = Map<number, Map<string, AccountUpdate>>
+type WaitingWrites = Map<number, SlotWrites>
 
 /** The writes of a slot in the order in which they are notified. */
-export type WriteOrder = (writes: ReadonlyMap<string, AccountUpdate>) => Iterable<AccountUpdate>
+export type WriteOrder = (writes: SlotWrites) => Iterable<NotedWrite>
 
-const inOrderOfWriting: WriteOrder = (writes) => writes.values()
+const inOrderOfWriting: WriteOrder = (writes) => [...writes.keys()].flatMap((key) => writes.of(key))
 
-type AccountFeed = Feed<AccountParams> | Feed<ProgramParams>
+type ShownParams = AccountParams | ProgramParams | TokenOwnerParams
+type AccountFeed = Feed<AccountParams> | Feed<ProgramParams> | Feed<TokenOwnerParams>
 
 interface Waiting {
   readonly texts: AccountTexts
@@ -46,27 +54,22 @@ interface Waiting {
 }
 
 export class AccountNotifications {
-  readonly #index: FeedIndex
-  readonly #notifier: Notify
-  readonly #meters: SubscriptionMeters
+  readonly #deps: NotificationDeps
   readonly #mints: MintCache
   readonly #parse: AccountParser
-  /** By commitment: the last writes of slots that have not reached it, by slot and account. */
-  readonly #slots: readonly [SlotWrites, SlotWrites, SlotWrites] = [new Map(), new Map(), new Map()]
+  /** By commitment: the writes of slots that have not reached it. */
+  readonly #slots: readonly [WaitingWrites, WaitingWrites, WaitingWrites] = [
+    new Map(),
+    new Map(),
+    new Map(),
+  ]
   /** Oldest first; a feed without an entry has nothing waiting. */
   readonly #waiting = new Map<AccountFeed, Waiting[]>()
 
-  constructor(deps: {
-    readonly index: FeedIndex
-    readonly notifier: Notify
-    readonly meters: SubscriptionMeters
-    readonly clock: Clock
-    readonly shapes: PubsubChain['shapes']
-    readonly readAccounts: PubsubChain['readAccounts']
-  }) {
-    this.#index = deps.index
-    this.#notifier = deps.notifier
-    this.#meters = deps.meters
+  constructor(
+    deps: NotificationDeps & Pick<PubsubChain, 'readAccounts'> & { readonly clock: Clock },
+  ) {
+    this.#deps = deps
     this.#mints = new MintCache(deps.readAccounts, deps.clock)
     const { read } = this.#mints
     this.#parse = (account) => accountParser(read, deps.shapes())(account)
@@ -74,23 +77,35 @@ export class AccountNotifications {
 
   take(commitment: Commitment, update: AccountUpdate): void {
     if (commitment === Commitment.processed) this.#learn(update)
-    const { accounts, programs } = this.#index.at(commitment)
-    const slots = this.#slots[commitment]
-    let writes = slots.get(update.slot)
-    const isFound =
-      accounts.findBytes(update.pubkey).size > 0 || programs.findBytes(update.owner).size > 0
+    const feeds = this.#deps.index.at(commitment)
+    const ofAccount = feeds.accounts.findBytes(update.pubkey)
+    const ofProgram = feeds.programs.findBytes(update.owner)
+    const isFound = ofAccount.size + ofProgram.size > 0 || mayBeOfWallet(feeds, update)
     // A write that no feed takes still replaces an earlier one: the account has left a program.
+    const writes = this.#slots[commitment].get(update.slot)
     if (!isFound && writes === undefined) return
     const key = keyOf(update.pubkey)
     if (!isFound && writes?.has(key) !== true) return
-    if (writes === undefined) {
-      writes = new Map()
-      slots.set(update.slot, writes)
-      if (slots.size > SLOTS_MAX) slots.delete(slots.keys().next().value!)
-    }
-    // Removed first: notifications are in the order of the last writes.
-    writes.delete(key)
-    writes.set(key, update)
+    const isKept = takesEvery(ofAccount) || takesEvery(ofProgram)
+    this.#writesOf(commitment, update.slot).add(key, update, isKept)
+  }
+
+  /** A token account that leaves its wallet does not name it: the transaction does. */
+  takeTransaction(commitment: Commitment, update: TransactionUpdate): void {
+    const { tokenOwners } = this.#deps.index.at(commitment)
+    if (tokenOwners.isEmpty) return
+    if (update.tokenOwners.some((wallet) => tokenOwners.findBytes(wallet).size > 0))
+      this.#writesOf(commitment, update.slot).addHolders(update)
+  }
+
+  #writesOf(commitment: Commitment, slot: number): SlotWrites {
+    const slots = this.#slots[commitment]
+    const known = slots.get(slot)
+    if (known !== undefined) return known
+    const writes = new SlotWrites()
+    slots.set(slot, writes)
+    if (slots.size > SLOTS_MAX) slots.delete(slots.keys().next().value!)
+    return writes
   }
 
   restart(): void {
@@ -107,7 +122,7 @@ export class AccountNotifications {
       slots.delete(slot)
       const observedMs = commitment === Commitment.processed ? createdAtMs : null
       if (writes === undefined) return
-      for (const write of order(writes)) this.#notify(commitment, write, observedMs)
+      for (const write of order(writes)) this.#notify(commitment, write, writes, observedMs)
     } else if (endsBank(status)) slots.delete(slot)
   }
 
@@ -116,12 +131,23 @@ export class AccountNotifications {
     return this.#waiting.size > 0
   }
 
-  /** Takes the writes over that wait for their slots; those that it has are later ones. */
+  hasWaiting(feed: Feed): boolean {
+    // Reason for the cast: a feed of another kind has no entry.
+    return this.#waiting.has(feed as AccountFeed)
+  }
+
+  /** Slots whose writes wait until they reach the commitment. */
+  waitingSlots(commitment: Commitment): Iterable<number> {
+    return this.#slots[commitment].keys()
+  }
+
+  /** Takes the writes over that wait for their slots. */
   adopt(other: AccountNotifications, commitment: Commitment): void {
     const slots = this.#slots[commitment]
     for (const [slot, writes] of other.#slots[commitment]) {
       const own = slots.get(slot)
-      slots.set(slot, own === undefined ? writes : new Map([...writes, ...own]))
+      if (own === undefined) slots.set(slot, writes)
+      else own.merge(writes)
     }
   }
 
@@ -135,20 +161,34 @@ export class AccountNotifications {
     }
   }
 
-  #notify(commitment: Commitment, update: AccountUpdate, createdAtMs: number | null): void {
-    const { accounts, programs } = this.#index.at(commitment)
+  #notify(
+    commitment: Commitment,
+    { update, following }: NotedWrite,
+    writes: SlotWrites,
+    createdAtMs: number | null,
+  ): void {
+    const { accounts, programs, tokenOwners } = this.#deps.index.at(commitment)
     const ofAccount = accounts.findBytes(update.pubkey)
     const ofProgram = programs.findBytes(update.owner)
-    this.#meters.examined += ofAccount.size + ofProgram.size
+    this.#deps.meters.examined += ofAccount.size + ofProgram.size
     const texts = new AccountTexts(update, this.#parse)
-    for (const feed of ofAccount) this.#send(feed, texts, createdAtMs)
+    const isLast = following === 0
+    for (const feed of ofAccount)
+      if (isLast || feed.params.allWrites) this.#send(feed, texts, createdAtMs)
     for (const feed of ofProgram)
-      if (filtersTake(feed.params.filters, update)) this.#send(feed, texts, createdAtMs)
-      else this.#notifier.pass(feed)
+      if (!isLast && !feed.params.allWrites) continue
+      else if (filtersTake(feed.params.filters, update)) this.#send(feed, texts, createdAtMs)
+      else this.#deps.notifier.pass(feed)
+    if (!isLast || tokenOwners.isEmpty) return
+    for (const wallet of walletsOf(update, writes))
+      for (const feed of tokenOwners.find(wallet)) {
+        this.#deps.meters.examined++
+        this.#send(feed, texts, createdAtMs)
+      }
   }
 
   #learn(update: AccountUpdate): void {
-    if (this.#index.parsedFeeds > 0) this.#mints.learn(update)
+    if (this.#deps.index.parsedFeeds > 0) this.#mints.learn(update)
     else this.#mints.clear()
   }
 
@@ -156,7 +196,7 @@ export class AccountNotifications {
     const isParsed = feed.params.view.encoding === 'jsonParsed'
     const loading = isParsed ? this.#mints.load(texts.update) : null
     const queue = this.#waiting.get(feed)
-    const cursor = this.#notifier.cursorOf?.(feed)
+    const cursor = this.#deps.notifier.cursorOf?.(feed)
     const waiting: Waiting = { texts, createdAtMs, cursor, isReady: loading === null }
     if (loading === null && queue === undefined) {
       this.#sendNow(feed, waiting)
@@ -181,7 +221,7 @@ export class AccountNotifications {
 
   #sendNow(feed: AccountFeed, { texts, createdAtMs, cursor }: Waiting): void {
     const result = texts.result(feed.params)
-    this.#notifier.send(feed, result, texts.update.slot, createdAtMs, cursor)
+    this.#deps.notifier.send(feed, result, texts.update.slot, createdAtMs, cursor)
   }
 }
 
@@ -197,7 +237,7 @@ class AccountTexts {
     this.#parse = parse
   }
 
-  result({ kind, view }: AccountParams | ProgramParams): string {
+  result({ kind, view }: ShownParams): string {
     const context = `{"context":{"slot":${this.update.slot}},"value":`
     const account = this.#account(view.encoding)
     if (kind === 'account') return `${context}${account}}`
@@ -214,4 +254,24 @@ class AccountTexts {
     }
     return text
   }
+}
+
+function takesEvery(feeds: Iterable<Feed<AccountParams> | Feed<ProgramParams>>): boolean {
+  for (const { params } of feeds) if (params.allWrites) return true
+  return false
+}
+
+/** Whether a wallet that someone subscribed to has the token account, or had it. */
+function mayBeOfWallet({ tokenOwners }: CommitmentFeeds, update: AccountUpdate): boolean {
+  return !tokenOwners.isEmpty && (update.lamports === 0n || isTokenProgram(update.owner))
+}
+
+/** The wallet that has the account after the slot, and the one that had it before. */
+function walletsOf(update: AccountUpdate, writes: SlotWrites): ReadonlySet<string> {
+  const wallets = new Set<string>()
+  const now = walletOf(update)
+  const holder = writes.holderOf(keyOf(update.pubkey))
+  const before = holder === null ? null : decodeKey(holder)
+  for (const wallet of [now, before]) if (wallet !== null) wallets.add(keyOf(wallet))
+  return wallets
 }

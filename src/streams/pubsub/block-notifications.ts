@@ -19,27 +19,24 @@ import type { SubscriptionMeters } from './meters.ts'
 import type { Notify } from './notifier.ts'
 import type { BlockParams } from './read-params.ts'
 
-export class BlockNotifications {
-  readonly #index: FeedIndex
-  readonly #notifier: Notify
-  readonly #meters: SubscriptionMeters
-  readonly #shapes: PubsubChain['shapes']
+export interface NotificationDeps {
+  readonly index: FeedIndex
+  readonly notifier: Notify
+  readonly meters: SubscriptionMeters
+  readonly shapes: PubsubChain['shapes']
+}
 
-  constructor(deps: {
-    readonly index: FeedIndex
-    readonly notifier: Notify
-    readonly meters: SubscriptionMeters
-    readonly shapes: PubsubChain['shapes']
-  }) {
-    this.#index = deps.index
-    this.#notifier = deps.notifier
-    this.#meters = deps.meters
-    this.#shapes = deps.shapes
+export class BlockNotifications {
+  readonly #deps: NotificationDeps
+
+  constructor(deps: NotificationDeps) {
+    this.#deps = deps
   }
 
   take(commitment: Commitment, update: BlockUpdate): void {
-    const { blocks, blocksByMention } = this.#index.at(commitment)
-    const texts = new BlockTexts(update, this.#shapes())
+    const { index, shapes } = this.#deps
+    const { blocks, blocksByMention } = index.at(commitment)
+    const texts = new BlockTexts(update, shapes())
     for (const feed of blocks) this.#send(feed, update.transactions, texts)
     if (blocksByMention.isEmpty) return
     const mentioning = new Map<Feed<BlockParams>, TransactionUpdate[]>()
@@ -54,8 +51,8 @@ export class BlockNotifications {
   }
 
   #send(feed: Feed<BlockParams>, shown: readonly TransactionUpdate[], texts: BlockTexts): void {
-    this.#meters.examined++
-    this.#notifier.send(feed, texts.result(shown, feed.params.view), texts.slot)
+    this.#deps.meters.examined++
+    this.#deps.notifier.send(feed, texts.result(shown, feed.params.view), texts.slot)
   }
 }
 

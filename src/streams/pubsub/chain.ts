@@ -38,6 +38,8 @@ export interface Customer {
   readonly plan: {
     readonly subscriptionsPerConnection: number
     readonly distinctSubscriptions: number
+    /** Keys in a list of a subscription that changes them. */
+    readonly filterKeys: number
   }
   /** Takes a permit for one more distinct subscription; false when the plan has no more. */
   enter(kind: 'distinctSubscriptions'): boolean
@@ -61,8 +63,9 @@ export interface Session {
   leave(topic: string): void
   /** False while so much is unsent that what is not urgent waits. */
   hasRoom(): boolean
-  /** Closes a connection that reads too slowly; called after something was published. */
-  checkUnsent(): void
+  /** A connection that reads too slowly falls behind or is closed; called after so many bytes
+   *  were published to it. */
+  checkUnsent(publishedBytes: number): void
   /** Runs when the connection has ended, whoever ended it. */
   onEnd(release: () => void): void
 }

@@ -2,7 +2,8 @@
 // set has, so that a cursor tells what was sent before it.
 //
 //   transaction 3, 5, 4 of a slot ─► 3 · 5 waits · 4, 5        by index in the block
-//   writes of a slot ──────────────► sorted by key, when the slot reaches the commitment
+//   writes of a slot ──────────────► sorted by key, then in their order, when the slot reaches the
+//                                    commitment
 //   block, slot, root ─────────────► one for each slot
 //
 // The live ones are one instance for all. A replay is another instance, of one subscription: it
@@ -10,7 +11,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { allCommitments, Commitment, isCommitment } from '../../base/commitment.ts'
 import {
-  type AccountUpdate,
   type BlockUpdate,
   type SlotUpdate,
   type SolanaUpdate,
@@ -24,16 +24,20 @@ import {
   type Bank,
   cursorText,
   type PubsubCursor,
+  placeOfWrite,
   SentSlots,
   type SlotPart,
   wasSent,
 } from './cursor.ts'
 import type { Feed, FeedIndex } from './feed.ts'
-import type { SubscriptionMeters } from './meters.ts'
 import type { Notify } from './notifier.ts'
 import type { SubscriptionParams } from './read-params.ts'
 import { SlotNotifications } from './slot-notifications.ts'
-import { TransactionNotifications } from './transaction-notifications.ts'
+import type { NotedWrite, SlotWrites } from './slot-writes.ts'
+import {
+  TransactionNotifications,
+  type TransactionNotificationsDeps,
+} from './transaction-notifications.ts'
 
 const { processed } = Commitment
 /** Transactions of a slot that wait for an earlier one; with more they are sent as they came. */
@@ -61,12 +65,8 @@ class OpenSlot implements SlotPart {
 type ByCommitment<T> = readonly [T, T, T]
 const byCommitment = <T>(make: () => T): ByCommitment<T> => [make(), make(), make()]
 
-export interface CursorFeedsDeps {
-  readonly index: FeedIndex
-  readonly notifier: Notify
-  readonly meters: SubscriptionMeters
+export interface CursorFeedsDeps extends TransactionNotificationsDeps {
   readonly clock: Clock
-  readonly shapes: PubsubChain['shapes']
   readonly readAccounts: PubsubChain['readAccounts']
   readonly rootAtStart: () => number
 }
@@ -123,6 +123,7 @@ export class CursorFeeds {
         if (this.index.all.size > 0 && !update.isStartup) this.#accounts.take(commitment, update)
         break
       case 'transaction':
+        if (this.index.all.size > 0) this.#accounts.takeTransaction(commitment, update)
         this.#takeTransaction(commitment, update)
         break
       case 'block':
@@ -134,10 +135,13 @@ export class CursorFeeds {
       case 'retraction':
         this.#replaceBank(update.slot)
     }
+    // At last: a slot sends what was held back of it.
+    this.#transactions.track(commitment, update)
   }
 
   restart(): void {
     this.#accounts.restart()
+    this.#transactions.restart()
     this.#slots.restart()
     for (const commitment of allCommitments) {
       this.#open[commitment].clear()
@@ -163,7 +167,30 @@ export class CursorFeeds {
       if (own?.next !== theirs.next || own.held.size !== theirs.held.size) return false
     }
     this.#accounts.adopt(replay.#accounts, commitment)
+    this.#transactions.adopt(replay.#transactions, commitment)
     return true
+  }
+
+  /** False while a notification of the feed waits for a mint. */
+  canLeave(feed: Feed): boolean {
+    return this.#sentOf(feed.params).top >= 0 && !this.#accounts.hasWaiting(feed)
+  }
+
+  /** What was sent of a subscription, as it is now. */
+  cursorOf({ params }: Feed): PubsubCursor {
+    const { top, bits, partials } = this.#sentOf(params)
+    const copied = [...partials].map(([slot, { replaced, parent, place }]) => {
+      return [slot, { replaced, parent, place }] as const
+    })
+    const commitment = 'commitment' in params ? params.commitment : null
+    return { topic: params.kind, commitment, top, bits, partials: new Map(copied) }
+  }
+
+  /** The oldest slot of which something is to be sent; null when none is open. */
+  oldestOpen(commitment: Commitment): number | null {
+    const slots = [...this.#open[commitment]].filter(([, { isComplete }]) => !isComplete)
+    const open = [...slots.map(([slot]) => slot), ...this.#accounts.waitingSlots(commitment)]
+    return open.length === 0 ? null : Math.min(...open)
   }
 
   #hasPassedCursor(params: SubscriptionParams): boolean {
@@ -194,12 +221,9 @@ export class CursorFeeds {
     return this.#sent[familyOf(params.kind)][commitment]
   }
 
-  /** Of subscriptions to slots alone: marks the slot as sent, unless it was before the cursor. */
+  /** Of subscriptions to slots alone: the slot was sent before the cursor. */
   #isSlotSent({ params: { kind } }: Feed, slot: number): boolean {
-    if (kind !== 'slot' && kind !== 'root') return false
-    if (this.#wasSent(slot, firstBank, 0)) return true
-    this.#sent[kind].complete(slot)
-    return false
+    return (kind === 'slot' || kind === 'root') && this.#wasSent(slot, firstBank, 0)
   }
 
   #wasSent(slot: number, bank: Bank, place: SlotPart['place']): boolean {
@@ -256,9 +280,8 @@ export class CursorFeeds {
     const { slot, status, parent } = update
     if (status === slotStatus.createdBank && commitment === processed)
       this.#openSlot(commitment, slot).parent = parent
-    const order = (writes: ReadonlyMap<string, AccountUpdate>) =>
-      this.#byKey(commitment, slot, writes)
-    if (commitment === processed) this.#slots.take(update)
+    const order = (writes: SlotWrites) => this.#byKey(commitment, slot, writes)
+    if (commitment === processed) this.#takeStatus(update)
     this.#accounts.takeSlot(commitment, update, order)
     if (!isCommitment(status)) return
     for (const level of allCommitments)
@@ -272,18 +295,25 @@ export class CursorFeeds {
     if (status === slotStatus.finalized) this.#forget(commitment, slot)
   }
 
+  /** Marked as sent even where nobody subscribes now: a later subscriber had it elsewhere. */
+  #takeStatus(update: SlotUpdate): void {
+    const { slot, status } = update
+    if (status === slotStatus.createdBank || status === slotStatus.processed)
+      this.#sent.slot.complete(slot)
+    if (status === slotStatus.finalized) this.#sent.root.complete(slot)
+    this.#slots.take(update)
+  }
+
   /** Each is marked as sent when it is taken from here. */
-  *#byKey(
-    commitment: Commitment,
-    slot: number,
-    writes: ReadonlyMap<string, AccountUpdate>,
-  ): Generator<AccountUpdate> {
+  *#byKey(commitment: Commitment, slot: number, writes: SlotWrites): Generator<NotedWrite> {
     const { replaced, parent } = this.#openSlot(commitment, slot)
-    for (const place of [...writes.keys()].sort()) {
-      if (this.#wasSent(slot, { replaced, parent }, place)) continue
-      this.#sent.accounts[commitment].open(slot, { replaced, parent, place })
-      yield writes.get(place)!
-    }
+    for (const key of [...writes.keys()].sort())
+      for (const write of writes.of(key)) {
+        const place = placeOfWrite(key, write.following)
+        if (this.#wasSent(slot, { replaced, parent }, place)) continue
+        this.#sent.accounts[commitment].open(slot, { replaced, parent, place })
+        yield write
+      }
   }
 
   /** What follows of the slot is of the next bank; what was sent of this one stays sent. */
@@ -315,6 +345,11 @@ export class CursorFeeds {
 const firstBank: Bank = { replaced: 0, parent: null }
 
 function familyOf(kind: SubscriptionParams['kind']): 'accounts' | 'transactions' | 'blocks' {
-  if (kind === 'account' || kind === 'program') return 'accounts'
+  if (kind === 'account' || kind === 'program' || kind === 'tokenOwner') return 'accounts'
   return kind === 'block' ? 'blocks' : 'transactions'
+}
+
+/** Whether something of its slot that keys select is published with it, or was before. */
+export function isReached(commitment: Commitment, update: SolanaUpdate): boolean {
+  return update.kind !== 'slot' || (isCommitment(update.status) && update.status >= commitment)
 }

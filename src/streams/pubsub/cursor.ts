@@ -27,7 +27,7 @@ export interface Bank {
 
 /** What was sent of a slot that is not complete: everything up to the place. */
 export interface SlotPart extends Bank {
-  /** Index of a transaction, or key of an account. */
+  /** Index of a transaction, or a write: `placeOfWrite`; '' before the first. */
   readonly place: number | string
 }
 
@@ -106,7 +106,25 @@ export function wasSent(sent: Sent, slot: number, bank: Bank, place: SlotPart['p
   const areKnown = partial.parent !== null && bank.parent !== null
   const isSame = areKnown ? partial.parent === bank.parent : partial.replaced === bank.replaced
   // A bank that was replaced before that of the cursor was sent, or was never seen there.
-  return isSame ? place <= partial.place : bank.replaced < partial.replaced
+  return isSame ? isUpTo(place, partial.place) : bank.replaced < partial.replaced
+}
+
+/** Of an account, with so many of its writes to follow: the last one is its key alone. */
+export function placeOfWrite(key: string, following: number): string {
+  if (following === 0) return key
+  const suffix = Buffer.alloc(placeSuffixBytes)
+  suffix.writeUInt32BE(suffixMax - following)
+  return key + suffix.toString('latin1')
+}
+
+const keyBytes = 32
+const placeSuffixBytes = 4
+const suffixMax = 0xffffffff
+
+function isUpTo(place: SlotPart['place'], sent: SlotPart['place']): boolean {
+  if (typeof place === 'number' || typeof sent === 'number' || sent === '') return place <= sent
+  const bytes = keyBytes + placeSuffixBytes
+  return place.padEnd(bytes, '\xff') <= sent.padEnd(bytes, '\xff')
 }
 
 function bitOf({ top, bits }: Sent, slot: number): boolean {

@@ -3,24 +3,29 @@
 //   subscribe -> registry -> feed of those params -> index by account, owner, mention, ...
 //   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> notifier
 //   subscribe with resume -> log, from the cursor on, to one connection -> the live feed
+//   connection too slow -> the same, from where it is
 import type { Clock } from '../../base/clock.ts'
-import { Commitment } from '../../base/commitment.ts'
+import { allCommitments, Commitment } from '../../base/commitment.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import { KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import { AccountNotifications } from './account-notifications.ts'
 import { BlockNotifications } from './block-notifications.ts'
 import type { PubsubChain, Session } from './chain.ts'
 import type { PubsubCursor } from './cursor.ts'
-import { CursorFeeds } from './cursor-feeds.ts'
+import { CursorFeeds, isReached } from './cursor-feeds.ts'
 import { type Feed, FeedIndex, FeedRegistry, type Ids, type Refused } from './feed.ts'
 import { FeedReplays, type ResumeProblem } from './feed-replay.ts'
+import { ChangingKeys } from './key-changes.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Notifier } from './notifier.ts'
 import {
   hasCursor,
   hasRetractions,
+  type KeysChange,
   type SignatureParams,
   type SubscriptionParams,
+  type TransactionParams,
 } from './read-params.ts'
 import { RetractingFeeds } from './retracting-feeds.ts'
 import { SignatureNotifications } from './signature-notifications.ts'
@@ -36,6 +41,15 @@ export interface PubsubEngineDeps {
   readonly log: Log
 }
 
+/** Accounts of a subscription with states: as many as on gRPC. */
+const watchedMax = 1_000
+
+/** Why keys were not changed. */
+export type KeysProblem =
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'invalid'; readonly why: string }
+  | { readonly kind: 'refused'; readonly reason: Refused }
+
 export class PubsubEngine {
   readonly registry: FeedRegistry
   readonly #chain: PubsubChain
@@ -48,6 +62,10 @@ export class PubsubEngine {
   readonly #cursors: CursorFeeds
   readonly #replays: FeedReplays
   readonly #unlisten: () => void
+  /** By commitment the newest slot of which something was published that keys select. */
+  readonly #newest: [number, number, number] = [-1, -1, -1]
+  /** Subscriptions with changes of keys that are not settled. */
+  readonly #changing = new Set<Feed<TransactionParams>>()
 
   constructor(deps: PubsubEngineDeps) {
     const { chain, ids, notifier, meters, clock, log } = deps
@@ -68,21 +86,29 @@ export class PubsubEngine {
     const shapes = () => chain.shapes()
     this.#accounts = new AccountNotifications({ ...shared, shapes, clock, readAccounts })
     this.#signatures = new SignatureNotifications({ ...shared, registry, chain, clock })
-    this.#transactions = new TransactionNotifications({ ...shared, shapes })
+    const blocks = allCommitments.map(
+      (commitment) => new KnownBlocks(commitment, (slot) => chain.hub.keptOf(slot)),
+    )
+    const blocksOf = (commitment: Commitment) => blocks[commitment]!
+    this.#transactions = new TransactionNotifications({ ...shared, shapes, blocksOf })
     this.#blocks = new BlockNotifications({ ...shared, shapes })
     const rootAtStart = () => chain.slot(Commitment.finalized)
     this.#slots = new SlotNotifications({ ...shared, rootAtStart })
-    const reads = { clock, readAccounts, rootAtStart, shapes }
+    const reads = { clock, readAccounts, rootAtStart, shapes, blocksOf }
     this.#retracting = new RetractingFeeds({ ...shared, ...reads, index: retracting })
     this.#cursors = new CursorFeeds({ ...shared, ...reads, index: cursors })
     this.#replays = new FeedReplays({
       ...{ ...reads, meters, chain },
       live: this.#cursors,
       unsubscribe: (session, id) => registry.unsubscribe(session, id),
+      isOpen: (session) => registry.has(session),
     })
     this.#prime()
     const throttle = new LogThrottle()
-    const unwatch = chain.hub.onRestart(() => this.#restart())
+    const unwatch = chain.hub.onRestart(() => {
+      for (const known of blocks) known.restart()
+      this.#restart()
+    })
     const unlisten = chain.hub.listen(
       (commitment, update) => {
         try {
@@ -111,18 +137,73 @@ export class PubsubEngine {
     return feed
   }
 
-  /** Subscribes, and sends what follows the cursor first. */
+  /** Subscribes, and sends what follows the cursor first; held back until keys were changed. */
   resume(
     session: Session,
     params: SubscriptionParams,
     cursor: PubsubCursor,
+    isHeld = false,
   ): Feed | Refused | ResumeProblem {
     if (!this.#chain.isUp()) return 'chain-down'
     const problem = this.#replays.problemWith(cursor)
     if (problem !== null) return problem
     const feed = this.registry.subscribe(session, params, true)
-    if (typeof feed !== 'string') this.#replays.start(session, feed, cursor)
+    if (typeof feed !== 'string') this.#replays.start(session, feed, cursor, isHeld)
     return feed
+  }
+
+  /** Adds and removes keys of a subscription from the next slot on; null when that was done. */
+  changeKeys(session: Session, { id, delta, hasMore }: KeysChange): KeysProblem | null {
+    const found = this.registry.find(session, id)
+    if (found === undefined) return { kind: 'unknown' }
+    const { kind } = found.params
+    if (kind !== 'transaction')
+      return {
+        kind: 'invalid',
+        why: `subscription ${id} is of ${kind}Subscribe, which has no lists`,
+      }
+    // Reason for the cast: the kind is checked above.
+    const feed = found as Feed<TransactionParams>
+    const keys = feed.keys ?? new ChangingKeys(feed.params.filter)
+    const watched = feed.params.accountStates === true ? watchedMax : undefined
+    const why = keys.problemWith(delta, session.budget.plan.filterKeys, watched)
+    if (why !== null) return { kind: 'invalid', why }
+    const own = this.registry.own(session, feed)
+    if (typeof own === 'string') return { kind: 'refused', reason: own }
+    const { replay } = own.shares.get(session)!
+    const index = replay?.index ?? this.registry.indexOf(own.params)
+    if (own.keys === null) {
+      index.remove(own)
+      own.keys = keys
+      index.add(own)
+    }
+    const newestSlot = replay?.newestSlot ?? this.#newest[own.params.commitment]
+    index.changeKeys(own, 'add', keys.change(delta, newestSlot + 1))
+    this.#changing.add(own)
+    if (!hasMore) this.#replays.release(session, own)
+    return null
+  }
+
+  /** Whether the connection has subscriptions that can continue from what is kept. */
+  canFallBehind(session: Session): boolean {
+    return this.#liveCursors(session).length > 0
+  }
+
+  /**
+   * Lets the subscriptions with cursors of a connection that reads too slowly continue from what is
+   * kept; false when it has none. Only between two updates: within one some have it and some not.
+   */
+  fallBehind(session: Session): boolean {
+    const feeds = this.#liveCursors(session)
+    if (feeds.length > 0) this.#replays.fallBehind(session, feeds, this.#newest)
+    return feeds.length > 0
+  }
+
+  #liveCursors(session: Session): Feed[] {
+    return [...this.registry.of(session)].filter((feed) => {
+      const isLive = feed.shares.get(session)?.isReplaying === false
+      return isLive && hasCursor(feed.params) && this.#cursors.canLeave(feed)
+    })
   }
 
   /** False when the connection has no such subscription. */
@@ -146,23 +227,49 @@ export class PubsubEngine {
   /** The subscriptions stay: their next notifications are of the chain that begins. */
   #restart(): void {
     this.#accounts.restart()
+    this.#transactions.restart()
     this.#signatures.restart()
     this.#slots.restart()
     this.#retracting.restart()
     this.#cursors.restart()
+    for (const commitment of allCommitments) {
+      this.#settle(commitment, Number.POSITIVE_INFINITY)
+      this.#newest[commitment] = -1
+    }
+  }
+
+  #advance(commitment: Commitment, update: SolanaUpdate): void {
+    if (update.slot <= this.#newest[commitment] || !isReached(commitment, update)) return
+    this.#newest[commitment] = update.slot
+    this.#settle(commitment, update.slot)
+  }
+
+  #settle(commitment: Commitment, newestSlot: number): void {
+    for (const feed of this.#changing) {
+      if (feed.params.commitment !== commitment) continue
+      const [share] = feed.shares.values()
+      // A replay settles them by what it has read.
+      if (share?.isReplaying === true) continue
+      const gone = feed.keys!.settle(newestSlot)
+      if (share !== undefined) this.registry.indexOf(feed.params).changeKeys(feed, 'remove', gone)
+      if (share === undefined || feed.keys!.isSettled) this.#changing.delete(feed)
+    }
   }
 
   #take(commitment: Commitment, update: SolanaUpdate): void {
     const isProcessed = commitment === Commitment.processed
+    this.#advance(commitment, update)
     // Slots first: all accounts of the slot may follow.
     if (isProcessed && update.kind === 'slot') this.#slots.take(update)
     this.#cursors.take(commitment, update)
     if (isProcessed) this.#retracting.take(update)
+    this.#transactions.track(commitment, update)
     switch (update.kind) {
       case 'account':
         if (!update.isStartup) this.#accounts.take(commitment, update)
         break
       case 'transaction':
+        this.#accounts.takeTransaction(commitment, update)
         this.#signatures.take(commitment, update)
         this.#transactions.take(commitment, update)
         break

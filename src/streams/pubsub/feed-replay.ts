@@ -3,19 +3,26 @@
 // that nothing is lost or sent twice.
 //
 //   subscribe with resume ─► waits for a permit ─► log ─► end of the log: joins the feed's topic
+//   connection too slow ───► leaves it, waits for room ─┘
 //     connection behind, over its rate ─► pauses, and holds nothing of the log
 //     next slots not kept any more     ─► the subscription ends, with a message that says so
+import type { Commitment } from '../../base/commitment.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
+import { KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
+import type { ReplayStep } from '../hub/replay-turns.ts'
 import type { Customer, PubsubChain, Session } from './chain.ts'
 import { type PubsubCursor, windowSlots } from './cursor.ts'
-import { CursorFeeds, type CursorFeedsDeps } from './cursor-feeds.ts'
-import { type Feed, FeedIndex, type FeedShare } from './feed.ts'
+import { CursorFeeds, type CursorFeedsDeps, isReached } from './cursor-feeds.ts'
+import { type Feed, FeedIndex, type FeedShare, type ShareReplay } from './feed.ts'
 import { COMPARISON_BYTES, NOTIFICATION_BYTES } from './notifier.ts'
+import type { TransactionParams } from './read-params.ts'
 
-/** Updates per event-loop turn, so that others are served in between. */
+/** Updates of a turn, so that others are served in between. */
 const UPDATES_PER_TURN = 256
+/** How many updates pass between two looks whether it is over. */
+const UPDATES_PER_LOOK = 16
 /** Between two looks at a connection that is behind, or at a log whose end is reached too early. */
 const PAUSE_MS = 20
 /** Replays at once; further ones wait, in the order of their subscribes. */
@@ -30,6 +37,8 @@ export interface FeedReplaysDeps extends Omit<CursorFeedsDeps, 'index' | 'notifi
   readonly chain: PubsubChain
   readonly live: CursorFeeds
   unsubscribe(session: Session, id: number): void
+  /** False once the connection has ended. */
+  isOpen(session: Session): boolean
 }
 
 /** Why a cursor cannot be resumed here. */
@@ -41,7 +50,10 @@ export type ResumeProblem =
 export class FeedReplays {
   readonly #deps: FeedReplaysDeps
   readonly #running = new Map<Session | Customer, number>()
+  /** Replays of connections that have fallen behind, until all of them have caught up. */
+  readonly #behind = new Map<Session, Set<FeedReplay>>()
   #waiting: FeedReplay[] = []
+  #isPolling = false
   #isStopped = false
 
   constructor(deps: FeedReplaysDeps) {
@@ -58,13 +70,39 @@ export class FeedReplays {
     return firstUnsent(cursor) < oldestSlot ? { kind: 'too-old', oldestSlot } : null
   }
 
-  start(session: Session, feed: Feed, cursor: PubsubCursor): void {
-    const share = feed.shares.get(session)!
-    const replay = new FeedReplay({ session, feed, share, cursor }, this.#deps, () => {
-      this.#count(session, -1)
-      this.#next()
-    })
+  /** A replay that is held starts with `release`. */
+  start(session: Session, feed: Feed, cursor: PubsubCursor, isHeld: boolean): void {
+    const replay = this.#make({ session, feed, share: feed.shares.get(session)!, cursor })
+    replay.isHeld = isHeld
     this.#waiting.push(replay)
+    this.#next()
+  }
+
+  release(session: Session, feed: Feed): void {
+    const replay = this.#waiting.find(({ of }) => of.session === session && of.feed === feed)
+    if (replay?.isHeld !== true) return
+    replay.isHeld = false
+    this.#next()
+  }
+
+  /** The feeds go on from here, and begin when the connection has read what it has. */
+  fallBehind(session: Session, feeds: readonly Feed[], newest: readonly number[]): void {
+    // Sent first: with it goes what was published in this turn, which is before the cursors.
+    this.#notify(session, true, feeds)
+    if (!this.#deps.isOpen(session)) return
+    const behind = this.#behind.get(session) ?? new Set()
+    this.#behind.set(session, behind)
+    for (const feed of feeds) {
+      const share = feed.shares.get(session)!
+      const cursor = this.#deps.live.cursorOf(feed)
+      feed.fallBehind(session, share)
+      const replay = this.#make({ session, feed, share, cursor })
+      replay.startHere(newest)
+      replay.isFallen = true
+      replay.needsRoom = true
+      behind.add(replay)
+      this.#waiting.push(replay)
+    }
     this.#next()
   }
 
@@ -73,63 +111,107 @@ export class FeedReplays {
     this.#waiting = []
   }
 
-  #next(): void {
-    if (this.#isStopped) return
-    this.#waiting = this.#waiting.filter((replay) => {
-      if (replay.isOver) return false
-      const { session } = replay.of
-      const isFull =
-        (this.#running.get(session) ?? 0) >= PER_CONNECTION ||
-        (this.#running.get(session.budget) ?? 0) >= PER_CUSTOMER
-      if (isFull) return true
-      this.#count(session, 1)
-      replay.start()
-      return false
+  #make(of: ReplayOf): FeedReplay {
+    const replay: FeedReplay = new FeedReplay(of, this.#deps, {
+      done: () => {
+        this.#count(of.session.budget, -1)
+        this.#finish(replay)
+        this.#next()
+      },
+      waitForRoom: () => {
+        this.#count(of.session.budget, -1)
+        replay.needsRoom = true
+        this.#waiting.push(replay)
+        this.#next()
+      },
     })
+    of.share.replay = replay
+    return replay
   }
 
-  #count(session: Session, change: number): void {
-    for (const key of [session, session.budget]) {
-      const count = (this.#running.get(key) ?? 0) + change
-      if (count === 0) this.#running.delete(key)
-      else this.#running.set(key, count)
-    }
+  /**
+   * A replay holds its permits until it is over. One of a connection that has fallen behind returns
+   * that of the customer while it waits for room: its other connections do not wait for it.
+   */
+  #next(): void {
+    if (this.#isStopped) return
+    const starting: FeedReplay[] = []
+    this.#waiting = this.#waiting.filter((replay) => {
+      if (replay.isOver) {
+        this.#finish(replay)
+        return false
+      }
+      const { session } = replay.of
+      const isFull =
+        (!replay.isStarted && (this.#running.get(session) ?? 0) >= PER_CONNECTION) ||
+        (this.#running.get(session.budget) ?? 0) >= PER_CUSTOMER
+      const isWaiting = replay.needsRoom && !replay.isLost && !session.hasRoom()
+      if (replay.isHeld || isFull || isWaiting) return true
+      if (!replay.isStarted) this.#count(session, 1)
+      this.#count(session.budget, 1)
+      starting.push(replay)
+      return false
+    })
+    for (const replay of starting) replay.start()
+    if (this.#isPolling || !this.#waiting.some(({ needsRoom }) => needsRoom)) return
+    this.#isPolling = true
+    setTimeout(() => {
+      this.#isPolling = false
+      this.#next()
+    }, PAUSE_MS).unref()
+  }
+
+  #finish(replay: FeedReplay): void {
+    const { session } = replay.of
+    if (replay.isStarted) this.#count(session, -1)
+    const behind = this.#behind.get(session)
+    if (behind?.delete(replay) !== true || behind.size > 0) return
+    this.#behind.delete(session)
+    if (this.#deps.isOpen(session)) this.#notify(session, false, [])
+  }
+
+  #notify(session: Session, isBehind: boolean, feeds: readonly Feed[]): void {
+    const slot = this.#deps.chain.hub.newestSlot ?? 0
+    const message = Buffer.from(behindMessage(isBehind, slot, feeds))
+    session.budget.meter('notifications', 1)
+    session.budget.meter('bytes', message.length)
+    session.sendNow(message)
+  }
+
+  #count(key: Session | Customer, change: number): void {
+    const count = (this.#running.get(key) ?? 0) + change
+    if (count === 0) this.#running.delete(key)
+    else this.#running.set(key, count)
   }
 }
 
 interface ReplayOf {
   readonly session: Session
-  readonly feed: Feed
-  readonly share: FeedShare
   readonly cursor: PubsubCursor
+  feed: Feed
+  share: FeedShare
 }
 
-class FeedReplay {
+class FeedReplay implements ShareReplay {
   readonly of: ReplayOf
+  readonly index = new FeedIndex()
+  newestSlot = -1
+  /** It waits for changes of keys; for its connection to read, which has fallen behind. */
+  isHeld = false
+  needsRoom = false
+  isFallen = false
+  isStarted = false
   readonly #deps: FeedReplaysDeps
-  readonly #done: () => void
-  readonly #feeds: CursorFeeds
+  readonly #events: { done(): void; waitForRoom(): void }
+  #feeds: CursorFeeds | null = null
   #source: ReplaySource<SolanaUpdate> | null = null
   #isScheduled = false
 
-  constructor(of: ReplayOf, deps: FeedReplaysDeps, done: () => void) {
+  constructor(of: ReplayOf, deps: FeedReplaysDeps, events: { done(): void; waitForRoom(): void }) {
     this.of = of
     this.#deps = deps
-    this.#done = done
-    const index = new FeedIndex()
-    index.add(of.feed)
-    const { session, cursor } = of
-    const notifier: CursorFeedsDeps['notifier'] = {
-      send: (feed, result, _slot, _createdAtMs, text) => {
-        const message = feed.message(result, text)
-        session.notify(message)
-        session.budget.chargeNotification(message.length + NOTIFICATION_BYTES)
-        deps.meters.notified(feed.params.kind, 1)
-      },
-      pass: () => {},
-    }
-    this.#feeds = new CursorFeeds({ ...deps, index, notifier }, cursor)
-    this.#feeds.startAfter(of.feed.params, cursor)
+    this.#events = events
+    this.index.add(of.feed)
   }
 
   /** Its connection or its subscription is gone, or it has joined the live ones. */
@@ -138,32 +220,70 @@ class FeedReplay {
     return feed.shares.get(session) !== share || !share.isReplaying
   }
 
+  /** It has an end to report, whether there is room or not. */
+  get isLost(): boolean {
+    return this.#source?.isLost === true
+  }
+
+  moveTo(feed: Feed, share: FeedShare): void {
+    this.index.remove(this.of.feed)
+    this.index.add(feed)
+    this.of.feed = feed
+    this.of.share = share
+  }
+
   /** The answer to the subscribe is sent first. */
   start(): void {
+    this.isStarted = true
+    this.needsRoom = false
     this.#schedule()
+  }
+
+  /** Begins with the slots that are open here, not as far back as a cursor of elsewhere needs. */
+  startHere(newest: readonly number[]): void {
+    const { hub, streamLog } = this.#deps.chain
+    this.newestSlot = newest[this.#commitment]!
+    const { kind } = this.of.feed.params
+    const commitment = this.#commitment
+    const era = this.#deps.live.oldestOpen(commitment) ?? hub.newestSlot
+    if (kind === 'slot' || kind === 'root' || era === null) return
+    const at = { era, count: 0 }
+    const options = { commitment, fromSlot: 0, wantsBlocks: kind === 'block', at }
+    this.#use(streamLog?.replay(options) ?? hub.continueReplay(commitment, 0, at))
+    this.#source?.release()
+  }
+
+  #use(source: ReplaySource<SolanaUpdate> | null): void {
+    this.#source = source
+    // What is loaded while it waits for room is read when it starts.
+    if (source !== null) source.onLoaded = () => this.needsRoom || this.#schedule()
   }
 
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
-    setImmediate(this.#step)
+    this.#deps.chain.hub.turns.ask(this.#step)
   }
 
   #pause(waitMs: number): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
     this.#source?.release()
-    setTimeout(this.#step, waitMs).unref()
+    setTimeout(() => {
+      this.#isScheduled = false
+      this.#schedule()
+    }, waitMs).unref()
   }
 
-  readonly #step = (): void => {
+  readonly #step: ReplayStep = (isOver) => {
     this.#isScheduled = false
     const { session } = this.of
     if (this.isOver) {
-      this.#done()
+      this.#events.done()
       return
     }
-    this.#source ??= this.#open()
+    this.#feeds ??= this.#makeFeeds()
+    if (this.#source === null) this.#use(this.#open())
     const source = this.#source
     let seen = 0
     for (; seen < UPDATES_PER_TURN; seen++) {
@@ -171,22 +291,62 @@ class FeedReplay {
         this.#lose()
         return
       }
+      if (seen % UPDATES_PER_LOOK === UPDATES_PER_LOOK - 1 && isOver()) break
       if (this.isOver || !session.hasRoom()) break
       const update = source.next()
       if (update === 'loading') return
       if (update === null) {
-        this.#endOfLog()
+        this.#endOfLog(this.#feeds)
         return
       }
+      this.#advance(update)
       this.#feeds.take(this.#commitment, update)
     }
     session.budget.chargeNotification(seen * COMPARISON_BYTES)
-    const waitMs = Math.max(session.hasRoom() ? 0 : PAUSE_MS, session.budget.notificationWaitMs())
-    if (waitMs > 0) this.#pause(waitMs)
+    const hasRoom = session.hasRoom()
+    const waitMs = Math.max(hasRoom ? 0 : PAUSE_MS, session.budget.notificationWaitMs())
+    if (!hasRoom && this.isFallen) {
+      this.#source?.release()
+      this.#events.waitForRoom()
+    } else if (waitMs > 0) this.#pause(waitMs)
     else this.#schedule()
   }
 
-  get #commitment() {
+  #makeFeeds(): CursorFeeds {
+    const deps = this.#deps
+    const { session, feed, cursor } = this.of
+    const notifier: CursorFeedsDeps['notifier'] = {
+      send: (one, result, _slot, _createdAtMs, text) => {
+        // A notification may wait for a mint, or be one of many of an update.
+        if (this.isOver) return
+        const message = one.message(result, text)
+        session.notify(message)
+        session.budget.chargeNotification(message.length + NOTIFICATION_BYTES)
+        deps.meters.notified(one.params.kind, 1)
+      },
+      pass: () => {},
+    }
+    const blocks = new KnownBlocks(this.#commitment, () => this.#source?.kept() ?? [])
+    const blocksOf = () => blocks
+    const feeds = new CursorFeeds({ ...deps, index: this.index, notifier, blocksOf }, cursor)
+    feeds.startAfter(feed.params, cursor)
+    return feeds
+  }
+
+  #advance(update: SolanaUpdate): void {
+    const { feed } = this.of
+    if (update.slot <= this.newestSlot || !isReached(this.#commitment, update)) return
+    this.newestSlot = update.slot
+    // Reason for the cast: only those have keys that change.
+    if (feed.keys !== null)
+      this.index.changeKeys(
+        feed as Feed<TransactionParams>,
+        'remove',
+        feed.keys.settle(update.slot),
+      )
+  }
+
+  get #commitment(): Commitment {
     const { params } = this.of.feed
     return 'commitment' in params ? params.commitment : 0
   }
@@ -201,28 +361,34 @@ class FeedReplay {
     const fromSlot = Math.max(oldest, cursor.top - back + 1)
     const commitment = this.#commitment
     const wantsBlocks = feed.params.kind === 'block'
-    const source =
+    return (
       streamLog?.replay({ commitment, fromSlot, wantsBlocks }) ?? hub.replay(commitment, fromSlot)
-    if (source !== null) source.onLoaded = () => this.#schedule()
-    return source
+    )
   }
 
-  #endOfLog(): void {
+  #endOfLog(feeds: CursorFeeds): void {
     const { session, feed, share } = this.of
-    if (!this.#deps.live.adopt(this.#feeds, feed)) {
+    if (!this.#deps.live.adopt(feeds, feed)) {
       this.#pause(PAUSE_MS)
       return
     }
     feed.caughtUp(session, share)
-    this.#done()
+    this.#events.done()
   }
 
   #lose(): void {
     const { session, feed } = this.of
     session.notify(lostMessage(feed.id))
     this.#deps.unsubscribe(session, feed.id)
-    this.#done()
+    this.#events.done()
   }
+}
+
+/** A connection gets what follows from what is kept, or is up to date again. */
+function behindMessage(isBehind: boolean, slot: number, feeds: readonly Feed[]): string {
+  const subscriptions = isBehind ? { subscriptions: feeds.map(({ id }) => id) } : {}
+  const result = { isBehind, slot, ...subscriptions }
+  return JSON.stringify({ jsonrpc: '2.0', method: 'behindNotification', params: { result } })
 }
 
 /** Slots below it were sent, or never came. */

@@ -7,6 +7,7 @@ import type { Commitment } from '../../base/commitment.ts'
 import { programsOf } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import type { Customer, Session } from './chain.ts'
+import type { ChangingKeys, IndexedKeys } from './key-changes.ts'
 import {
   type AccountParams,
   type BlockParams,
@@ -17,6 +18,7 @@ import {
   type SignatureParams,
   type SlotParams,
   type SubscriptionParams,
+  type TokenOwnerParams,
   type TransactionParams,
 } from './read-params.ts'
 
@@ -36,17 +38,42 @@ export interface FeedShare {
   meteredBytes: number
   /** It gets what was published earlier first, and joins then. */
   isReplaying: boolean
+  replay: ShareReplay | null
+}
+
+/** What sends a connection what was published earlier. */
+export interface ShareReplay {
+  readonly index: FeedIndex
+  /** The newest slot of which something was read that keys select; -1 before the first. */
+  readonly newestSlot: number
+  /** The connection has its subscription under another feed. */
+  moveTo(feed: Feed, share: FeedShare): void
+}
+
+interface FeedOptions<W extends SubscriptionParams> {
+  readonly id: number
+  readonly params: W
+  readonly text: string
+  readonly topic: string
+  /** Takes all connections of a customer out. */
+  evict(feed: Feed, budget: Customer): void
+  /** It has connections that get what is published, or has none any more. */
+  turn(feed: Feed, isLive: boolean): void
 }
 
 export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   readonly id: number
   readonly params: W
-  /** The params as text, by which the registry finds the feed. */
-  readonly text: string
+  /** The params as text, by which the registry finds the feed; another one when keys changed. */
+  text: string
   readonly topic: string
+  /** Of a subscription of one connection that has changed its keys; they replace the params'. */
+  keys: ChangingKeys | null = null
   readonly shares = new Map<Session, FeedShare>()
   messages = 0
   bytes = 0
+  /** Up to which connections were checked. */
+  checkedBytes = 0
   /** Slots that notifications at processed were of, until they are finalized; else null. */
   readonly sentSlots: Set<number> | null
   /** Updates it was compared with in vain. */
@@ -55,18 +82,19 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   isOver = false
   readonly #opening: string
   readonly #closing: string
-  readonly #evict: (budget: Customer) => void
+  readonly #options: FeedOptions<W>
+  #live = 0
   /** Connections of each customer that have it, by the customer's budget. */
   readonly #customers = new Map<Customer, number>()
   #payers = this.#customers.keys()
 
-  /** `evict` takes all connections of a customer out. */
-  constructor(id: number, params: W, text: string, evict: (budget: Customer) => void) {
+  constructor(options: FeedOptions<W>) {
+    const { id, params, text, topic } = options
     this.id = id
     this.params = params
     this.text = text
-    this.#evict = evict
-    this.topic = String(id)
+    this.topic = topic
+    this.#options = options
     this.sentSlots = hasRetractions(params) ? new Set() : null
     this.#opening = `{"jsonrpc":"2.0","method":"${params.kind}Notification","params":{"result":`
     this.#closing = `,"subscription":${id}`
@@ -96,9 +124,12 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   join(session: Session, isReplaying = false): void {
     assert(!this.isOver && !this.shares.has(session), 'a connection joins an open feed once')
     const { messages: meteredMessages, bytes: meteredBytes } = this
-    this.shares.set(session, { meteredMessages, meteredBytes, isReplaying })
+    const share = { meteredMessages, meteredBytes, isReplaying, replay: null }
+    this.shares.set(session, share)
     this.#customers.set(session.budget, (this.#customers.get(session.budget) ?? 0) + 1)
-    if (!isReplaying) session.join(this.topic)
+    if (isReplaying) return
+    this.#turn(1)
+    session.join(this.topic)
   }
 
   /** The connection has got everything that was published before. */
@@ -106,12 +137,27 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     assert(share.isReplaying && this.shares.get(session) === share, 'it joins once')
     this.settle(session, share)
     share.isReplaying = false
+    share.replay = null
+    this.#turn(1)
     session.join(this.topic)
+  }
+
+  /** The connection gets what follows from a replay, until it has caught up. */
+  fallBehind(session: Session, share: FeedShare): void {
+    assert(!share.isReplaying && this.shares.get(session) === share, 'it leaves once')
+    this.settle(session, share)
+    share.isReplaying = true
+    this.#turn(-1)
+    session.leave(this.topic)
   }
 
   /** The connections that get what is published now. */
   *liveSessions(): Iterable<Session> {
     for (const [session, { isReplaying }] of this.shares) if (!isReplaying) yield session
+  }
+
+  get liveCount(): number {
+    return this.#live
   }
 
   hasCustomer(budget: Customer): boolean {
@@ -131,7 +177,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   /** Takes a customer out, with a last message to each of its connections. */
   evict(budget: Customer, message: string): void {
     for (const session of this.shares.keys()) if (session.budget === budget) session.notify(message)
-    this.#evict(budget)
+    this.#options.evict(this, budget)
   }
 
   /** Meters what a connection got since it was last metered. */
@@ -157,7 +203,15 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     assert(left >= 0, 'the connections of a customer are counted')
     if (left === 0) this.#customers.delete(session.budget)
     else this.#customers.set(session.budget, left)
+    if (!share.isReplaying) this.#turn(-1)
     session.leave(this.topic)
+  }
+
+  #turn(change: 1 | -1): void {
+    const was = this.#live
+    this.#live += change
+    assert(this.#live >= 0, 'the connections that get what is published are counted')
+    if (was === 0 || this.#live === 0) this.#options.turn(this, this.#live > 0)
   }
 }
 
@@ -199,6 +253,7 @@ export class KeyedFeeds<F> {
 export class CommitmentFeeds {
   readonly accounts = new KeyedFeeds<Feed<AccountParams>>()
   readonly programs = new KeyedFeeds<Feed<ProgramParams>>()
+  readonly tokenOwners = new KeyedFeeds<Feed<TokenOwnerParams>>()
   readonly logsOfAll = new Set<Feed<LogsParams>>()
   readonly logsByMention = new KeyedFeeds<Feed<LogsParams>>()
   readonly signatures = new KeyedFeeds<Feed<SignatureParams>>()
@@ -207,10 +262,14 @@ export class CommitmentFeeds {
   readonly transactionsOfAll = new Set<Feed<TransactionParams>>()
   readonly transactionsByKey = new KeyedFeeds<Feed<TransactionParams>>()
   readonly transactionsBySignature = new KeyedFeeds<Feed<TransactionParams>>()
+  /** Those with the states of accounts, by account; and accounts that lost a feed since. */
+  readonly watched = new KeyedFeeds<Feed<TransactionParams>>()
+  readonly unwatched = new Set<string>()
 
   /** True when some feed looks at accounts or transactions, outside of blocks. */
   get wantsItems(): boolean {
-    const keyed = [this.accounts, this.programs, this.signatures, this.transactionsBySignature]
+    const ofAccounts = [this.accounts, this.programs, this.tokenOwners]
+    const keyed = [...ofAccounts, this.signatures, this.transactionsBySignature]
     const ofAll = this.logsOfAll.size + this.transactionsOfAll.size
     return ofAll > 0 || this.wantsKeys || keyed.some(({ isEmpty }) => !isEmpty)
   }
@@ -264,6 +323,9 @@ export class FeedIndex {
       case 'program':
         this.at(params.commitment).programs[verb](params.key, feed as Feed<ProgramParams>)
         break
+      case 'tokenOwner':
+        this.at(params.commitment).tokenOwners[verb](params.key, feed as Feed<TokenOwnerParams>)
+        break
       case 'logs': {
         const { logsByMention, logsOfAll } = this.at(params.commitment)
         if (params.mention === null) logsOfAll[set](feed as Feed<LogsParams>)
@@ -288,17 +350,37 @@ export class FeedIndex {
     }
   }
 
+  /** The keys by which a transaction feed of this index is found have changed. */
+  changeKeys(feed: Feed<TransactionParams>, verb: 'add' | 'remove', keys: IndexedKeys): void {
+    const { transactionsByKey, watched, unwatched } = this.at(feed.params.commitment)
+    for (const key of keys.indexed) transactionsByKey[verb](key, feed)
+    if (feed.params.accountStates !== true) return
+    for (const key of keys.included) {
+      watched[verb](key, feed)
+      if (verb === 'remove') unwatched.add(key)
+    }
+  }
+
   /** Under its most selective key: a signature, one it requires, any it includes, a program. */
   #changeTransaction(feed: Feed<TransactionParams>, verb: 'add' | 'remove'): void {
     const feeds = this.at(feed.params.commitment)
-    const { signature, required, include, instructions } = feed.params.filter
+    const { signature } = feed.params.filter
+    const keys = signature === null ? selectiveKeys(feed) : null
+    const included = feed.keys?.included ?? feed.params.filter.include
+    this.changeKeys(feed, verb, { indexed: keys ?? [], included })
     if (signature !== null) feeds.transactionsBySignature[verb](signature, feed)
-    else if (required.length > 0) feeds.transactionsByKey[verb](required[0]!, feed)
-    else if (include.length > 0) for (const key of include) feeds.transactionsByKey[verb](key, feed)
-    else if (instructions.length > 0)
-      for (const key of programsOf(instructions)) feeds.transactionsByKey[verb](key, feed)
-    else feeds.transactionsOfAll[verb === 'add' ? 'add' : 'delete'](feed)
+    else if (keys === null) feeds.transactionsOfAll[verb === 'add' ? 'add' : 'delete'](feed)
   }
+}
+
+function selectiveKeys({ params, keys }: Feed<TransactionParams>): Iterable<string> | null {
+  const { required, include, instructions } = params.filter
+  // Null where these lists are no condition, which they do not become.
+  const changing = keys?.indexed ?? null
+  if (changing !== null) return changing
+  if (required.length > 0) return required.slice(0, 1)
+  if (include.length > 0) return include
+  return instructions.length > 0 ? programsOf(instructions) : null
 }
 
 // Tracks which connection is subscribed to which feed; equal params share one feed.
@@ -352,9 +434,14 @@ export class FeedRegistry {
   /** A connection that has an equal subscription gets that one: there is one to unsubscribe. */
   subscribe(session: Session, params: SubscriptionParams, isReplaying = false): Feed | Refused {
     const own = this.#feedsOf(session)
-    const text = paramsText(params)
-    const known = this.#feeds.get(text)
+    let text = paramsText(params)
+    let known = this.#feeds.get(text)
     if (known?.shares.has(session) === true) return isReplaying ? 'subscribed' : known
+    if (known !== undefined && own.has(known.id)) {
+      // It has changed the keys of that one, whose id its own subscription has.
+      text = this.#ownText()
+      known = undefined
+    }
     if (own.size >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
     if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
     if (known === undefined || !known.hasCustomer(session.budget)) {
@@ -367,6 +454,56 @@ export class FeedRegistry {
     this.#count++
     assert(feed.shares.size > 0 && this.#count >= this.#feeds.size, 'every feed has subscribers')
     return feed
+  }
+
+  /** Undefined when the connection has no such subscription. */
+  find(session: Session, id: number): Feed | undefined {
+    return this.#sessions.get(session)?.get(id)
+  }
+
+  /** Whether the connection has subscribed, and is open. */
+  has(session: Session): boolean {
+    return this.#sessions.has(session)
+  }
+
+  /** The subscriptions of a connection. */
+  of(session: Session): Iterable<Feed> {
+    return this.#sessions.get(session)?.values() ?? []
+  }
+
+  indexOf(params: SubscriptionParams): FeedIndex {
+    return this.#indexOf(params)
+  }
+
+  /** A feed with the same id and params that no other connection has: its keys can change. */
+  own<W extends SubscriptionParams>(session: Session, feed: Feed<W>): Feed<W> | Refused {
+    if (feed.keys !== null) return feed
+    const text = this.#ownText()
+    if (feed.shares.size === 1) {
+      this.#feeds.delete(feed.text)
+      feed.text = text
+      this.#feeds.set(text, feed)
+      return feed
+    }
+    const { budget } = session
+    if (!budget.enter('distinctSubscriptions')) return 'customer-full'
+    const own = this.#open(feed.params, text, { id: feed.id, topic: text })
+    const before = feed.shares.get(session)!
+    // Before it leaves the other: what was published there and not sent yet is lost otherwise.
+    own.join(session, before.isReplaying)
+    const share = own.shares.get(session)!
+    share.replay = before.replay
+    before.replay?.moveTo(own, share)
+    for (const slot of feed.sentSlots ?? []) own.remember(slot)
+    feed.drop(session)
+    if (!feed.hasCustomer(budget)) budget.leave('distinctSubscriptions')
+    this.#feedsOf(session).set(own.id, own)
+    return own
+  }
+
+  /** No text of params. */
+  #ownText(): string {
+    return `own ${this.#ids.take()}`
   }
 
   /** False when the connection has no such subscription. */
@@ -385,12 +522,18 @@ export class FeedRegistry {
     feed.isOver = true
   }
 
-  #open(params: SubscriptionParams, text: string): Feed {
-    const feed: Feed = new Feed(this.#ids.take(), params, text, (budget) =>
-      this.#evict(feed, budget),
-    )
+  #open<W extends SubscriptionParams>(
+    params: W,
+    text: string,
+    named?: { readonly id: number; readonly topic: string },
+  ): Feed<W> {
+    const id = named?.id ?? this.#ids.take()
+    const feed: Feed<W> = new Feed({
+      ...{ id, params, text, topic: named?.topic ?? String(id) },
+      evict: (one, budget) => this.#evict(one, budget),
+      turn: (one, isLive) => this.#indexOf(params)[isLive ? 'add' : 'remove'](one),
+    })
     this.#feeds.set(text, feed)
-    this.#indexOf(params).add(feed)
     return feed
   }
 
@@ -418,7 +561,6 @@ export class FeedRegistry {
     this.#count--
     assert(isRemoved && this.#count >= 0, 'a subscription is counted and removed once')
     if (feed.shares.size > 0) return
-    this.#indexOf(feed.params).remove(feed)
     const isKnown = this.#feeds.delete(feed.text)
     assert(isKnown && this.#count >= this.#feeds.size, 'an empty feed is removed once')
   }

@@ -1,6 +1,5 @@
 // The meters of the subscriptions. Plain numbers, read at scrape.
-import type { Meters } from '../../base/telemetry/meters.ts'
-import { LatencyTally } from '../../base/telemetry/tally.ts'
+import type { LatencyTally, Meters } from '../../base/telemetry/meters.ts'
 import { type Topic, topics } from './read-params.ts'
 
 export interface SubscriptionMeters {
@@ -17,37 +16,31 @@ export interface SubscriptionMeters {
 }
 
 export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
-  const sent = new Map<Topic, number>(topics.map((topic) => [topic, 0]))
+  const sent = meters.counters(
+    'sluice_websocket_notifications_total',
+    'Notifications sent, by what was subscribed to',
+    'topic',
+    topics,
+  )
   const own: SubscriptionMeters = {
-    delivery: new LatencyTally(),
-    notified: (topic, count) => sent.set(topic, sent.get(topic)! + count),
+    delivery: meters.latency(
+      'sluice_websocket_delivery_seconds',
+      'From the creation of an update to its notification, processed only',
+    ),
+    notified: (topic, count) => sent[topic].inc(count),
     examined: 0,
     ended: 0,
     subscriptions: () => ({ count: 0, distinct: 0 }),
   }
-  meters.counterRead(
-    'sluice_websocket_notifications_total',
-    'Notifications sent, by what was subscribed to',
-    { topic: topics },
-    function* () {
-      for (const [topic, count] of sent) yield [{ topic }, count]
-    },
-  )
-  meters.counterRead(
+  meters.totalRead(
     'sluice_websocket_feeds_examined_total',
     'Distinct subscriptions compared with an update; grows with what matches, not with what exists',
-    {},
-    function* () {
-      yield [{}, own.examined]
-    },
+    () => own.examined,
   )
-  meters.counterRead(
+  meters.totalRead(
     'sluice_websocket_subscriptions_ended_total',
     'Subscriptions ended because their notifications cost more than the plan allows',
-    {},
-    function* () {
-      yield [{}, own.ended]
-    },
+    () => own.ended,
   )
   meters.gaugeRead(
     'sluice_websocket_subscriptions',
@@ -58,12 +51,6 @@ export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
     'sluice_websocket_subscriptions_distinct',
     'Distinct ones among them: each is encoded once',
     () => own.subscriptions().distinct,
-  )
-  meters.histogramRead(
-    'sluice_websocket_delivery_seconds',
-    'From the creation of an update to its notification, processed only',
-    own.delivery.buckets,
-    () => own.delivery.read(),
   )
   return own
 }

@@ -1,4 +1,4 @@
-// The subscribe and unsubscribe methods of PubSub.
+// The subscribe and unsubscribe methods of PubSub, and the one that changes keys.
 // Subscribing answers with the id, then notifications follow; the answer always comes first.
 import { codesOf } from '../../base/codes.ts'
 import { commitmentNames } from '../../base/commitment.ts'
@@ -12,14 +12,16 @@ import {
 import type { Method, MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Session } from './chain.ts'
 import { type PubsubCursor, readCursor } from './cursor.ts'
-import type { PubsubEngine } from './engine.ts'
+import type { KeysProblem, PubsubEngine } from './engine.ts'
 import type { Refused } from './feed.ts'
 import { CLEANED_UP, type ResumeProblem } from './feed-replay.ts'
 import { overRate } from './notifier.ts'
 import {
   hasCursor,
+  hasMoreIn,
   readers,
   readId,
+  readKeysChange,
   resumeIn,
   type SubscriptionParams,
   topics,
@@ -30,6 +32,12 @@ export function subscriptionMethods<S extends Session>(
   engineOf: (session: S) => PubsubEngine,
 ): MethodTable<S> {
   const table: Record<string, Method<S>> = {
+    transactionUpdate: ({ params }, session) => {
+      const change = readKeysChange(params)
+      if ('code' in change) return failure(change)
+      const problem = engineOf(session).changeKeys(session, change)
+      return problem === null ? DONE : notChanged(problem, session)
+    },
     voteSubscribe: () => failure(NO_VOTES),
     voteUnsubscribe: () => failure(NO_VOTES),
   }
@@ -40,8 +48,11 @@ export function subscriptionMethods<S extends Session>(
       const resume = readResume(resumeIn(topic, call.params), params)
       if (resume !== null && 'code' in resume) return failure(resume)
       const engine = engineOf(session)
+      const isHeld = topic === 'transaction' && hasMoreIn(call.params)
       const feed =
-        resume === null ? engine.subscribe(session, params) : engine.resume(session, params, resume)
+        resume === null
+          ? engine.subscribe(session, params)
+          : engine.resume(session, params, resume, isHeld)
       if (typeof feed === 'string') return refused(feed, session)
       return 'kind' in feed ? failure(notResumed(feed)) : encodedText(String(feed.id))
     }
@@ -96,6 +107,13 @@ function notResumed(problem: ResumeProblem): RpcError {
       return { code: codesOf.unavailable.jsonrpc, message: 'Replay is not available', data }
     }
   }
+}
+
+function notChanged(problem: KeysProblem, session: Session): Answer {
+  if (problem.kind === 'unknown') return failure(UNKNOWN_ID)
+  if (problem.kind === 'refused') return refused(problem.reason, session)
+  const { code } = rpcErrors.invalidParams
+  return failure({ code, message: `Invalid params: failed to change keys: ${problem.why}` })
 }
 
 function refused(reason: Refused, { budget }: Session): Answer {

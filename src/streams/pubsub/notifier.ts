@@ -4,7 +4,7 @@
 //   send(feed, result) -> bytes -> publish(topic) -> charged to one customer of the feed
 //     slots, roots      -> sent at once, the others at the end of the turn
 //     over its rate     -> the customer is removed from the feed with -32429
-//     end of the turn   -> connections that read too slowly are closed with 1013
+//     end of the turn   -> connections that read too slowly fall behind, or are closed with 1013
 //     once a second     -> messages and bytes are metered for each connection
 import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/codes.ts'
@@ -64,7 +64,7 @@ export class Notifier implements Notify {
     feed.remember(slot)
     const isFirst = sentFirst.has(feed.params.kind)
     this.#publish(feed.topic, message, isFirst ? feed.liveSessions() : undefined)
-    this.#meters.notified(feed.params.kind, feed.shares.size)
+    this.#meters.notified(feed.params.kind, feed.liveCount)
     if (createdAtMs !== null) this.#meters.delivery.observeMs(this.#clock.nowMs() - createdAtMs)
     this.#unsettled.add(feed)
     if (this.#unchecked.size === 0) setImmediate(() => this.#check())
@@ -102,11 +102,15 @@ export class Notifier implements Notify {
   }
 
   #check(): void {
-    const sessions = new Set<Session>()
-    for (const feed of this.#unchecked)
-      for (const session of feed.shares.keys()) sessions.add(session)
+    const published = new Map<Session, number>()
+    for (const feed of this.#unchecked) {
+      const bytes = feed.bytes - feed.checkedBytes
+      feed.checkedBytes = feed.bytes
+      for (const [session, { isReplaying }] of feed.shares)
+        published.set(session, (published.get(session) ?? 0) + (isReplaying ? 0 : bytes))
+    }
     this.#unchecked.clear()
-    for (const session of sessions) session.checkUnsent()
+    for (const [session, bytes] of published) session.checkUnsent(bytes)
   }
 }
 

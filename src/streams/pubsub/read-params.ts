@@ -29,6 +29,7 @@ import {
   transactionEncodings,
 } from '../../chain/solana/ui-transaction.ts'
 import { readCursor, windowSlots } from './cursor.ts'
+import { changingLists, type KeysDelta } from './key-changes.ts'
 
 export type ReadParams = (params: unknown) => SubscriptionParams | RpcError
 
@@ -51,6 +52,17 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
         ...atCommitment(given),
         key: keyFrom(key, 'pubkey'),
         view: accountView(given),
+        ...everyWrite(given),
+      }
+    }),
+  tokenOwner: (params) =>
+    read(params, ([key, config]) => {
+      const given = configOf(config, 'RpcAccountInfoConfig')
+      return {
+        kind: 'tokenOwner',
+        ...atCommitment(given),
+        key: keyFrom(key, 'pubkey'),
+        view: accountView(given),
       }
     }),
   program: (params) =>
@@ -69,6 +81,7 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
         key: program,
         view,
         filters: distinct(taken.value),
+        ...everyWrite(given),
       }
     }),
   logs: (params) =>
@@ -112,12 +125,16 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
       const given = configOf(config, 'RpcTransactionSubscribeConfig')
       const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...given })
       const showRewards = view.showRewards && showsContent(view)
-      return {
+      const params: TransactionParams = {
         kind: 'transaction',
         ...atCommitment(given),
         filter: transactionFilter(configOf(filter, 'RpcTransactionSubscribeFilter')),
         view: { ...view, showRewards },
+        ...(flagOf(given.blockTime) === true && { blockTime: true }),
+        ...(flagOf(given.accountStates) === true && { accountStates: true }),
       }
+      if (params.accountStates) checkStates(params)
+      return params
     }),
   slot: (params) => readNone(params, 'slot'),
   slotsUpdates: (params) => readNone(params, 'slotsUpdates'),
@@ -138,6 +155,52 @@ function isOfSlots(topic: Topic): boolean {
 export function readId(params: unknown): number | null {
   const id: unknown = Array.isArray(params) && params.length === 1 ? params[0] : null
   return typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 ? id : null
+}
+
+/** A change of the keys of a subscription. */
+export interface KeysChange {
+  readonly id: number
+  readonly delta: KeysDelta
+  /** Further ones follow: a subscription that is resumed waits for the last of them. */
+  readonly hasMore: boolean
+}
+
+export function readKeysChange(params: unknown): KeysChange | RpcError {
+  const [id, config] = Array.isArray(params) ? (params as unknown[]) : []
+  const known = readId([id])
+  if (known === null || (params as unknown[]).length !== 2) return rpcErrors.invalidParams
+  try {
+    const { add, remove, more, ...others } = configOf(config, 'RpcTransactionUpdateConfig')
+    // A list that is not in `add` or `remove` would change nothing.
+    const [unknown] = Object.keys(others)
+    if (unknown !== undefined) throw malformed(unknownVariant(unknown, ['add', 'remove', 'more']))
+    const [adds, removes] = [keysOfLists(add), keysOfLists(remove)]
+    const of = (list: keyof KeysDelta) => ({ add: adds[list], remove: removes[list] })
+    const delta = { include: of('include'), exclude: of('exclude'), required: of('required') }
+    return { id: known, delta, hasMore: flagOf(more) ?? false }
+  } catch (error) {
+    if (error instanceof Invalid) return refusal(error.message)
+    throw error
+  }
+}
+
+function keysOfLists(value: unknown): Record<keyof KeysDelta, ReadonlySet<string>> {
+  const none = new Set<string>()
+  const found = { include: none, exclude: none, required: none }
+  for (const [name, keys] of Object.entries(configOf(value, 'RpcTransactionUpdateKeys'))) {
+    if (!Object.hasOwn(changingLists, name))
+      throw malformed(unknownVariant(name, Object.keys(changingLists)))
+    // Reason for the cast: the name is in the table.
+    const list = changingLists[name as keyof typeof changingLists]
+    found[list] = new Set(listOf(keys).map((key) => keyFrom(key, 'pubkey')))
+  }
+  return found
+}
+
+/** Whether changes of keys follow the subscribe, before which nothing is replayed. */
+export function hasMoreIn(params: unknown): boolean {
+  const config: unknown = Array.isArray(params) ? params[1] : null
+  return (config as Config | null | undefined)?.more === true
 }
 
 /** Thrown and caught inside this file: the readers are deep and a refusal ends them all. */
@@ -268,6 +331,10 @@ function accountView({ encoding, dataSlice }: Config): AccountView {
   }
 }
 
+function everyWrite({ allWrites }: Config): Pick<AccountParams, 'allWrites'> {
+  return flagOf(allWrites) === true ? { allWrites: true } : {}
+}
+
 /** Cut to the data that an account can have; null for all of it. */
 function sliceFrom(value: unknown): DataSlice | null {
   const slice = configOf(value, 'UiDataSliceConfig')
@@ -316,6 +383,14 @@ function transactionFilter(filter: Config): TransactionFilter {
     required: keysFrom(filter.accountRequired ?? nested.required),
     instructions: instructionsFrom(filter.instructions),
   }
+}
+
+/** States are of whole slots of the chain, and of accounts that are named. */
+function checkStates({ commitment, filter }: TransactionParams): void {
+  if (commitment === Commitment.processed)
+    throw new Invalid('Invalid params: accountStates: only at `confirmed` and `finalized`')
+  if (filter.include.length === 0)
+    throw new Invalid('Invalid params: accountStates: needs keys in accountInclude')
 }
 
 /** Sorted, so that equal lists are equal texts. */
@@ -383,14 +458,24 @@ export interface AccountParams extends OptIns {
   readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
+  /** Whether each write of a slot is notified, not the last one alone. */
+  readonly allWrites?: true
 }
 
-export interface ProgramParams extends OptIns {
+export interface ProgramParams extends OptIns, Pick<AccountParams, 'allWrites'> {
   readonly kind: 'program'
   readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
   readonly filters: readonly AccountFilter[]
+}
+
+/** The token accounts of a wallet, of both token programs. */
+export interface TokenOwnerParams extends OptIns {
+  readonly kind: 'tokenOwner'
+  readonly commitment: Commitment
+  readonly key: string
+  readonly view: AccountView
 }
 
 export interface LogsParams extends OptIns {
@@ -425,6 +510,9 @@ export interface TransactionParams extends OptIns {
   readonly commitment: Commitment
   readonly filter: TransactionFilter
   readonly view: TransactionView
+  readonly blockTime?: true
+  /** Whether states of the accounts in `include` before and after are joined. */
+  readonly accountStates?: true
 }
 
 /** Members are joined by and; within `include` any key will do. Null takes both. */
@@ -446,6 +534,7 @@ export interface SlotParams extends OptIns {
 export type SubscriptionParams =
   | AccountParams
   | ProgramParams
+  | TokenOwnerParams
   | LogsParams
   | SignatureParams
   | BlockParams
@@ -461,6 +550,7 @@ export const topics = [
   'signature',
   'slot',
   'slotsUpdates',
+  'tokenOwner',
   'transaction',
 ] as const
 export type Topic = (typeof topics)[number]

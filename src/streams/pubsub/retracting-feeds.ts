@@ -3,7 +3,6 @@
 //
 //   notification of slot 9 ─► the feed remembers the slot ─► finalized: forgets it
 //   retraction of slot 9 ───► `retracted` to the feeds that remember it ─► what it restates
-import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import {
   type RetractionUpdate,
@@ -12,9 +11,8 @@ import {
   slotStatus,
 } from '../../chain/solana/updates.ts'
 import { AccountNotifications } from './account-notifications.ts'
-import type { PubsubChain } from './chain.ts'
+import type { CursorFeedsDeps } from './cursor-feeds.ts'
 import type { FeedIndex } from './feed.ts'
-import type { SubscriptionMeters } from './meters.ts'
 import type { Notify } from './notifier.ts'
 import { SlotNotifications } from './slot-notifications.ts'
 import { TransactionNotifications } from './transaction-notifications.ts'
@@ -28,15 +26,7 @@ export class RetractingFeeds {
   readonly #transactions: TransactionNotifications
   readonly #slots: SlotNotifications
 
-  constructor(deps: {
-    readonly index: FeedIndex
-    readonly notifier: Notify
-    readonly meters: SubscriptionMeters
-    readonly clock: Clock
-    readonly shapes: PubsubChain['shapes']
-    readonly readAccounts: PubsubChain['readAccounts']
-    readonly rootAtStart: () => number
-  }) {
+  constructor(deps: CursorFeedsDeps) {
     this.#index = deps.index
     this.#notifier = deps.notifier
     this.#accounts = new AccountNotifications(deps)
@@ -51,7 +41,9 @@ export class RetractingFeeds {
         if (this.#index.all.size > 0 && !update.isStartup) this.#accounts.take(processed, update)
         break
       case 'transaction':
-        if (this.#index.all.size > 0) this.#transactions.take(processed, update)
+        if (this.#index.all.size === 0) break
+        this.#accounts.takeTransaction(processed, update)
+        this.#transactions.take(processed, update)
         break
       case 'block':
         this.#slots.takeBlock(update)

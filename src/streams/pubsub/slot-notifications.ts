@@ -2,33 +2,24 @@
 // Reads processed updates only: each status of a slot is published there exactly once.
 import { decodeDeadError, decodeEntryTransactions } from '../../chain/solana/geyser-decode.ts'
 import { type BlockUpdate, type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
-import type { FeedIndex } from './feed.ts'
-import type { SubscriptionMeters } from './meters.ts'
-import type { Notify } from './notifier.ts'
+import type { NotificationDeps } from './block-notifications.ts'
 
 /** Slots above the root; a chain that roots nothing for longer forgets the oldest. */
 const BEGUN_MAX = 1_024
 
+interface SlotNotificationsDeps extends Omit<NotificationDeps, 'shapes'> {
+  /** The root until the stream has reported one. */
+  readonly rootAtStart: () => number
+}
+
 export class SlotNotifications {
-  readonly #index: FeedIndex
-  readonly #notifier: Notify
-  readonly #meters: SubscriptionMeters
-  readonly #rootAtStart: () => number
+  readonly #deps: SlotNotificationsDeps
   /** Slots above the root that were told. */
   readonly #begun = new Set<number>()
   #root: number | null = null
 
-  /** `rootAtStart` returns the root until the stream has reported one. */
-  constructor(deps: {
-    readonly index: FeedIndex
-    readonly notifier: Notify
-    readonly meters: SubscriptionMeters
-    readonly rootAtStart: () => number
-  }) {
-    this.#index = deps.index
-    this.#notifier = deps.notifier
-    this.#meters = deps.meters
-    this.#rootAtStart = deps.rootAtStart
+  constructor(deps: SlotNotificationsDeps) {
+    this.#deps = deps
   }
 
   take(update: SlotUpdate): void {
@@ -38,7 +29,7 @@ export class SlotNotifications {
     const isNew = slot > (this.#root ?? -1) && !this.#begun.has(slot)
     if (status === slotStatus.createdBank || (status === slotStatus.processed && isNew)) {
       this.#begin(slot)
-      const root = this.#root ?? this.#rootAtStart()
+      const root = this.#root ?? this.#deps.rootAtStart()
       this.#send('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
     }
     if (status === slotStatus.finalized && slot > (this.#root ?? -1)) {
@@ -67,7 +58,7 @@ export class SlotNotifications {
 
   /** The block of a slot is complete: `frozen`. */
   takeBlock(update: BlockUpdate): void {
-    if (this.#index.slotsUpdates.size === 0) return
+    if (this.#deps.index.slotsUpdates.size === 0) return
     const failed = update.transactions.filter(({ err }) => err !== null).length
     const entries = update.entries.map(({ body }) => decodeEntryTransactions(body))
     const stats =
@@ -82,9 +73,10 @@ export class SlotNotifications {
     result: string,
     { slot, createdAtMs }: { readonly slot: number; readonly createdAtMs: number },
   ): void {
-    for (const feed of this.#index[topic]) {
-      this.#meters.examined++
-      this.#notifier.send(feed, result, slot, createdAtMs)
+    const { index, meters, notifier } = this.#deps
+    for (const feed of index[topic]) {
+      meters.examined++
+      notifier.send(feed, result, slot, createdAtMs)
     }
   }
 }

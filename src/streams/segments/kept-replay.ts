@@ -3,8 +3,9 @@
 // next update is evicted meanwhile. The order is the one in which they were published.
 //
 //   era 7 (file) ─► era 8 (file) ─► era 9 (waits to be written) ─► era 10 (memory) ─► live
-//        └ batches are read when they are reached; few are held
+//        └ batches are read shortly before they are reached; few are held
 import { assert } from '../../base/assert.ts'
+import type { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import type { BlockMetaUpdate, RetractionUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SlotItem } from '../flows/item-names.ts'
 import { AssembledBlock } from '../flows/tracked-slot.ts'
@@ -18,9 +19,17 @@ import type {
   KeptRun,
   KeptUpdate,
 } from './segment-format.ts'
+import type { ReadMemory } from './segment-reader.ts'
 
-/** Batches held by one reader; a block that it wants is read whole, beside them. */
-const batchesHeldMax = 8
+/** Of batches that one reader holds; a block that it wants is read whole, beside them. */
+const bytesHeldMax = 4 * 1024 * 1024
+/** Reads that it holds beside what is needed at once: one that is read from, and one ahead. */
+const readsHeldMin = 2
+/** Memory that it holds for its next reads, and the longest. */
+const freeMax = 4
+const freeBytesMax = 1024 * 1024
+/** How far it looks for the next batch to read. */
+const elementsAhead = 64
 
 /** Where a reader is: an era of a run of the server. */
 export interface LogPosition {
@@ -54,26 +63,57 @@ export interface KeptEras {
   readonly hub: SolanaHub
   /** The first era there or later: its place in the hub's memory, or what the log has of it. */
   find(at: LogPosition): LogPosition | Promise<ReadableEra | 'lost'> | 'lost'
-  batch(run: number, era: number, batch: number): Promise<UpdateSource | null>
+  /** That batch of an era, and some that follow it. */
+  batches(
+    run: number,
+    era: number,
+    batch: number,
+    memory: ReadMemory,
+  ): Promise<readonly ReceivedBatch[] | null>
+}
+
+interface Read {
+  readonly number: number
+  readonly memory: Buffer | null
+  /** Batches of it that are held. */
+  batches: number
+  /** One of them was dropped while it was read from: its memory is not used again. */
+  isRead?: boolean
+}
+
+interface HeldBatch {
+  readonly source: ReceivedBatch
+  readonly read: Read
 }
 
 export class KeptReplay implements ReplaySource<SolanaUpdate> {
   readonly #eras: KeptEras
   readonly #options: ReplayOptions
-  #at: LogPosition
+  readonly #at: { run: number; era: number; count: number }
   #memory: Replay<SolanaUpdate> | null = null
   #era: ReadableEra | null = null
   #element = 0
   /** Updates of the element that were read. */
   #within = 0
-  readonly #batches = new Map<string, UpdateSource>()
+  /** From the oldest read on. */
+  readonly #batches = new Map<string, HeldBatch>()
+  #heldBytes = 0
+  /** Of reads of which no batch is held. */
+  #free: Buffer[] = []
+  #reads = 0
+  #releases = 0
+  /** What it reads from. */
+  #current: { readonly element: ReadableRun; readonly source: UpdateSource } | null = null
+  /** A read that is under way before what it reads is needed, by its first batch. */
+  #ahead: { readonly key: string; readonly reading: Promise<boolean> } | null = null
   #isLoading = false
   isLost = false
+  passes: ((slot: number) => boolean) | null = null
   onLoaded: () => void = () => {}
 
   constructor(eras: KeptEras, start: LogPosition, options: ReplayOptions) {
     this.#eras = eras
-    this.#at = start
+    this.#at = { ...start }
     this.#options = options
     this.#seek()
   }
@@ -82,8 +122,9 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     for (;;) {
       if (this.#isLoading || this.isLost) return 'loading'
       if (this.#memory !== null) {
+        this.#memory.passes = this.passes
         if (!this.#memory.isLost) return this.#memory.next()
-        this.#at = { run: this.#at.run, ...this.#memory.position }
+        Object.assign(this.#at, this.#memory.position)
         this.#memory = null
         this.#seek()
         continue
@@ -96,7 +137,22 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   }
 
   release(): void {
-    if (!this.#isLoading) this.#batches.clear()
+    if (this.#isLoading) return
+    this.#batches.clear()
+    this.#heldBytes = 0
+    this.#free = []
+    this.#current = null
+    this.#ahead = null
+    this.#releases++
+  }
+
+  *kept(): Iterable<SolanaUpdate> {
+    if (this.#memory !== null) yield* this.#memory.kept()
+    // Reason for the casts: a log contains what the hub published.
+    else
+      for (const element of this.#elements())
+        if (element.kind === 'update') yield element.update as SolanaUpdate
+        else if (element.kind === 'block') yield withoutItems(element)
   }
 
   #seek(): void {
@@ -109,7 +165,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
         else this.#enter(era)
       })
     else {
-      this.#at = found
+      Object.assign(this.#at, found)
       this.#memory = this.#eras.hub.continueReplay(commitment, fromSlot, found)
       assert(this.#memory !== null, 'the hub has what it says')
     }
@@ -117,7 +173,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
 
   #enter(era: ReadableEra): void {
     const isSame = era.run === this.#at.run && era.slot === this.#at.era
-    this.#at = { run: era.run, era: era.slot, count: isSame ? this.#at.count : 0 }
+    Object.assign(this.#at, { run: era.run, era: era.slot, count: isSame ? this.#at.count : 0 })
     this.#era = era
     this.#element = 0
     this.#within = 0
@@ -132,7 +188,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   }
 
   #leaveEra(): void {
-    this.#at = { run: this.#at.run, era: this.#at.era + 1, count: 0 }
+    Object.assign(this.#at, { era: this.#at.era + 1, count: 0 })
     this.#era = null
     this.#seek()
   }
@@ -156,7 +212,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   }
 
   #advance(count: number): void {
-    this.#at = { ...this.#at, count: this.#at.count + count }
+    this.#at.count += count
     this.#within += count
     const element = this.#elements()[this.#element]
     if (element === undefined || this.#within < countOf(element)) return
@@ -173,17 +229,29 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     if (element.kind === 'update') return element.update as SolanaUpdate
     if (element.kind === 'retraction') return this.#readRetraction(element)
     if (element.kind === 'block') {
-      if (!this.#options.wantsBlocks || !this.#isWanted(element.slot)) return 'skipped'
+      const { slot } = element
+      const isWanted = this.#options.wantsBlocks && this.#isWanted(slot)
+      if (!isWanted || this.passes?.(slot) === true) return 'skipped'
       return this.#readBlock(element, element.items.length)
     }
-    if (element.slot < this.#options.fromSlot) return 'skipped'
-    const source = this.#sourceOf(element, batchesHeldMax)
-    if (source === 'loading') return source
-    return source.update(element.start + this.#within) as SolanaUpdate
+    if (this.#isPassed(element)) return 'skipped'
+    if (this.#current?.element !== element) {
+      const source = this.#sourceOf(element, 1)
+      if (source === 'loading') return source
+      this.#current = { element, source }
+      if (this.#ahead === null) this.#lookAhead()
+    }
+    return this.#current.source.update(element.start + this.#within) as SolanaUpdate
+  }
+
+  /** None of it is wanted: its batch need not be read. */
+  #isPassed({ slot, slots }: ReadableRun): boolean {
+    const { passes } = this
+    return slot < this.#options.fromSlot || (passes !== null && slots?.every(passes) === true)
   }
 
   #readBlock(
-    { meta, items, isMixed }: KeptBlock & { readonly items: readonly ReadableRun[] },
+    { items, ...block }: KeptBlock & { readonly items: readonly ReadableRun[] },
     held: number,
   ): AssembledBlock | 'loading' {
     const list = new UpdateList<SlotItem>()
@@ -192,7 +260,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
       if (source === 'loading') return source
       list.appendRun(source, run.start, run.end)
     }
-    return new AssembledBlock(meta as BlockMetaUpdate, list, isMixed)
+    return new AssembledBlock(block.meta as BlockMetaUpdate, list, block)
   }
 
   #readRetraction({
@@ -219,21 +287,85 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     return { ...retraction, restated: found }
   }
 
+  /** `held`: batches that are needed at once. */
   #sourceOf(run: ReadableRun, held: number): UpdateSource | 'loading' {
     if (run.source !== undefined) return run.source
-    const key = `${this.#at.run} ${run.era} ${run.batch}`
+    const key = this.#keyOf(run)
     const known = this.#batches.get(key)
-    if (known !== undefined) return known
-    this.#load(this.#eras.batch(this.#at.run, run.era, run.batch), (source) => {
-      if (source === null) {
-        this.#lose()
-        return
-      }
-      const heldMax = Math.max(held, batchesHeldMax)
-      while (this.#batches.size >= heldMax) this.#batches.delete(this.#batches.keys().next().value!)
-      this.#batches.set(key, source)
+    if (known !== undefined) return known.source
+    const isAhead = this.#ahead?.key === key
+    this.#load(isAhead ? this.#ahead!.reading : this.#readBatches(run, held), (isRead) => {
+      if (!isRead) this.#lose()
     })
     return 'loading'
+  }
+
+  #keyOf({ era, batch }: ReadableRun): string {
+    return `${this.#at.run} ${era} ${batch}`
+  }
+
+  /** Reads the next batch that is needed while the one before is passed on. */
+  #lookAhead(): void {
+    const elements = this.#elements()
+    const end = Math.min(elements.length, this.#element + elementsAhead)
+    for (let index = this.#element + 1; index < end; index++) {
+      const run = elements[index]!
+      if (run.kind !== 'run' || run.source !== undefined || this.#isPassed(run)) continue
+      if (this.#batches.has(this.#keyOf(run))) continue
+      const reading = this.#readBatches(run, 1)
+      const ahead = { key: this.#keyOf(run), reading }
+      this.#ahead = ahead
+      const over = () => {
+        if (this.#ahead === ahead) this.#ahead = null
+      }
+      reading.then(over, over)
+      return
+    }
+  }
+
+  /** False when they are lost. */
+  async #readBatches({ era, batch }: ReadableRun, held: number): Promise<boolean> {
+    const { run } = this.#at
+    const releases = this.#releases
+    let memory: Buffer | null = null
+    const found = await this.#eras.batches(run, era, batch, (bytes) => {
+      memory = this.#memoryFor(bytes)
+      return memory
+    })
+    if (releases !== this.#releases) return found !== null
+    const read: Read = { number: this.#reads++, memory, batches: found?.length ?? 0 }
+    for (const [index, source] of (found ?? []).entries()) {
+      const key = `${run} ${era} ${batch + index}`
+      this.#drop(key)
+      this.#batches.set(key, { source, read })
+      this.#heldBytes += source.bytes.length
+    }
+    const oldest = read.number - held - readsHeldMin
+    for (const [key, one] of this.#batches) {
+      if (this.#heldBytes <= bytesHeldMax || one.read.number > oldest) break
+      this.#drop(key)
+    }
+    return found !== null
+  }
+
+  /** Of a power of two, so that it fits another read, too. */
+  #memoryFor(bytes: number): Buffer {
+    if (this.#options.usesAtOnce !== true) return Buffer.allocUnsafeSlow(bytes)
+    const size = 2 ** Math.ceil(Math.log2(bytes))
+    const found = this.#free.findIndex(({ length }) => length === size)
+    return found === -1 ? Buffer.allocUnsafeSlow(size) : this.#free.splice(found, 1)[0]!
+  }
+
+  #drop(key: string): void {
+    const held = this.#batches.get(key)
+    if (held === undefined) return
+    const { source, read } = held
+    this.#batches.delete(key)
+    this.#heldBytes -= source.bytes.length
+    read.isRead ||= source === this.#current?.source
+    if (--read.batches > 0 || read.isRead || this.#options.usesAtOnce !== true) return
+    if (read.memory === null || read.memory.length > freeBytesMax) return
+    if (this.#free.push(read.memory) > freeMax) this.#free.shift()
   }
 
   #lose(): void {
@@ -257,6 +389,10 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
       },
     )
   }
+}
+
+function withoutItems(block: KeptBlock): AssembledBlock {
+  return new AssembledBlock(block.meta as BlockMetaUpdate, new UpdateList(), block)
 }
 
 /** Batches that it takes to read it, at most. */

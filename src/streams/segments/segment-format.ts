@@ -1,27 +1,21 @@
 // Records of the stream log's files.
 //
-//   segment 00000017.log:  record record record …                      (all numbers little-endian)
-//   record   | length u32 | crc u32 | kind u8 | flags u8 | 0 u16 | payload, length bytes |
+//   segment 00000017.log:  record record record …      (framed by base/records.ts; little-endian)
 //   batch    | table bytes u32 | table | bytes |            messages of a node, as GeyserBatch
 //   era      an EraRecord: what was published while a slot was the newest, at each commitment,
 //            by reference to the batches that lie before it
-//
-// The checksum covers kind, flags and payload. A file may end in the middle of a record: a process
-// was killed. What precedes it is whole.
 import { deserialize, serialize } from 'node:v8'
-import { crc32 } from 'node:zlib'
-import { assert } from '../../base/assert.ts'
-import { compressZstd, decompressZstd } from '../../base/zstd.ts'
+import {
+  encodeRecord,
+  headBytes,
+  payloadOf,
+  type RecordParts,
+  sealRecord,
+} from '../../base/records.ts'
 import type { GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 
-export const headBytes = 12
-/** A batch is one message of at most 64 MiB, or many of 256 KiB. */
-const payloadBytesMax = 256 * 1024 * 1024
-const flagZstd = 1
-const fastest = 1
-
 export const recordKind = { batch: 1, era: 2 } as const
-export type RecordKind = (typeof recordKind)[keyof typeof recordKind]
+const tableLengthBytes = 4
 
 /** Positions of a batch that were published in a row. */
 export interface KeptRun {
@@ -33,6 +27,8 @@ export interface KeptRun {
   readonly end: number
   /** Of the last one: a reader that begins above it needs none of them. */
   readonly slot: number
+  /** All slots in it; absent in files of releases before it was written. */
+  readonly slots?: readonly number[]
 }
 
 export interface KeptUpdate {
@@ -53,6 +49,7 @@ export interface KeptBlock {
   readonly slot: number
   readonly meta: unknown
   readonly isMixed: boolean
+  readonly hasVoid?: boolean
   readonly items: readonly KeptRun[]
 }
 
@@ -74,78 +71,49 @@ export interface EraRecord extends EraContent {
   /** Start of the server that wrote it; eras of a run have ascending slots. */
   readonly run: number
   readonly atMs: number
-  /** Position and length of each of its batches' records in the same file. */
+  /** Position and length of each of its batches' records in the same file; eras may share one. */
   readonly batches: readonly (readonly [at: number, bytes: number])[]
 }
 
-export interface RecordHead {
-  readonly kind: number
-  readonly flags: number
-  readonly crc: number
-  readonly payloadBytes: number
+/** Of a batch that is not compressed. */
+export function batchRecordBytes(table: Uint8Array, bytes: Uint8Array): number {
+  return headBytes + tableLengthBytes + table.length + bytes.length
 }
 
-/** The parts of a record, in order: what is long is written from where it lies. */
-export type RecordParts = readonly Uint8Array[]
-
-function encodeRecord(kind: RecordKind, parts: RecordParts, zstd = false): RecordParts {
-  const payload = zstd ? [compressZstd(Buffer.concat(parts), fastest)] : parts
-  const head = Buffer.alloc(headBytes)
-  head.writeUInt32LE(bytesIn(payload), 0)
-  head[8] = kind
-  head[9] = zstd ? flagZstd : 0
-  let crc = crc32(head.subarray(8))
-  for (const part of payload) crc = crc32(part, crc)
-  head.writeUInt32LE(crc, 4)
-  return [head, ...payload]
+/** Writes a batch as a record that lacks its head. */
+export function layOutBatch(record: Buffer, table: Uint8Array, bytes: Uint8Array): void {
+  const tableAt = headBytes + tableLengthBytes
+  record.writeUInt32LE(table.length, headBytes)
+  record.set(table, tableAt)
+  record.set(bytes, tableAt + table.length)
 }
 
-export function bytesIn(parts: RecordParts): number {
-  const bytes = parts.reduce((sum, { length }) => sum + length, 0)
-  assert(bytes <= headBytes + payloadBytesMax, 'a record is bounded')
-  return bytes
+/** Completes a batch that was laid out: in its place, or compressed in another one. */
+export function sealBatch(record: Buffer, zstd: boolean): Buffer {
+  if (zstd) return Buffer.concat(encodeRecord(recordKind.batch, [record.subarray(headBytes)], true))
+  return sealRecord(recordKind.batch, record)
 }
 
-/** Null where no head of a record can be. */
-export function readHead(bytes: Buffer, at = 0): RecordHead | null {
-  if (bytes.length - at < headBytes) return null
-  const payloadBytes = bytes.readUInt32LE(at)
-  const kind = bytes[at + 8]!
-  const isKnown = kind === recordKind.batch || kind === recordKind.era
-  if (!isKnown || payloadBytes > payloadBytesMax || bytes.readUInt16LE(at + 10) !== 0) return null
-  return { kind, flags: bytes[at + 9]!, crc: bytes.readUInt32LE(at + 4), payloadBytes }
-}
-
-/** The payload of a whole record of that kind; null for another one or a damaged one. */
-export function payloadOf(record: Buffer, kind: RecordKind): Buffer | null {
-  const head = readHead(record)
-  if (head === null || head.kind !== kind) return null
-  if (record.length !== headBytes + head.payloadBytes) return null
-  if (crc32(record.subarray(8)) !== head.crc) return null
-  const payload = record.subarray(headBytes)
-  if ((head.flags & flagZstd) === 0) return payload
-  const plain = decompressZstd(payload, payloadBytesMax)
-  return typeof plain === 'string' ? null : plain
-}
-
-export function encodeBatch(table: Uint8Array, bytes: Uint8Array, zstd: boolean): RecordParts {
-  const tableBytes = Buffer.allocUnsafe(4)
-  tableBytes.writeUInt32LE(table.length)
-  return encodeRecord(recordKind.batch, [tableBytes, table, bytes], zstd)
-}
-
-/** Null when it is damaged. */
+/** Null when it is damaged. Takes the record: a table is moved to where its numbers may lie. */
 export function decodeBatch(record: Buffer): GeyserBatch | null {
   const payload = payloadOf(record, recordKind.batch)
-  if (payload === null || payload.length < 4) return null
+  if (payload === null || payload.length < tableLengthBytes) return null
   const tableBytes = payload.readUInt32LE(0)
-  const end = 4 + tableBytes
+  const end = tableLengthBytes + tableBytes
   if (tableBytes % Float64Array.BYTES_PER_ELEMENT !== 0 || end > payload.length) return null
-  // Copied: numbers of eight bytes must be aligned.
-  const table = new Float64Array(tableBytes / Float64Array.BYTES_PER_ELEMENT)
-  new Uint8Array(table.buffer).set(payload.subarray(4, end))
   const bytes = payload.subarray(end)
+  const table = aligned(payload.subarray(tableLengthBytes, end), payload.buffer === record.buffer)
   return { bytes, table, messageBytes: bytes.length }
+}
+
+/** `isBehindHead`: what lies before it is the head of its record, which was read. */
+function aligned(table: Buffer, isBehindHead: boolean): GeyserBatch['table'] {
+  const { BYTES_PER_ELEMENT: wide } = Float64Array
+  // Reason for the cast: what is read from a file is not in shared memory.
+  const memory = isBehindHead ? (table.buffer as ArrayBuffer) : new ArrayBuffer(table.length)
+  const at = isBehindHead ? table.byteOffset - (table.byteOffset % wide) : 0
+  new Uint8Array(memory, at, table.length).set(table)
+  return new Float64Array(memory, at, table.length / wide)
 }
 
 export function encodeEra(era: EraRecord): RecordParts {

@@ -4,6 +4,7 @@
 // A file begins with an era's first batch and ends with an era. Files are removed whole, from the
 // oldest: when all together have too many bytes, or when the last era of one is too old. Opening
 // walks from head to head, cuts what no era follows, and checks the checksums of the newest file.
+// Where one is damaged or missing, it goes with all before it: a replay would step over the hole.
 import {
   closeSync,
   existsSync,
@@ -14,24 +15,28 @@ import {
   readdirSync,
   readSync,
   rmSync,
-  writeSync,
-  writevSync,
+  statSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { assert } from '../../base/assert.ts'
 import {
   bytesIn,
+  headBytes,
+  payloadOf,
+  type RecordParts,
+  readHead,
+  writeRecord,
+} from '../../base/records.ts'
+import type { LaidOut } from './batch-chunks.ts'
+import {
   decodeBatch,
   decodeEra,
   type EraContent,
   type EraRecord,
-  encodeBatch,
   encodeEra,
   type Finalized,
-  headBytes,
-  type RecordParts,
-  readHead,
   recordKind,
+  sealBatch,
 } from './segment-format.ts'
 
 /** Files per log, about: what one removal frees. */
@@ -53,6 +58,14 @@ export interface EraPlace {
   readonly at: number
   readonly bytes: number
   readonly finalized: Finalized | null
+}
+
+/** Where a log is to be continued after a fault. */
+export interface LogEnd {
+  readonly run: number
+  /** The last era that was reported as written; null when none is kept. */
+  readonly last: EraPlace | null
+  readonly isFull: boolean
 }
 
 interface Segment {
@@ -83,6 +96,8 @@ export class SegmentWriter {
   #run = 1
   /** Batches of the era that is not complete. */
   #batches: [at: number, bytes: number][] = []
+  /** Those of the era before, and the file that they lie in. */
+  #before: { readonly segment: number; readonly batches: EraRecord['batches'] } | null = null
 
   constructor(folder: string, bounds: LogBounds) {
     this.#folder = folder
@@ -102,21 +117,58 @@ export class SegmentWriter {
 
   /** Finds what earlier runs wrote. Throws what the file system throws. */
   open(nowMs: number): EraPlace[] {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
-    const numbers = readdirSync(this.#folder)
-      .map((name) => /^(\d{8})\.log$/.exec(name)?.[1])
-      .flatMap((found) => (found === undefined ? [] : [Number(found)]))
-      .sort((a, b) => a - b)
-    const places: EraPlace[] = []
-    for (const number of numbers) places.push(...this.#scan(number, number === numbers.at(-1)))
+    const places = this.#scanAll()
     this.#run = 1 + (places.at(-1)?.run ?? 0)
     const removed = this.#trim(nowMs)
     return removed === null ? places : places.filter(({ segment }) => segment > removed)
   }
 
-  batch(table: Uint8Array, bytes: Uint8Array): void {
-    const record = encodeBatch(table, bytes, this.#bounds.compress === 'zstd')
-    this.#batches.push([this.#append(record), bytesIn(record)])
+  /**
+   * Finds what is left after a fault, up to the last era that was reported: what follows it comes
+   * again. Where that one is gone nothing is left. A full disk gets the older half.
+   */
+  resume({ run, last, isFull }: LogEnd): EraPlace[] {
+    this.#run = run
+    this.#batches = []
+    this.#before = null
+    this.#segments = []
+    try {
+      this.#close()
+    } catch {
+      // The fault itself.
+    }
+    for (const number of this.#numbers())
+      if (number > (last?.segment ?? 0)) rmSync(segmentFile(this.#folder, number))
+    const places = this.#scanAll(last)
+    const end = places.at(-1)
+    if (end === undefined || end.segment !== last?.segment || end.at !== last.at) {
+      this.reset()
+      return []
+    }
+    if (!isFull) return places
+    const [oldest] = this.#segments.splice(0, Math.ceil(this.#segments.length / 2)).slice(-1)
+    for (const number of this.#numbers())
+      if (number <= oldest!.number) rmSync(segmentFile(this.#folder, number))
+    return places.filter(({ segment }) => segment > oldest!.number)
+  }
+
+  /** Takes the memory: the heads are written to it. */
+  batches({ chunk, ends }: LaidOut): void {
+    const zstd = this.#bounds.compress === 'zstd'
+    const laidOut = Buffer.from(chunk)
+    for (const [index, end] of ends.entries()) {
+      const record = sealBatch(laidOut.subarray(ends[index - 1] ?? 0, end), zstd)
+      this.#batches.push([this.#append([record]), record.length])
+    }
+  }
+
+  /** A batch of the era before that has updates of this one, too: only a new file repeats it. */
+  again(batch: number): void {
+    assert(this.#before !== null, 'an era was written')
+    const { segment, batches } = this.#before
+    const [at, bytes] = batches[batch]!
+    const isSame = this.#file !== null && this.#segments.at(-1)!.number === segment
+    this.#batches.push([isSame ? at : this.#append([this.#readBatch(segment, at, bytes)]), bytes])
   }
 
   /** The era of all batches since the last one. */
@@ -126,6 +178,7 @@ export class SegmentWriter {
     const encoded = encodeEra(record)
     const at = this.#append(encoded)
     const segment = this.#segments.at(-1)!
+    this.#before = { segment: segment.number, batches: record.batches }
     const path = segmentFile(this.#folder, segment.number)
     // Writing to a file that was removed or moved away succeeds.
     if (!existsSync(path)) throw new Error(`${path} is gone`)
@@ -141,6 +194,7 @@ export class SegmentWriter {
   reset(): void {
     this.#close()
     this.#batches = []
+    this.#before = null
     this.#segments = []
     rmSync(this.#folder, { recursive: true, force: true })
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
@@ -159,41 +213,73 @@ export class SegmentWriter {
     }
     const segment = this.#segments.at(-1)!
     const at = segment.bytes
-    const written = writevSync(this.#file, record)
-    // A full disk takes a part of it; the rest then says why.
-    if (written < bytesIn(record)) writeRest(this.#file, Buffer.concat(record), written)
+    writeRecord(this.#file, record)
     segment.bytes += bytesIn(record)
     return at
   }
 
-  #close(): void {
-    if (this.#file !== null) closeSync(this.#file)
-    this.#file = null
-  }
-
-  #scan(number: number, isNewest: boolean): EraPlace[] {
-    const file = openSync(segmentFile(this.#folder, number), 'r+')
+  #readBatch(segment: number, at: number, bytes: number): Buffer {
+    const path = segmentFile(this.#folder, segment)
+    const file = openSync(path, 'r')
     try {
-      const size = fstatSync(file).size
-      const places: EraPlace[] = []
-      let [end, at, firstMs, lastMs] = [0, 0, 0, 0]
-      for (;;) {
-        const record = readRecord(file, { at, size, checksBatches: isNewest })
-        if (record === null) break
-        at += record.bytes
-        if (record.era === null) continue
-        places.push(placeOf(record.era, number, at - record.bytes, record.bytes))
-        firstMs ||= record.era.atMs
-        lastMs = record.era.atMs
-        end = at
-      }
-      if (end < size) ftruncateSync(file, end)
-      if (end === 0) rmSync(segmentFile(this.#folder, number))
-      else this.#segments.push({ number, bytes: end, firstMs, lastMs })
-      return places
+      const record = readAt(file, at, bytes)
+      if (payloadOf(record, recordKind.batch) === null) throw new Error(`${path} is damaged`)
+      return record
     } finally {
       closeSync(file)
     }
+  }
+
+  #close(): void {
+    const file = this.#file
+    this.#file = null
+    if (file !== null) closeSync(file)
+  }
+
+  #numbers(): number[] {
+    const found = statSync(this.#folder, { throwIfNoEntry: false })
+    if (found?.isDirectory() === false) rmSync(this.#folder)
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    return readdirSync(this.#folder)
+      .map((name) => /^(\d{8})\.log$/.exec(name)?.[1])
+      .flatMap((number) => (number === undefined ? [] : [Number(number)]))
+      .sort((a, b) => a - b)
+  }
+
+  /** Up to an era, or all. */
+  #scanAll(last: EraPlace | null = null): EraPlace[] {
+    const numbers = this.#numbers()
+    let places: EraPlace[] = []
+    let isWhole = true
+    for (const [index, number] of numbers.entries()) {
+      const before = numbers[index - 1] ?? number - 1
+      if (!isWhole || before !== number - 1) {
+        places = []
+        for (const { number: old } of this.#segments.splice(0))
+          rmSync(segmentFile(this.#folder, old), { force: true })
+      }
+      const found = this.#scan(number, number === numbers.at(-1), last)
+      places.push(...found.places)
+      isWhole = found.isWhole
+    }
+    return places
+  }
+
+  #scan(number: number, isNewest: boolean, last: EraPlace | null): ScannedSegment {
+    const path = segmentFile(this.#folder, number)
+    let found: (Segment & { readonly places: EraPlace[]; readonly isWhole: boolean }) | null = null
+    try {
+      found = scanFile(path, { number, isNewest, last })
+    } catch {
+      // Not readable: as one that is damaged.
+    }
+    if (found === null || found.bytes === 0) {
+      rmSync(path, { recursive: true, force: true })
+      return { places: [], isWhole: false }
+    }
+    const { bytes, firstMs, lastMs } = found
+    this.#segments.push({ number, bytes, firstMs, lastMs })
+    return found
   }
 
   /** The newest segment that was removed; the one that is written to stays. */
@@ -214,13 +300,47 @@ export class SegmentWriter {
   }
 }
 
-function writeRest(file: number, bytes: Buffer, from: number): void {
-  for (let at = from; at < bytes.length; ) at += writeSync(file, bytes, at)
-}
-
 function placeOf(era: EraRecord, segment: number, at: number, bytes: number): EraPlace {
   const { run, slot, finalized } = era
   return { run, slot, segment, at, bytes, finalized }
+}
+
+interface ScannedSegment {
+  readonly places: readonly EraPlace[]
+  /** Nothing of it was cut off. */
+  readonly isWhole: boolean
+}
+
+interface SegmentSearch {
+  readonly number: number
+  readonly isNewest: boolean
+  /** Nothing after it is looked at. */
+  readonly last: EraPlace | null
+}
+
+/** Cuts off what no era follows. */
+function scanFile(path: string, { number, isNewest, last }: SegmentSearch) {
+  const file = openSync(path, 'r+')
+  try {
+    const size = fstatSync(file).size
+    const until = last?.segment === number ? Math.min(size, last.at + last.bytes) : size
+    const places: EraPlace[] = []
+    let [end, at, firstMs, lastMs] = [0, 0, 0, 0]
+    for (;;) {
+      const record = readRecord(file, { at, size: until, checksBatches: isNewest })
+      if (record === null) break
+      at += record.bytes
+      if (record.era === null) continue
+      places.push(placeOf(record.era, number, at - record.bytes, record.bytes))
+      firstMs ||= record.era.atMs
+      lastMs = record.era.atMs
+      end = at
+    }
+    if (end < size) ftruncateSync(file, end)
+    return { number, bytes: end, firstMs, lastMs, places, isWhole: end === until }
+  } finally {
+    closeSync(file)
+  }
 }
 
 interface ScannedRecord {

@@ -1,29 +1,31 @@
 // Keeps what a hub published in files, beyond what it keeps in memory, and replays it.
 //
 //   hub ─ era closed ─► queue (256 MiB) ─ 1 MiB a turn ─► thread stream-log ─► <data>/streams/<set>
+//                          │                  └ copied, 8 MiB at once: the rest waits
 //                          └ also read from here until it is written
 //
-// Never holds up the hub. Where the disk cannot keep up, fails or is full, everything kept is
-// removed and the log begins anew: a replay reaches back less, live streams notice nothing.
+// Never holds up the hub. After a fault of the disk what waits is sent again, behind the last era
+// that is on it: what is readable stays. Where the disk does not keep up or return within the
+// queue's bound, everything kept is removed and the log begins anew: a replay reaches back less,
+// live streams notice nothing.
 //
 // Runs: each start of the server appends to the files of the one before. The node then replays
 // from the newest finalized slot on, so of earlier runs the slots below it are read, of this run
-// those above. Where it cannot, or shows another block there, the earlier runs are removed.
-import { open as openFile } from 'node:fs/promises'
+// those above. Where it cannot, or shows another block there, the earlier runs are removed. One
+// that was killed before it finalized a slot is passed over.
 import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { messageOf } from '../../base/errors.ts'
-import { LruMap } from '../../base/lru-map.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { DedicatedWorker } from '../../base/threads/dedicated.ts'
-import { batchColumn, batchColumns } from '../../chain/solana/geyser-batch.ts'
+import type { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
-import { ReceivedBatch } from '../flows/received-batch.ts'
-import { AssembledBlock } from '../flows/tracked-slot.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { ClosedEra, KeptStream, ReplayOptions } from '../hub/hub.ts'
-import { UpdateList, type UpdateRun, type UpdateSource } from '../hub/update-list.ts'
+import type { UpdateRun, UpdateSource } from '../hub/update-list.ts'
+import { BatchChunks } from './batch-chunks.ts'
+import { type BatchUse, elementOf, type Lists, runsOf } from './era-elements.ts'
 import {
   type KeptEras,
   KeptReplay,
@@ -32,23 +34,15 @@ import {
   type ReadableEra,
   type ReadableRun,
 } from './kept-replay.ts'
-import {
-  decodeBatch,
-  decodeEra,
-  type EraRecord,
-  type Finalized,
-  type KeptElement,
-  type KeptRun,
-} from './segment-format.ts'
-import { type EraPlace, type LogBounds, segmentFile } from './segment-writer.ts'
+import type { Finalized, KeptElement, KeptRun } from './segment-format.ts'
+import { type ReadMemory, SegmentReader } from './segment-reader.ts'
+import type { EraPlace, LogBounds } from './segment-writer.ts'
 import type { LogReport, LogRequest } from './writer-thread.ts'
 
 /** Eras that wait to be written; with more the log begins anew. */
 export const waitingBytesMax = 256 * 1024 * 1024
 /** Copied to the thread per turn of the event loop. */
 const turnBytes = 1024 * 1024
-/** Records of eras held for readers: a finalized slot refers back by about 32 eras. */
-const erasHeld = 64
 const retryMs = 10_000
 
 export interface StreamLogDeps {
@@ -102,8 +96,6 @@ interface Run {
   readonly eras: EraPlace[]
 }
 
-type Lists = readonly (readonly UpdateRun<SolanaUpdate>[])[]
-
 interface WaitingEra {
   readonly slot: number
   readonly bytes: number
@@ -114,6 +106,7 @@ interface WaitingEra {
 /** Where a batch lies: in which era of this log. */
 interface BatchPlace {
   readonly generation: number
+  readonly attempt: number
   readonly era: number
   readonly batch: number
 }
@@ -121,7 +114,7 @@ interface BatchPlace {
 export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   readonly hub: SolanaHub
   readonly #deps: StreamLogDeps
-  readonly #records = new LruMap<string, EraRecord>()
+  readonly #reader: SegmentReader
   /** Increases when everything kept is removed. */
   #generation = 0
   #thread: WriterThread | null = null
@@ -137,13 +130,23 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #waitingBytes = 0
   /** Of the first waiting era: runs that were looked at, and batches that were sent. */
   #cursor = { run: 0, batches: 0 }
+  /** The last one that was sent: a batch that lies in it is not sent again. */
+  #eraBefore: number | null = null
   /** How many of the waiting eras were sent. */
   #sent = 0
+  /** Increases when they are sent again: what was sent before, from that era on, is lost. */
+  #attempt = 0
+  #sentAgainFrom = Number.POSITIVE_INFINITY
+  /** What is on disk cannot be continued: it has a hole to what follows. */
+  #mustReset = false
   #places = new WeakMap<UpdateSource, BatchPlace>()
   #finalized: Finalized | null = null
   /** Expected block of the slot where this run continues the one before. */
   #joint: Finalized | null = null
   #isPumping = false
+  readonly #chunks = new BatchChunks((laidOut) =>
+    this.#post({ kind: 'batches', ...laidOut }, [laidOut.chunk]),
+  )
   #bytes = 0
   #resets = 0
   #writtenEras = 0
@@ -155,6 +158,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   constructor(hub: SolanaHub, deps: StreamLogDeps) {
     this.hub = hub
     this.#deps = deps
+    this.#reader = new SegmentReader(deps.folder)
     hub.onClosed = (era) => this.#take(era)
     hub.onRestart(() => this.#beginAnew('the chain begins anew'))
     this.ready = this.#start()
@@ -210,40 +214,41 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     if (this.#removed !== null && isUpTo(at, this.#removed)) return 'lost'
     for (const run of this.#runs) {
       if (run.number < at.run) continue
-      const place = firstFrom(run.eras, run.number === at.run ? at.era : 0)
-      if (place !== null) return this.#readEra(place, run.below)
+      const found = this.#readFirst(run, run.number === at.run ? at.era : 0)
+      if (found !== null) return found
     }
     return this.#findInRun(at)
   }
 
   #findInRun(at: LogPosition): LogPosition | Promise<ReadableEra | 'lost'> | 'lost' {
-    const { number, eras, below } = this.#run
+    const { number } = this.#run
     const isHere = at.run === number
     const slot = isHere ? at.era : (this.#firstEra ?? this.hub.oldestSlot ?? 0)
     const here = isHere ? at : { run: number, era: slot, count: 0 }
     if (this.#isInMemory(here)) return here
     if (this.#firstEra === null || slot < this.#firstEra) return 'lost'
-    const place = firstFrom(eras, slot)
-    if (place !== null) return this.#readEra(place, below)
+    const found = this.#readFirst(this.#run, slot)
+    if (found !== null) return found
     const waiting = this.#waiting.find((era) => era.slot >= slot)
     return waiting === undefined ? 'lost' : Promise.resolve(readable(waiting, number))
   }
 
-  async batch(run: number, era: number, batch: number): Promise<UpdateSource | null> {
+  async batches(
+    run: number,
+    era: number,
+    batch: number,
+    memory: ReadMemory,
+  ): Promise<readonly ReceivedBatch[] | null> {
     const kept = run === this.#run.number ? this.#run : this.#runs.find((one) => one.number === run)
-    const place = kept === undefined ? null : firstFrom(kept.eras, era)
-    if (place === null || place.slot !== era) return null
-    const record = await this.#record(place)
-    const at = record?.batches[batch]
-    if (at === undefined) return null
-    const found = decodeBatch(await this.#readFile(place.segment, at[0], at[1]))
-    return found === null ? null : new ReceivedBatch(found)
+    const place = kept?.eras[indexFrom(kept.eras, era)]
+    return place?.slot === era ? this.#reader.batches(place, batch, memory) : null
   }
 
   async stop(): Promise<void> {
     this.#state = 'stopped'
     if (this.#retry !== null) clearTimeout(this.#retry)
     this.hub.onClosed = () => {}
+    this.#reader.forget()
     await this.#thread?.stop()
   }
 
@@ -254,7 +259,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     return {
       hub: this.hub,
       find: (at) => (isLost() && !this.#isInMemory(at) ? 'lost' : this.find(at)),
-      batch: (run, era, batch) => (isLost() ? Promise.resolve(null) : this.batch(run, era, batch)),
+      batches: async (...at) => (isLost() ? null : this.batches(...at)),
     }
   }
 
@@ -285,10 +290,24 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #report(report: LogReport): void {
-    if (report.kind !== 'failed' && report.generation !== this.#generation) return
+    if (report.kind === 'took') {
+      this.#chunks.giveBack(report.chunk)
+      this.#pump()
+      return
+    }
+    if (report.kind !== 'failed' && report.generation !== this.#generation) {
+      // The log began anew while it was opened: the thread does not know it yet.
+      const isLate = this.#state === 'opening' || this.#state === 'down'
+      if (report.kind !== 'wrote' && isLate)
+        this.#post({ kind: 'reset', generation: this.#generation })
+      return
+    }
     switch (report.kind) {
       case 'opened':
         this.#opened(report.run, report.eras, report.bytes)
+        break
+      case 'resumed':
+        this.#resumed(report.eras, report.bytes)
         break
       case 'wrote':
         this.#wrote(report.place, report.removed, report.bytes)
@@ -301,21 +320,31 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
   #opened(run: number, eras: readonly EraPlace[], bytes: number): void {
     this.#state = 'up'
+    this.#chunks.forgetLent()
+    this.#mustReset = false
     this.#bytes = bytes
     this.#run = { number: run, below: Number.POSITIVE_INFINITY, eras: [] }
-    this.#earlier = []
-    for (const place of eras) {
-      const last = this.#earlier.at(-1)
-      if (last?.number === place.run) last.eras.push(place)
-      else this.#earlier.push({ number: place.run, below: Number.POSITIVE_INFINITY, eras: [place] })
-    }
-    for (const [index, one] of this.#earlier.entries()) {
-      const finalized = one.eras.at(-1)!.finalized
-      const isLast = index === this.#earlier.length - 1
-      // A run that the next one did not continue was removed by it.
-      one.below = finalized?.slot ?? 0
-      if (isLast && finalized === null) this.#beginAnew('the earlier runs finalized nothing')
-    }
+    this.#earlier = runsIn(eras)
+    if (this.#earlier.length === 0 && eras.length > 0)
+      this.#beginAnew('the earlier runs finalized nothing')
+    this.#pump()
+  }
+
+  /** After a fault: `eras` is what is left of those that were written. */
+  #resumed([first]: readonly EraPlace[], bytes: number): void {
+    this.#state = 'up'
+    this.#chunks.forgetLent()
+    this.#bytes = bytes
+    const before = this.oldestSlot
+    this.#removeUpTo(first === undefined ? Number.POSITIVE_INFINITY : first.segment - 1)
+    const { oldestSlot } = this
+    if (oldestSlot !== before) this.#resets++
+    this.#deps.log.warn('stream log is up again', { oldestSlot })
+    this.#cursor = { run: 0, batches: 0 }
+    this.#eraBefore = null
+    this.#sent = 0
+    this.#attempt++
+    this.#sentAgainFrom = this.#waiting[0]?.slot ?? Number.POSITIVE_INFINITY
     this.#pump()
   }
 
@@ -324,7 +353,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #take({ slot, bytes, updates }: ClosedEra<SolanaUpdate>): void {
-    if (this.#state === 'down' || this.#state === 'stopped') return
+    if (this.#state === 'stopped' || (this.#state === 'down' && this.#mustReset)) return
     const lists = updates.map((list) => list.runs())
     this.#note(lists)
     this.#firstEra ??= slot
@@ -368,36 +397,47 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
       if (era === undefined) return
       const runs = runsOf(era.lists)
       while (this.#cursor.run < runs.length) {
-        if (left <= 0) {
-          this.#pump()
+        const sent = left > 0 ? this.#sendBatch(era.slot, runs[this.#cursor.run]!) : null
+        if (sent === null) {
+          this.#chunks.flush()
+          if (left <= 0) this.#pump()
           return
         }
-        left -= this.#sendBatch(era.slot, runs[this.#cursor.run++]!)
+        this.#cursor.run++
+        left -= sent
       }
+      this.#chunks.flush()
       const { slot, finalized } = era
       const lists = era.lists.map((list) => list.map((run) => this.#elementOf(run)))
       this.#post({ kind: 'era', content: { slot, finalized, lists } })
       this.#cursor = { run: 0, batches: 0 }
+      this.#eraBefore = slot
       this.#sent++
     }
   }
 
-  /** Bytes that were copied; 0 for a batch that the era need not contain. */
-  #sendBatch(era: number, { source, isOwn }: BatchUse): number {
+  /** Bytes that were copied: 0 for a batch that is there, null while it has to wait. */
+  #sendBatch(era: number, { source, isOwn }: BatchUse): number | null {
     const place = this.#placeOf(source)
     if (place !== null && (!isOwn || place.era === era)) return 0
-    const table = new Float64Array(source.table)
-    const bytes = new Uint8Array(source.bytes)
-    this.#post({ kind: 'batch', table, bytes }, [table.buffer, bytes.buffer])
+    const isAgain = place !== null && place.era === this.#eraBefore
+    const { table, bytes } = source
+    const numbers = new Uint8Array(table.buffer, table.byteOffset, table.byteLength)
+    if (!isAgain && !this.#chunks.add(numbers, bytes)) return null
     const { batches } = this.#cursor
-    this.#places.set(source, { generation: this.#generation, era, batch: batches })
+    const [generation, attempt] = [this.#generation, this.#attempt]
+    this.#places.set(source, { generation, attempt, era, batch: batches })
     this.#cursor.batches++
-    return bytes.length + table.byteLength
+    if (!isAgain) return bytes.length + numbers.length
+    this.#chunks.flush()
+    this.#post({ kind: 'again', batch: place.batch })
+    return 0
   }
 
   #placeOf(source: UpdateSource): BatchPlace | null {
     const place = this.#places.get(source)
-    return place?.generation === this.#generation ? place : null
+    if (place?.generation !== this.#generation) return null
+    return place.attempt === this.#attempt || place.era < this.#sentAgainFrom ? place : null
   }
 
   #elementOf(run: UpdateRun<SolanaUpdate>): KeptElement {
@@ -436,12 +476,14 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #removeUpTo(segment: number): void {
-    for (const run of [...this.#runs, this.#run]) {
+    this.#reader.forget(segment)
+    for (const run of [...this.#earlier, ...this.#runs, this.#run]) {
       let count = 0
       while (count < run.eras.length && run.eras[count]!.segment <= segment) count++
       const last = run.eras.splice(0, count).at(-1)
       if (last !== undefined) this.#removed = { run: run.number, slot: last.slot }
     }
+    this.#earlier = this.#earlier.filter(({ eras }) => eras.length > 0)
     this.#runs = this.#runs.filter(({ eras }) => eras.length > 0)
   }
 
@@ -453,8 +495,10 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #forget(): void {
-    if (this.#state !== 'down') this.#resets++
+    if (!this.#mustReset) this.#resets++
+    this.#mustReset = true
     this.#generation++
+    this.#reader.forget()
     this.#earlier = []
     this.#runs = []
     this.#run = { ...this.#run, eras: [] }
@@ -463,6 +507,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     this.#waiting = []
     this.#waitingBytes = 0
     this.#cursor = { run: 0, batches: 0 }
+    this.#eraBefore = null
     this.#sent = 0
     this.#joint = null
     this.#bytes = 0
@@ -471,109 +516,58 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #fail(reason: string): void {
     if (this.#state === 'stopped') return
     const wasDown = this.#state === 'down'
-    this.#forget()
+    // Earlier runs are continued at the start or never.
+    if (this.#run.number === 0) this.#forget()
     this.#state = 'down'
     const fields = { folder: this.#deps.folder, reason }
-    if (!wasDown) this.#deps.log.error('stream log is down: replay is from memory only', fields)
+    if (!wasDown) this.#deps.log.error('stream log is down: what is published waits', fields)
     this.#onOpened()
     this.#retry ??= setTimeout(() => {
       this.#retry = null
       if (this.#thread === null) void this.#start()
-      else this.#post({ kind: 'reset', generation: this.#generation })
+      else this.#continue()
     }, retryMs).unref()
   }
 
-  async #readEra(place: EraPlace, below: number): Promise<ReadableEra | 'lost'> {
-    const record = await this.#record(place)
-    return record === null ? 'lost' : { ...record, below }
-  }
-
-  async #record(place: EraPlace): Promise<EraRecord | null> {
-    const key = `${this.#generation} ${place.run} ${place.slot}`
-    const known = this.#records.get(key)
-    if (known !== undefined) return known
-    const record = decodeEra(await this.#readFile(place.segment, place.at, place.bytes))
-    if (record === null) return null
-    this.#records.set(key, record)
-    if (this.#records.size > erasHeld) this.#records.evict()
-    return record
-  }
-
-  async #readFile(segment: number, at: number, bytes: number): Promise<Buffer> {
-    const file = await openFile(segmentFile(this.#deps.folder, segment), 'r')
-    try {
-      const buffer = Buffer.allocUnsafeSlow(bytes)
-      const { bytesRead } = await file.read(buffer, 0, bytes, at)
-      return buffer.subarray(0, bytesRead)
-    } finally {
-      await file.close()
+  #continue(): void {
+    const generation = this.#generation
+    if (this.#mustReset) {
+      this.#post({ kind: 'reset', generation })
+      return
     }
+    const run = this.#run.number
+    const last = this.#run.eras.at(-1) ?? (this.#runs.at(-1) ?? this.#earlier.at(-1))?.eras.at(-1)
+    this.#post({ kind: 'resume', generation, run, last: last ?? null })
   }
-}
 
-interface BatchUse {
-  readonly source: ReceivedBatch
-  /** Published as processed in this era: it must contain the batch. */
-  readonly isOwn: boolean
-}
-
-function runsOf(lists: Lists): BatchUse[] {
-  const uses: BatchUse[] = []
-  const add = ({ source, update }: UpdateRun<SolanaUpdate>, isOwn: boolean) => {
-    if (source !== null) uses.push(useOf(source, isOwn))
-    else if (update instanceof AssembledBlock)
-      for (const item of update.items.runs()) add(item, false)
-    else if (update?.kind === 'retraction')
-      for (const restated of runsIn(update.restated)) add(restated, false)
+  /** The first era from that slot on; null when there is none. The one behind it is read ahead. */
+  #readFirst({ eras, below }: Run, slot: number): Promise<ReadableEra | 'lost'> | null {
+    const index = indexFrom(eras, slot)
+    const [place, next] = [eras[index], eras[index + 1]]
+    if (place === undefined) return null
+    const reading = this.#reader.era(place)
+    if (next !== undefined) this.#reader.readAhead(next).catch(() => {})
+    return reading.then((record) => (record === null ? 'lost' : { ...record, below }))
   }
-  for (const [commitment, list] of lists.entries())
-    for (const run of list) add(run, commitment === Commitment.processed)
-  return uses
-}
-
-function runsIn(updates: Iterable<SolanaUpdate>): readonly UpdateRun<SolanaUpdate>[] {
-  const list = new UpdateList<SolanaUpdate>()
-  for (const update of updates) list.push(update)
-  return list.runs()
-}
-
-function useOf(source: UpdateSource, isOwn: boolean): BatchUse {
-  assert(source instanceof ReceivedBatch, 'a node sent it')
-  return { source, isOwn }
-}
-
-/** With its source; the place of a batch is not known yet. */
-function elementOf({ source, update, start, end }: UpdateRun<SolanaUpdate>): ReadableElement {
-  if (source !== null) return runOf(source, start, end)
-  if (update instanceof AssembledBlock) {
-    const { slot, isMixed } = update
-    const items = update.items.runs().map((item) => runOf(item.source!, item.start, item.end))
-    return { kind: 'block', slot, isMixed, meta: plain(update.meta), items }
-  }
-  if (update?.kind !== 'retraction') return { kind: 'update', update: plain(update!) }
-  const { restated, ...own } = update
-  return { kind: 'retraction', update: plain(own), restated: runsIn(restated).map(elementOf) }
-}
-
-function runOf(source: UpdateSource, start: number, end: number): ReadableRun {
-  assert(source instanceof ReceivedBatch, 'a node sent it')
-  const slot = source.table[(end - 1) * batchColumns + batchColumn.slot]!
-  return { kind: 'run', era: 0, batch: 0, start, end, slot, source }
-}
-
-/** Its bytes are views of a batch: a copy is passed on alone. */
-function plain<T extends object>(update: T): T {
-  const entries = Object.entries(update).map(([name, value]) => [
-    name,
-    value instanceof Uint8Array ? new Uint8Array(value) : value,
-  ])
-  // Reason for the cast: the same members.
-  return Object.fromEntries(entries) as T
 }
 
 function readable({ slot, lists }: WaitingEra, run: number): ReadableEra {
   const below = Number.POSITIVE_INFINITY
   return { run, slot, below, lists: lists.map((list) => list.map(elementOf)) }
+}
+
+/** One that finalized nothing is left out: each start continues the newest finalized slot. */
+function runsIn(eras: readonly EraPlace[]): Run[] {
+  const runs = new Map<number, EraPlace[]>()
+  for (const place of eras) {
+    const known = runs.get(place.run)
+    if (known === undefined) runs.set(place.run, [place])
+    else known.push(place)
+  }
+  return [...runs].flatMap(([number, own]) => {
+    const below = own.at(-1)!.finalized?.slot
+    return below === undefined ? [] : [{ number, below, eras: own }]
+  })
 }
 
 /** Whether the position is at or before the era. */
@@ -582,12 +576,12 @@ function isUpTo(at: LogPosition, { run, slot }: { readonly run: number; readonly
 }
 
 /** Of eras with ascending slots. */
-function firstFrom(eras: readonly EraPlace[], slot: number): EraPlace | null {
+function indexFrom(eras: readonly EraPlace[], slot: number): number {
   let [low, high] = [0, eras.length]
   while (low < high) {
     const middle = (low + high) >> 1
     if (eras[middle]!.slot < slot) low = middle + 1
     else high = middle
   }
-  return eras[low] ?? null
+  return low
 }

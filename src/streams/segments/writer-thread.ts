@@ -1,19 +1,29 @@
 // The stream log's thread: writes what it is sent, and reports each era that is on disk.
-// Thread: stream-log. Any failure of the disk ends a generation: what follows is ignored until the
-// log is told to begin anew.
+// Thread: stream-log. After any failure of the disk what follows is ignored until the log is told
+// where to continue, or to begin anew.
 import { messageOf } from '../../base/errors.ts'
+import type { LaidOut } from './batch-chunks.ts'
 import type { EraContent } from './segment-format.ts'
 import { type EraPlace, type LogBounds, SegmentWriter } from './segment-writer.ts'
 
 export type LogRequest =
   | { readonly kind: 'open' }
-  | { readonly kind: 'batch'; readonly table: Float64Array; readonly bytes: Uint8Array }
+  | ({ readonly kind: 'batches' } & LaidOut)
+  /** One of the era before, once more. */
+  | { readonly kind: 'again'; readonly batch: number }
   | { readonly kind: 'era'; readonly content: EraContent }
   | { readonly kind: 'reset'; readonly generation: number }
+  | {
+      readonly kind: 'resume'
+      readonly generation: number
+      readonly run: number
+      readonly last: EraPlace | null
+    }
 
 export type LogReport =
   | {
-      readonly kind: 'opened'
+      /** `resumed`: `eras` is what is left after a fault. */
+      readonly kind: 'opened' | 'resumed'
       readonly generation: number
       readonly run: number
       readonly eras: readonly EraPlace[]
@@ -26,6 +36,8 @@ export type LogReport =
       readonly removed: number | null
       readonly bytes: number
     }
+  /** Batches were written, or passed over: their memory may be used again. */
+  | { readonly kind: 'took'; readonly chunk: ArrayBuffer }
   | { readonly kind: 'failed'; readonly reason: string }
 
 export class LogThread {
@@ -33,6 +45,8 @@ export class LogThread {
   readonly #report: (report: LogReport) => void
   #generation = 0
   #isBroken = false
+  /** The last failure was that of a full disk. */
+  #isFull = false
 
   constructor(folder: string, bounds: LogBounds, report: (report: LogReport) => void) {
     this.#writer = new SegmentWriter(folder, bounds)
@@ -40,17 +54,23 @@ export class LogThread {
   }
 
   take(request: LogRequest): void {
-    if (this.#isBroken && request.kind !== 'reset') return
-    try {
-      this.#do(request)
-    } catch (error) {
-      this.#isBroken = true
-      this.#report({ kind: 'failed', reason: messageOf(error) })
-    }
+    this.#try(request)
+    if (request.kind === 'batches') this.#report({ kind: 'took', chunk: request.chunk })
   }
 
   stop(): void {
     this.#writer.stop()
+  }
+
+  #try(request: LogRequest): void {
+    if (this.#isBroken && request.kind !== 'reset' && request.kind !== 'resume') return
+    try {
+      this.#do(request)
+    } catch (error) {
+      this.#isBroken = true
+      this.#isFull = ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')
+      this.#report({ kind: 'failed', reason: messageOf(error) })
+    }
   }
 
   #do(request: LogRequest): void {
@@ -58,13 +78,14 @@ export class LogThread {
     const generation = this.#generation
     switch (request.kind) {
       case 'open':
-        this.#opened(writer.open(Date.now()))
+        this.#opened('opened', writer.open(Date.now()))
         break
-      case 'batch': {
-        const { table, bytes } = request
-        writer.batch(new Uint8Array(table.buffer, table.byteOffset, table.byteLength), bytes)
+      case 'batches':
+        writer.batches(request)
         break
-      }
+      case 'again':
+        writer.again(request.batch)
+        break
       case 'era':
         this.#report({ kind: 'wrote', generation, ...writer.era(request.content, Date.now()) })
         break
@@ -72,12 +93,20 @@ export class LogThread {
         this.#generation = request.generation
         writer.reset()
         this.#isBroken = false
-        this.#opened([])
+        this.#opened('opened', [])
+        break
+      case 'resume': {
+        this.#generation = request.generation
+        const { run, last } = request
+        const eras = writer.resume({ run, last, isFull: this.#isFull })
+        this.#isBroken = false
+        this.#opened('resumed', eras)
+      }
     }
   }
 
-  #opened(eras: readonly EraPlace[]): void {
+  #opened(kind: 'opened' | 'resumed', eras: readonly EraPlace[]): void {
     const { run, bytes } = this.#writer
-    this.#report({ kind: 'opened', generation: this.#generation, run, eras, bytes })
+    this.#report({ kind, generation: this.#generation, run, eras, bytes })
   }
 }

@@ -2,7 +2,7 @@
 // Items of earlier slots, however late they come, are matched by the keys before the change, so
 // that nothing of one slot is matched half by old and half by new keys.
 // Memory: each key once, and of each change its keys and slot for another `settledSlots` slots.
-// Whoever changes a list bounds both (filter-compile.ts).
+// Whoever changes a list bounds both (geyser/filter-compile.ts, pubsub/key-changes.ts).
 
 /** A 32-byte key or a signature, as `keyOf` of solana/keys.ts returns it. */
 export type KeyText = string
