@@ -7,11 +7,10 @@ import { isSameKey, keyOf } from '../chain/solana/keys.ts'
 import { findProgramAddress } from '../chain/solana/program-address.ts'
 import { nativeMint, programs, sysvarOwner } from '../chain/solana/programs.ts'
 import { readTokenAccount, tokenAccountBytes } from '../chain/solana/token-account.ts'
-import type { Block } from './ledger/block.ts'
 import type { LedgerState } from './ledger/state.ts'
 import type { Producer, SlotClock } from './producer.ts'
 import { rentExemptMinimum } from './rent.ts'
-import type { Svm, VmAccount } from './svm.ts'
+import { isUpgradeable, type Svm, type VmAccount } from './svm.ts'
 
 export interface CheatDeps {
   readonly ledger: LedgerState
@@ -19,8 +18,6 @@ export interface CheatDeps {
   readonly producer: Producer
   readonly slots: SlotClock
   readonly slotMs: number
-  /** Stores a complete block. */
-  keep(block: Block): void
   /** Every account of the first block. */
   genesis(): Promise<readonly VmAccount[]>
 }
@@ -163,7 +160,7 @@ export class CheatCodes {
   #jump(slot: number, timeMs: number): Outcome<null> {
     if (!Number.isSafeInteger(slot) || !Number.isSafeInteger(timeMs))
       return refuse('invalid', 'time-travel', 'that is beyond the end of time')
-    for (const block of this.#deps.producer.jump({ slot, timeMs })) this.#deps.keep(block)
+    this.#deps.producer.jump({ slot, timeMs })
     return done
   }
 
@@ -208,10 +205,6 @@ function absent(pubkey: Uint8Array): VmAccount {
 function isSame(a: VmAccount, b: VmAccount | null): boolean {
   if (b === null || a.lamports !== b.lamports || a.executable !== b.executable) return false
   return isSameKey(a.owner, b.owner) && isSameKey(a.data, b.data)
-}
-
-function isUpgradeable({ owner, data }: VmAccount): boolean {
-  return data.length === 36 && isSameKey(owner, programs.upgradeableLoader)
 }
 
 function codeAddressOf(program: Uint8Array): Uint8Array {

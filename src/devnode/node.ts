@@ -145,6 +145,8 @@ export async function startDevnode(
       const contact = nodes.contact()
       await writeLedgerFiles(options.files, { seed, ledger, shapes, contact, version })
     }
+    // Last: on a slow machine much traffic leaves no time to open the endpoints.
+    running.startTraffic()
     return {
       addresses: { ...first!, peers, faucet: ledger.faucet, pid: process.pid },
       sendShreds,

@@ -55,6 +55,8 @@ export interface ProducerDeps {
   /** No slot up to this one may come again, though its block may be lost. */
   readonly seen: number
   readonly rules?: SlotRules
+  /** Stores a complete block, before anything is reported of it. */
+  keep(block: Block): void
   /** Writes accounts to the VM that no transaction wrote. */
   writeVm(accounts: readonly VmAccount[]): void
 }
@@ -150,7 +152,7 @@ export class Producer {
    * Completes the block of the open slot and that of a later one, which skips the slots between
    * them. Both are finalized at once: what follows has no gaps.
    */
-  jump(to: { readonly slot: number; readonly timeMs: number }): [before: Block, after: Block] {
+  jump(to: { readonly slot: number; readonly timeMs: number }): void {
     const { clock } = this.#deps
     const before = this.#close()
     this.#raise(before)
@@ -161,12 +163,11 @@ export class Producer {
     this.#confirm(after)
     this.#finalize(after)
     this.#open = this.#openSlot(after.slot + 1)
-    return [before, after]
   }
 
   /** Completes the block of the open slot. */
   #close(): Block {
-    const { ledger, sink } = this.#deps
+    const { ledger, sink, keep } = this.#deps
     const open = this.#open
     const parent = ledger.newest
     const facts = {
@@ -184,6 +185,7 @@ export class Producer {
     sink.account(open.slot, { ...this.#writeSlotHistory(open.slot), txnSignature: null })
     const block = new Block(facts, ledger.opened, packEntries(open.entries))
     ledger.close(block)
+    keep(block)
     reportBlock(sink, block, open.entries.length)
     this.#nonce = durableNonce(facts.hash)
     return block

@@ -214,6 +214,7 @@ export const unlimitedCustomer: Customer = {
   plan: {
     subscriptionsPerConnection: Number.MAX_SAFE_INTEGER,
     distinctSubscriptions: Number.MAX_SAFE_INTEGER,
+    filterKeys: 100_000,
   },
   enter: () => true,
   leave() {},

@@ -75,6 +75,8 @@ export interface RunningChain {
   readonly cheats: CheatCodes
   /** All keys of the chain are derived from it. */
   readonly seed: Uint8Array
+  /** Begins the traffic that the section asks for. */
+  startTraffic(): void
   stop(): Promise<void>
 }
 
@@ -123,22 +125,23 @@ export async function startEmbeddedChain(
       seen,
     })
   const rules = script?.plan ?? plainRules
-  const producer = new Producer({ ledger, sink, clock, vote: keys.vote, writeVm, seen, rules })
-  const { airdropLamports } = section
-  const airdropLamportsMax = airdropLamports === airdropAny ? null : BigInt(airdropLamports)
-  const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
-  const traffic = new Traffic(chain, { keys, perSecond: section.traffic, clock })
   const keep = (block: Block) => {
     store.append(block, ledger.writtenIn(block.slot))
     if (store.isSnapshotDue(section.snapshotSlots))
       void store.snapshot(ledger, counters.snapshotSeconds)
   }
+  const { vote } = keys
+  const producer = new Producer({ ledger, sink, clock, vote, writeVm, seen, rules, keep })
+  const { airdropLamports } = section
+  const airdropLamportsMax = airdropLamports === airdropAny ? null : BigInt(airdropLamports)
+  const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
+  const traffic = new Traffic(chain, { keys, perSecond: section.traffic, clock })
   const slots = new SlotClock(section.slotMs, clock, () => {
-    if (script?.isDue() ?? true) keep(producer.endSlot())
+    if (script?.isDue() ?? true) producer.endSlot()
   })
   const first = async () => [...builtins.values(), ...(await store.genesisAccounts())]
   const { slotMs } = section
-  const cheats = new CheatCodes({ ledger, svm, producer, slots, slotMs, keep, genesis: first })
+  const cheats = new CheatCodes({ ledger, svm, producer, slots, slotMs, genesis: first })
   const warped = warpSlot === null ? null : cheats.warp(warpSlot)
   if (warped?.ok === false) {
     await store.close()
@@ -146,16 +149,16 @@ export async function startEmbeddedChain(
     throw new Fault('warp-slot', `--warp-slot: ${warped.refusal.message}`)
   }
   slots.start()
-  traffic.start()
   return {
     chain,
     cheats,
     seed: store.seed,
+    startTraffic: () => traffic.start(),
     async stop() {
       traffic.stop()
       slots.stop()
       // The open slot's transactions are kept: the next start continues after it.
-      keep(producer.endSlot())
+      producer.endSlot()
       await store.close(ledger)
       await archive.close()
     },

@@ -1,7 +1,8 @@
 // Keeps the chain on disk. Thread: main of the devnode.
-// Every complete block is appended to a journal with the accounts it wrote; every so many slots all
-// accounts go into a snapshot. It is written while the chain runs: it may contain newer versions
-// than its slot's, and replaying the journal from that slot on corrects them.
+// Every complete block is appended to a journal with the accounts it wrote, before anyone learns of
+// it: kill -9 loses none. Every so many slots all accounts go into a snapshot. It is written while
+// the chain runs: it may contain newer versions than its slot's, and replaying the journal from
+// that slot on corrects them.
 //
 //   snapshot-4500   journal-3000   journal-4500        accounts: the snapshot, then what
 //                   history only   blocks after 4500   the blocks after it wrote
@@ -9,7 +10,7 @@
 // Once the disk has refused the journal nothing is kept until a snapshot begins another one: it is
 // tried again every second, and when the chain stops.
 import { randomBytes } from 'node:crypto'
-import { closeSync, openSync, readSync, writeSync } from 'node:fs'
+import { appendFileSync, closeSync, openSync, readSync, writeSync } from 'node:fs'
 import {
   copyFile,
   type FileHandle,
@@ -37,8 +38,6 @@ import type { LedgerState } from './ledger/state.ts'
 const chunkBytes = 256 * 1024
 /** From a refused write to the next try. */
 const retryMs = 1_000
-/** A disk with more unwritten bytes counts as broken. */
-const pendingBytesMax = 256 * 1024 * 1024
 const seedBytes = 32
 const slotsBetweenJournals = 64
 /** As many as the hub keeps for replay. */
@@ -125,13 +124,17 @@ export class ChainStore {
     await this.#readSnapshot(snapshot, ledger)
     let slot = snapshot
     const restored: RestoredBlock[] = []
-    for (const start of await this.#slotsOf('journal')) {
+    let wholeBytes = 0
+    const journals = await this.#slotsOf('journal')
+    for (const start of journals) {
+      wholeBytes = 0
       for await (const record of readRecords(this.#file('journal', start))) {
         const reader = new ByteReader(record)
         const block = Block.unpack(reader.bytes())
         // A hole: what comes after it cannot be trusted.
         if (restored.length > 0 && block.parentSlot !== slot) break
         slot = block.slot
+        wholeBytes += headBytes + record.length
         ledger.restore(block)
         const accounts = reader.rest()
         if (slot > snapshot) {
@@ -147,7 +150,9 @@ export class ChainStore {
       throw broken('its journal ends before its snapshot')
     this.#snapshotSlot = snapshot
     this.#newestSlot = slot
-    this.#journal = await RecordFileWriter.create(this.#file('journal', slot))
+    // The last one may have the newest block alone.
+    const keptBytes = journals.at(-1) === slot ? wholeBytes : 0
+    this.#journal = await RecordFileWriter.create(this.#file('journal', slot), keptBytes)
     return restored
   }
 
@@ -158,7 +163,7 @@ export class ChainStore {
     return accounts
   }
 
-  /** Queues a complete block and the accounts it wrote; returns at once, order is kept. */
+  /** Writes a complete block and the accounts it wrote: they outlive the process. */
   append(block: Block, written: Iterable<LedgerAccount>): void {
     this.#newestSlot = block.slot
     this.#mark.set(block.slot)
@@ -166,10 +171,9 @@ export class ChainStore {
     if (journal === null) return
     this.#writer.bytes(block.pack())
     for (const account of written) if (this.#isKept(account)) writeAccount(this.#writer, account)
-    void journal.append(this.#writer.take())
-    const { fault } = journal
-    if (fault === null && journal.pendingBytes <= pendingBytesMax) return
-    this.#warn('chain journal write failed, retried', fault ?? 'the disk is too slow')
+    journal.append(this.#writer.take())
+    if (journal.fault === null) return
+    this.#warn('chain journal write failed, retried', journal.fault)
     this.#giveUp(journal)
   }
 
@@ -259,21 +263,25 @@ export class ChainStore {
   }
 
   async #writeAccounts(path: string, accounts: Iterable<LedgerAccount>): Promise<void> {
-    const file = await RecordFileWriter.create(path)
+    const file = await open(path, 'w', 0o600)
     const writer = new ByteWriter()
     let bytes = 0
-    for (const account of accounts) {
-      if (!this.#isKept(account)) continue
-      writeAccount(writer, account)
-      bytes += account.data.length + 128
-      if (bytes < chunkBytes) continue
-      bytes = 0
-      await file.append(writer.take())
+    try {
+      for (const account of accounts) {
+        if (!this.#isKept(account)) continue
+        writeAccount(writer, account)
+        bytes += account.data.length + 128
+        if (bytes < chunkBytes) continue
+        bytes = 0
+        await file.appendFile(recordOf(writer.take()))
+      }
+      if (bytes > 0) await file.appendFile(recordOf(writer.take()))
+      // An empty record marks the end: nothing is missing.
+      await file.appendFile(recordOf(empty))
+      await file.datasync()
+    } finally {
+      await file.close()
     }
-    if (bytes > 0) await file.append(writer.take())
-    // An empty record marks the end: nothing is missing.
-    await file.append(empty)
-    await file.close()
   }
 
   async #readSnapshot(slot: number, ledger: LedgerState): Promise<void> {
@@ -369,20 +377,19 @@ function broken(why: string): Fault {
 
 const headBytes = 8
 
-/** Writes records one after the other, in the order of the calls. */
 export class RecordFileWriter {
   readonly #file: FileHandle
-  #tail: Promise<void> = Promise.resolve()
   #fault: unknown = null
-  #pendingBytes = 0
 
   private constructor(file: FileHandle) {
     this.#file = file
   }
 
-  /** Creates the file, or truncates it. */
-  static async create(path: string): Promise<RecordFileWriter> {
-    return new RecordFileWriter(await open(path, 'w', 0o600))
+  /** Creates the file, or truncates it to the whole records at its beginning. */
+  static async create(path: string, keptBytes = 0): Promise<RecordFileWriter> {
+    const file = await open(path, keptBytes === 0 ? 'w' : 'a', 0o600)
+    if (keptBytes > 0) await file.truncate(keptBytes)
+    return new RecordFileWriter(file)
   }
 
   /** The error of the first write that failed; nothing is written after it. */
@@ -390,33 +397,19 @@ export class RecordFileWriter {
     return this.#fault
   }
 
-  get pendingBytes(): number {
-    return this.#pendingBytes
-  }
-
-  append(payload: Uint8Array): Promise<void> {
-    const head = Buffer.alloc(headBytes)
-    head.writeUInt32LE(payload.length, 0)
-    head.writeUInt32LE(crc32(payload), 4)
-    const record = Buffer.concat([head, payload])
-    this.#pendingBytes += record.length
-    this.#tail = this.#tail.then(async () => {
-      if (this.#fault !== null) return
-      try {
-        // Unlike `write`, this writes all of it or throws: a nearly full disk takes a piece.
-        await this.#file.appendFile(record)
-      } catch (error) {
-        this.#fault = error
-      } finally {
-        this.#pendingBytes -= record.length
-      }
-    })
-    return this.#tail
+  /** The kernel has the record when this returns: the end of the process does not lose it. */
+  append(payload: Uint8Array): void {
+    if (this.#fault !== null) return
+    try {
+      // Unlike `write`, this writes all of it or throws: a nearly full disk takes a piece.
+      appendFileSync(this.#file.fd, recordOf(payload))
+    } catch (error) {
+      this.#fault = error
+    }
   }
 
   /** Flushes to the disk itself. Throws the error of an earlier write. */
   async close(): Promise<void> {
-    await this.#tail
     try {
       await this.#file.datasync()
     } finally {
@@ -424,6 +417,13 @@ export class RecordFileWriter {
     }
     if (this.#fault !== null) throw this.#fault
   }
+}
+
+function recordOf(payload: Uint8Array): Buffer {
+  const head = Buffer.alloc(headBytes)
+  head.writeUInt32LE(payload.length, 0)
+  head.writeUInt32LE(crc32(payload), 4)
+  return Buffer.concat([head, payload])
 }
 
 /** The records of a file, up to the first that is not whole. */

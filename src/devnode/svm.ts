@@ -12,7 +12,11 @@ import type { AccountState } from '../chain/solana/geyser-content.ts'
 import { isSameKey } from '../chain/solana/keys.ts'
 import { programs, sysvarOwner } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
-import type { InstructionError, TransactionError } from '../chain/solana/transaction-error.ts'
+import {
+  instructionErrors as bincodeErrors,
+  type InstructionError,
+  type TransactionError,
+} from '../chain/solana/transaction-error.ts'
 import type { Fee } from './fee.ts'
 import {
   durableNonce,
@@ -236,7 +240,7 @@ function isFailure(outcome: object): outcome is FailedTransactionMetadata {
   return 'err' in outcome
 }
 
-function isUpgradeable({ owner, data }: VmAccount): boolean {
+export function isUpgradeable({ owner, data }: VmAccount): boolean {
   return data.length === 36 && isSameKey(owner, programs.upgradeableLoader)
 }
 
@@ -268,20 +272,9 @@ const transactionErrors = `AccountInUse AccountLoadedTwice AccountNotFound Progr
   MaxLoadedAccountsDataSizeExceeded ResanitizationNeeded InvalidLoadedAccountsDataSizeLimit
   UnbalancedTransaction ProgramCacheHitMaxLimit CommitCancelled`.split(/\s+/)
 
-const instructionErrors = `GenericError InvalidArgument InvalidInstructionData InvalidAccountData
-  AccountDataTooSmall InsufficientFunds IncorrectProgramId MissingRequiredSignature
-  AccountAlreadyInitialized UninitializedAccount UnbalancedInstruction ModifiedProgramId
-  ExternalAccountLamportSpend ExternalAccountDataModified ReadonlyLamportChange
-  ReadonlyDataModified DuplicateAccountIndex ExecutableModified RentEpochModified
-  NotEnoughAccountKeys AccountDataSizeChanged AccountNotExecutable AccountBorrowFailed
-  AccountBorrowOutstanding DuplicateAccountOutOfSync InvalidError ExecutableDataModified
-  ExecutableLamportChange ExecutableAccountNotRentExempt UnsupportedProgramId CallDepth
-  MissingAccount ReentrancyNotAllowed MaxSeedLengthExceeded InvalidSeeds InvalidRealloc
-  ComputationalBudgetExceeded PrivilegeEscalation ProgramEnvironmentSetupFailure
-  ProgramFailedToComplete ProgramFailedToCompile Immutable IncorrectAuthority
-  AccountNotRentExempt InvalidAccountOwner ArithmeticOverflow UnsupportedSysvar IllegalOwner
-  MaxAccountsDataAllocationsExceeded MaxAccountsExceeded MaxInstructionTraceLengthExceeded
-  BuiltinProgramsMustConsumeComputeUnits BorshIoError`.split(/\s+/)
+/** As in bincode, without the one that has a field, and with BorshIoError as the last. */
+const instructionErrors = bincodeErrors.filter((name) => !/^(Custom|BorshIoError)$/.test(name))
+instructionErrors.push('BorshIoError')
 
 export function executed(
   meta: VmMeta,

@@ -33,15 +33,19 @@ export function sysvarAccount(pubkey: Uint8Array, data: Uint8Array): VmAccount {
   }
 }
 
-/** `clock` is the one of the slot before, null in slot 0; `blocks` are the last, newest first. */
-export function slotSysvars(input: {
+interface ClockInput {
   readonly slot: number
   readonly schedule: EpochSchedule
   /** Seconds since 1970. */
   readonly unixTime: number
+  /** The one of the slot before; null in slot 0. */
   readonly clock: Uint8Array | null
-  readonly blocks: readonly Block[]
-}): VmAccount[] {
+}
+
+/** `blocks` are the last, newest first. */
+export function slotSysvars(
+  input: ClockInput & { readonly blocks: readonly Block[] },
+): VmAccount[] {
   return [
     sysvarAccount(sysvars.clock, clockData(input)),
     sysvarAccount(sysvars.slotHashes, slotHashesData(input.blocks)),
@@ -49,13 +53,7 @@ export function slotSysvars(input: {
   ]
 }
 
-function clockData(input: {
-  readonly slot: number
-  readonly schedule: EpochSchedule
-  readonly unixTime: number
-  readonly clock: Uint8Array | null
-}): Uint8Array {
-  const { slot, schedule, unixTime, clock } = input
+function clockData({ slot, schedule, unixTime, clock }: ClockInput): Uint8Array {
   const epoch = BigInt(epochOf(slot, schedule))
   const before = clock === null ? null : Buffer.from(clock)
   const isSameEpoch = before !== null && before.readBigUInt64LE(16) === epoch

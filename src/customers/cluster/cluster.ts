@@ -109,11 +109,6 @@ export class Cluster {
     return this.reading.ageMs()
   }
 
-  /** True when the gateway should get no new callers from a load balancer. */
-  isStale(): boolean {
-    return this.ageMs() > this.#config.staleMs
-  }
-
   async stop(): Promise<void> {
     await this.#heartbeat?.stop()
     const all = [...this.#connections.values()]

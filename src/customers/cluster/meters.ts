@@ -25,8 +25,6 @@ export interface ClusterParts {
   readonly indexLease: LeaseKeeper | null
 }
 
-type Series = readonly (readonly [Record<never, never>, number])[]
-
 const connections = ['reading', 'writing', 'exchanging', 'leasing', 'events'] as const
 
 export function declareClusterMeters(meters: Meters, parts: ClusterParts): void {
@@ -34,10 +32,6 @@ export function declareClusterMeters(meters: Meters, parts: ClusterParts): void 
   declareShareMeters(meters, parts)
   declareEventLogMeters(meters, parts)
   declareInvalidRows(meters, parts)
-}
-
-function read<T>(part: T | null, value: (part: T) => number): () => Series {
-  return () => (part === null ? [] : [[{}, value(part)]])
 }
 
 function declareConnectionMeters(meters: Meters, { cluster, sharedRegistry }: ClusterParts): void {
@@ -52,69 +46,59 @@ function declareConnectionMeters(meters: Meters, { cluster, sharedRegistry }: Cl
         return connection ? [[{ connection: name }, Number(connection.isUp())] as const] : []
       }),
   )
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_registry_age_seconds',
     'Time since the registry here was last known to be the newest of the cluster',
-    {},
-    read(follower, (one) => one.ageMs() / 1000),
+    () => follower && follower.ageMs() / 1000,
   )
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_registry_forked',
     '1 while PostgreSQL has another change at a number than this gateway, and is not followed',
-    {},
-    read(follower, (one) => Number(one.state() === 'forked')),
+    () => follower && Number(follower.state() === 'forked'),
   )
-  meters.counterRead(
+  meters.totalRead(
     'sluice_cluster_registry_healed_total',
     'Changes that PostgreSQL had lost and this gateway added again',
-    {},
-    read(follower, (one) => one.healed()),
+    () => follower?.healed(),
   )
 }
 
 function declareShareMeters(meters: Meters, parts: ClusterParts): void {
   const { shares, destinationLeases, indexLease } = parts
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_gateways',
     'Gateways that exchange shares of budgets; 0 while this one is cut off',
-    {},
-    read(shares, (one) => (one.isAway ? 0 : one.live)),
+    () => shares && (shares.isAway ? 0 : shares.live),
   )
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_settle_age_seconds',
     'Time since shares of budgets were last exchanged with PostgreSQL',
-    {},
-    read(shares, (one) => one.ageMs() / 1000),
+    () => shares && shares.ageMs() / 1000,
   )
-  meters.counterRead(
+  meters.totalRead(
     'sluice_cluster_settle_failed_total',
     'Exchanges of shares that failed',
-    {},
-    read(shares, (one) => one.stats().failures),
+    () => shares?.stats().failures,
   )
-  meters.counterRead(
+  meters.totalRead(
     'sluice_cluster_settled_rows_total',
     'Shares that were exchanged',
-    {},
-    read(shares, (one) => one.stats().rows),
+    () => shares?.stats().rows,
   )
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_leases',
     'Destinations of shreds that this gateway serves',
-    {},
-    read(destinationLeases, (one) => one.size),
+    () => destinationLeases?.size,
   )
-  meters.counterRead(
+  meters.totalRead(
     'sluice_cluster_lease_terms_total',
     'Leases of destinations that this gateway has taken',
-    {},
-    read(destinationLeases, (one) => one.taken),
+    () => destinationLeases?.taken,
   )
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_index_writer',
     '1 at the gateway that writes slots and events to the shared ClickHouse server',
-    {},
-    read(indexLease, (one) => one.size),
+    () => indexLease?.size,
   )
   const seconds = meters.histogram(
     'sluice_cluster_settle_seconds',
@@ -124,23 +108,20 @@ function declareShareMeters(meters: Meters, parts: ClusterParts): void {
 }
 
 function declareEventLogMeters(meters: Meters, { sharedEvents }: ClusterParts): void {
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_log_backlog_frames',
     'Frames of the own source that the shared event log lacks, at the gateway that numbers them',
-    {},
-    read(sharedEvents, (one) => one.backlog),
+    () => sharedEvents?.backlog,
   )
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_log_age_seconds',
     'Time since the shared event log was last read to its end',
-    {},
-    read(sharedEvents, (one) => one.ageMs() / 1000),
+    () => sharedEvents && sharedEvents.ageMs() / 1000,
   )
-  meters.gaugesRead(
+  meters.gaugeRead(
     'sluice_cluster_numberer',
     '1 at the gateway that numbers the frames of the event log',
-    {},
-    read(sharedEvents, (one) => Number(one.isNumberer)),
+    () => sharedEvents && Number(sharedEvents.isNumberer),
   )
   const seconds = meters.histogram(
     'sluice_cluster_append_seconds',
@@ -154,13 +135,9 @@ function declareInvalidRows(meters: Meters, { sharedRegistry, sharedEvents }: Cl
     'sluice_cluster_invalid_rows_total',
     'Rows of PostgreSQL that are not what their table is for; each is left out',
     { table: ['events', 'records'] },
-    () => [
-      ...read(sharedEvents, (one) => one.invalidRows)().map(
-        ([, count]) => [{ table: 'events' }, count] as const,
-      ),
-      ...read(sharedRegistry, (one) => one.follower.invalidRecords())().map(
-        ([, count]) => [{ table: 'records' }, count] as const,
-      ),
-    ],
+    function* () {
+      if (sharedEvents) yield [{ table: 'events' }, sharedEvents.invalidRows]
+      if (sharedRegistry) yield [{ table: 'records' }, sharedRegistry.follower.invalidRecords()]
+    },
   )
 }

@@ -10,7 +10,7 @@ import type { UsageReport } from '../subscriptions/usage.ts'
 import { isoTime } from '../subscriptions/usage.ts'
 import type { Cluster } from './cluster.ts'
 import { RegistryFollower } from './follower.ts'
-import { PostgresConsumers } from './postgres/consumers.ts'
+import { PostgresConsumers, type SeededConsumer, seedConsumers } from './postgres/consumers.ts'
 import { PostgresRegistry } from './postgres/registry.ts'
 import { PostgresUsage, seedUsage } from './postgres/usage.ts'
 import { SharedUsage } from './usage.ts'
@@ -115,11 +115,19 @@ export class SharedRegistry {
     if (!(await this.#isReady()))
       throw new Fault('cluster', `PostgreSQL does not answer: ${cluster.reading.problem()}`)
     const id = await this.verbs.identity()
+    const registered = [...store.allRegistered()]
+    const consumers: SeededConsumer[] = []
+    for (const { subscription } of registered)
+      for (const one of await store.consumers.list(subscription.id))
+        consumers.push({ id: subscription.id, ...one })
     const isSeeded = await this.verbs.seed(
       [...store.audit()],
-      [...store.allRegistered()],
+      registered,
       store.head(),
-      (queries) => seedUsage(queries, store.allWindows(), store.allDays()),
+      async (queries) => {
+        await seedUsage(queries, store.allWindows(), store.allDays())
+        await seedConsumers(queries, consumers)
+      },
     )
     if (isSeeded) store.joinCluster(id)
     return isSeeded

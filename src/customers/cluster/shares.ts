@@ -47,7 +47,7 @@ export class Shares implements ShareContext {
   #isUrgent = false
   #timer: NodeJS.Timeout | null = null
   #onSettled: (seconds: number) => void = () => {}
-  #stats = { exchanges: 0, failures: 0, rows: 0 }
+  #stats = { failures: 0, rows: 0 }
 
   constructor(deps: SharesDeps) {
     this.#deps = deps
@@ -70,8 +70,8 @@ export class Shares implements ShareContext {
     return this.#deps.clock.monotonicMs() - this.#answeredMs
   }
 
-  /** Exchanges, failed ones and rows since the start. */
-  stats(): Readonly<{ exchanges: number; failures: number; rows: number }> {
+  /** Failed exchanges and exchanged rows since the start. */
+  stats(): Readonly<{ failures: number; rows: number }> {
     return this.#stats
   }
 
@@ -143,7 +143,6 @@ export class Shares implements ShareContext {
     this.#answeredMs = nowMs
     this.#isAway = false
     this.#isLost = false
-    this.#stats.exchanges++
     this.#stats.rows += rows.length
     this.#onSettled((nowMs - sentMs) / 1000)
     this.#apply(settled, new Map(shares.map((share) => [share.id, share])), nowMs)

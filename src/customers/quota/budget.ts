@@ -30,6 +30,8 @@ const unlimitedShown = 1_000_000_000
 
 /** What a plan limits by the number that are open at the same time. */
 export type Entered = 'calls' | 'connections' | 'distinctSubscriptions' | 'streams' | 'queries'
+/** Why something was refused: a limit of the plan. */
+type Limit = Exclude<SpendReason, 'ok'> | Entered | 'notifications'
 
 export class Budget {
   readonly id: string
@@ -49,6 +51,9 @@ export class Budget {
     queries: 0,
   }
   readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
+  /** Refusals since the budget exists, by limit. */
+  readonly #refusals: { [L in Limit]?: number } = {}
+  readonly #sinceMs: number
   readonly #onUse: (budget: Budget) => void
   #isReported = false
   #lastUseMs: number
@@ -82,6 +87,7 @@ export class Budget {
     this.#window = window
     this.#creditsUsed = window.credits
     this.#lastUseMs = clock.monotonicMs()
+    this.#sinceMs = clock.nowMs()
     this.#showPolicy()
   }
 
@@ -110,10 +116,7 @@ export class Budget {
 
   /** Takes a permit for one more of this kind; false when the plan's permits are all taken. */
   enter(kind: Entered): boolean {
-    if (!this.hasPermit(kind)) {
-      this.#pendingNow().refused++
-      return false
-    }
+    if (!this.hasPermit(kind)) return this.#countRefusal(kind)
     this.#entered[kind]++
     return true
   }
@@ -133,13 +136,18 @@ export class Budget {
   /** Charges a notification; false when it is over the plan's rate and the feed must end. */
   chargeNotification(bytes: number): boolean {
     if (this.#notifications?.take(bytes, this.#clock.monotonicMs()) ?? true) return true
-    this.#pendingNow().refused++
-    return false
+    return this.#countRefusal('notifications')
   }
 
   /** Milliseconds until another feed may be opened; 0 means now. */
   notificationWaitMs(): number {
     return this.#notifications?.waitMs(this.#clock.monotonicMs()) ?? 0
+  }
+
+  /** What is used now, on this gateway; `window` has the credits of all. */
+  state() {
+    const window = { ...this.#window, credits: this.#creditsUsed }
+    return { window, open: this.#entered, refusals: this.#refusals, sinceMs: this.#sinceMs }
   }
 
   /** Applies another plan from now on; credits already spent stay spent. */
@@ -266,9 +274,14 @@ export class Budget {
   }
 
   #refuse(nowMs: number): Verdict {
-    this.#pendingNow().refused++
-    this.#verdict.ok = false
+    this.#verdict.ok = this.#countRefusal(this.#verdict.reason as Limit)
     return this.#show(nowMs)
+  }
+
+  #countRefusal(limit: Limit): false {
+    this.#pendingNow().refused++
+    this.#refusals[limit] = (this.#refusals[limit] ?? 0) + 1
+    return false
   }
 
   #show(nowMs: number): Verdict {

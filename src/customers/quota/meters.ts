@@ -16,11 +16,10 @@ export interface QuotaMeters {
 }
 
 export function declareQuotaMeters(meters: Meters, quota: Quota): QuotaMeters {
-  meters.counterRead(
+  meters.totalRead(
     'sluice_quota_flush_failures_total',
     'Usage flushes to the registry that failed',
-    {},
-    () => [[{}, quota.flushesFailed()]],
+    () => quota.flushesFailed(),
   )
   return {
     refused: meters.counters(

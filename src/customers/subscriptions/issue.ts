@@ -7,7 +7,6 @@
 //   +- lets secret scanners recognize a leaked token
 import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { base62OfBytes, toBase62 } from '../../base/base62.ts'
 
 const tokenPrefix = 'slu_'
 const randomChars = 32
@@ -69,4 +68,27 @@ function randomBase62(length: number): string {
   let text = ''
   while (text.length < length) text += base62OfBytes(randomBytes(length))
   return text.slice(0, length)
+}
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const base = alphabet.length
+/** Bytes from here on (4 x 62) would make some characters likelier than others. */
+const fairBytes = 256 - (256 % base)
+
+/** The number in base 62, padded on the left with zeros to at least `width` characters. */
+export function toBase62(value: number, width: number): string {
+  let text = ''
+  for (let rest = value; rest > 0; rest = Math.floor(rest / base))
+    text = alphabet[rest % base] + text
+  return text.padStart(width, '0')
+}
+
+/**
+ * One character for every byte below `fairBytes`, so the result may be shorter than the input: a
+ * caller that needs a length passes more bytes until it is reached.
+ */
+export function base62OfBytes(bytes: Uint8Array): string {
+  let text = ''
+  for (const byte of bytes) if (byte < fairBytes) text += alphabet[byte % base]
+  return text
 }

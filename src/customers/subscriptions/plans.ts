@@ -82,7 +82,7 @@ const planFields = {
     initial: 100_000,
     min: 1,
     max: countMax,
-    doc: 'Keys in one list of a gRPC filter, up to `grpc.filters.accountsMax`.',
+    doc: 'Keys in one list of a gRPC filter (up to `grpc.filters.accountsMax`) or WebSocket one.',
   }),
   callsInFlight: integer({
     initial: 100,

@@ -3,6 +3,9 @@
 // A change and its audit entry are one transaction, flushed to disk before the call returns, so
 // an acknowledged change survives a kill. Reads see other processes' changes in the next event
 // loop turn.
+
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { assert, isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
@@ -18,10 +21,10 @@ import type { Known } from './changes.ts'
 import { LocalConsumers } from './consumer-table.ts'
 import type { ConsumerTable } from './consumers.ts'
 import { strictRules } from './destination.ts'
+import { makeFolder } from './folder.ts'
 import { issueId } from './issue.ts'
 import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
 import { builtInPlans } from './plans.ts'
-import { prepareRegistryFolder } from './registry-file.ts'
 import type { CredentialState, Registered, Subscription } from './subscription.ts'
 import { Tables } from './tables.ts'
 import {
@@ -328,5 +331,45 @@ export class Store extends Verbs<'now'> {
     }
     audit.putSync(entry.seq, entry)
     marks.putSync('head', { seq: entry.seq, hash: entry.hash } satisfies AuditHead)
+  }
+}
+
+// The first two pages each: 24 bytes of header, then 0xBEEFC0DE; the page size 24 bytes after it.
+const magic = 0xbeefc0de
+const magicOffset = 24
+const pageBytesOffset = 48
+const pageBytesMax = 65_536
+
+/**
+ * Makes the folder, accessible to its owner only. Throws when it contains something else: a file
+ * that is not of LMDB would crash the process with SIGSEGV in native code.
+ */
+function prepareRegistryFolder(path: string): void {
+  makeFolder(path)
+  for (const name of ['data.mdb', 'lock.mdb']) {
+    const found = statSync(join(path, name), { throwIfNoEntry: false })
+    if (found !== undefined && !found.isFile())
+      throw new Fault('registry', `${join(path, name)} is not a file; move it away`)
+  }
+  const file = join(path, 'data.mdb')
+  if (existsSync(file) && !isRegistryFile(file))
+    throw new Fault('registry', `${file} is damaged or not a registry; restore a backup`)
+}
+
+/** True for an LMDB file, and for the empty file that a killed first start may leave. */
+function isRegistryFile(file: string): boolean {
+  const bytes = Buffer.alloc(pageBytesMax + pageBytesOffset)
+  const descriptor = openSync(file, 'r')
+  try {
+    const length = readSync(descriptor, bytes, 0, bytes.length, 0)
+    if (length === 0) return true
+    const pageBytes = bytes.readUInt32LE(pageBytesOffset)
+    return (
+      bytes.readUInt32LE(magicOffset) === magic &&
+      pageBytes <= pageBytesMax &&
+      bytes.readUInt32LE(pageBytes + magicOffset) === magic
+    )
+  } finally {
+    closeSync(descriptor)
   }
 }

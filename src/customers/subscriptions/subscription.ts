@@ -78,15 +78,7 @@ export interface AddRequest {
 }
 
 /** The request of `set`; only the given fields change, and an empty `until` removes the end. */
-export interface SetRequest {
-  readonly label?: string
-  readonly products?: readonly string[]
-  readonly plan?: string
-  readonly cidrs?: readonly string[]
-  readonly destination?: string
-  readonly upstream?: string
-  readonly until?: string
-}
+export type SetRequest = Partial<AddRequest>
 
 const dayMs = 86_400_000
 

@@ -104,6 +104,12 @@ export function dayOf(nowMs: number): string {
   return isoTime(nowMs).slice(0, 10)
 }
 
+/** Rows of today and the 29 days before. */
+export function newestDays(days: readonly UsageDay[], nowMs: number): UsageDay[] {
+  const oldest = dayOf(nowMs - windowMs + dayMs)
+  return days.filter(({ day }) => day >= oldest)
+}
+
 /** The oldest day whose row is kept. */
 export function oldestDayKept(nowMs: number): string {
   return dayOf(nowMs - usageDaysKept * dayMs)

@@ -1,29 +1,14 @@
 // What one node of a cluster has seen of the chain: its stream, and the ledger up to its heads.
 // Thread: main of the devnode.
 import { Commitment, isCommitment } from '../../base/commitment.ts'
-import {
-  type BlockMetaUpdate,
-  blockhashBlocks,
-  type SignatureStatus,
-  type SolanaUpdate,
-  slotStatus,
-} from '../../chain/solana/updates.ts'
+import { type BlockMetaUpdate, type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { LatestBlockhash } from '../../chain/solana-rpc/chain-reads.ts'
 import type { BlockFee } from '../../chain/solana-rpc/recent-fees.ts'
 import { Heads } from '../../streams/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../../streams/geyser/hub.ts'
-import type { Block } from '../ledger/block.ts'
 import type { EpochSchedule } from '../ledger/epoch-schedule.ts'
-import type {
-  Ledger,
-  LedgerAccount,
-  LedgerTransaction,
-  PerformanceSample,
-  SignatureInfo,
-  SignatureRange,
-  TokenIndex,
-} from '../ledger/ledger.ts'
-import type { LedgerState } from '../ledger/state.ts'
+import type { PerformanceSample } from '../ledger/ledger.ts'
+import { LedgerReads, type LedgerState } from '../ledger/state.ts'
 import { slotsAhead } from './node-script.ts'
 import type { ClusterPlan } from './plan.ts'
 import { otherHash, type VoidBlocks } from './void-blocks.ts'
@@ -88,11 +73,11 @@ export class NodeView {
 }
 
 /** The chain's ledger up to the heads of a node, which may lie about them. */
-export class LedgerView implements Ledger {
+export class LedgerView extends LedgerReads {
   readonly genesisHash: string
   readonly identity: string
   readonly faucet: string
-  readonly #ledger: LedgerState
+  protected readonly state: LedgerState
   readonly #view: NodeView
   readonly #plan: ClusterPlan
   readonly #ahead: number
@@ -107,8 +92,9 @@ export class LedgerView implements Ledger {
       readonly identity: string
     },
   ) {
+    super()
     const { view, plan, node, identity } = of
-    this.#ledger = ledger
+    this.state = ledger
     this.#view = view
     this.#plan = plan
     this.identity = identity
@@ -120,11 +106,11 @@ export class LedgerView implements Ledger {
   }
 
   get epochSchedule(): EpochSchedule {
-    return this.#ledger.epochSchedule
+    return this.state.epochSchedule
   }
 
   get firstAvailableSlot(): number {
-    return this.#ledger.firstAvailableSlot
+    return this.state.firstAvailableSlot
   }
 
   slot(commitment: Commitment): number {
@@ -137,120 +123,34 @@ export class LedgerView implements Ledger {
     return this.slot(commitment)
   }
 
-  blockHeight(commitment: Commitment): number {
+  override blockHeight(commitment: Commitment): number {
     const stall = commitment === Commitment.processed ? this.#view.stall : null
-    return stall?.blockHeight ?? this.#block(commitment).blockHeight
+    return stall?.blockHeight ?? super.blockHeight(commitment)
   }
 
-  latestBlockhash(commitment: Commitment): LatestBlockhash {
-    const { blockhash } = this.#block(commitment)
-    return {
-      blockhash: this.#isOtherHash ? otherHash(blockhash) : blockhash,
-      slot: this.slot(commitment),
-      lastValidBlockHeight: this.blockHeight(commitment) + blockhashBlocks,
-    }
-  }
-
-  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
-    return this.#ledger.isBlockhashValidAt(blockhash, this.#block(commitment).blockHeight)
-  }
-
-  transactionCount(commitment: Commitment): number {
-    return this.#block(commitment).facts.transactionsTotal
-  }
-
-  supply(commitment: Commitment): bigint {
-    return this.#block(commitment).facts.supply
-  }
-
-  rentExemptMinimum(dataBytes: number): bigint {
-    return this.#ledger.rentExemptMinimum(dataBytes)
-  }
-
-  account(pubkey: Uint8Array, commitment: Commitment): LedgerAccount | null {
-    return this.#ledger.accountAt(pubkey, this.#view.slot(commitment))
-  }
-
-  accountsByOwner(owner: Uint8Array, commitment: Commitment): IterableIterator<LedgerAccount> {
-    return this.#ledger.indexedAt('program', owner, this.#view.slot(commitment))
-  }
-
-  tokenAccounts(
-    index: TokenIndex,
-    key: Uint8Array,
-    commitment: Commitment,
-  ): IterableIterator<LedgerAccount> {
-    return this.#ledger.indexedAt(index, key, this.#view.slot(commitment))
-  }
-
-  accounts(commitment: Commitment): IterableIterator<LedgerAccount> {
-    return this.#ledger.accountsAt(this.#view.slot(commitment))
-  }
-
-  block(slot: number): Block | null {
-    return this.#isSeen(slot) ? this.#ledger.block(slot) : null
-  }
-
-  blockSlots(
-    range: { readonly from: number; readonly to: number; readonly limit: number },
-    commitment: Commitment,
-  ): number[] {
-    const to = Math.min(range.to, this.#view.slot(commitment))
-    return this.#ledger.blockSlots({ ...range, to }, Commitment.processed)
-  }
-
-  blockCommitment(slot: number): Commitment | null {
-    const reached = this.#ledger.blockCommitment(slot)
-    return reached === null || !this.#isSeen(slot) ? null : this.#commitmentOf(slot)
-  }
-
-  transaction(signature: Uint8Array): LedgerTransaction | null {
-    const found = this.#ledger.transaction(signature)
-    return found !== null && this.#isSeen(found.slot) ? found : null
-  }
-
-  signatureStatus(signature: Uint8Array): SignatureStatus | null {
-    const found = this.#ledger.signatureStatus(signature)
-    if (found === null || !this.#isSeen(found.slot)) return null
-    const { slot, err } = found
-    const commitment = this.#commitmentOf(slot)
-    const depth = this.#view.slot(Commitment.processed) - slot
-    const votes = this.#plan.isMigrated(slot) ? 0 : depth
-    return {
-      slot,
-      confirmations: commitment === Commitment.finalized ? null : votes,
-      err,
-      commitment,
-    }
-  }
-
-  signaturesForAddress(address: Uint8Array, options: SignatureRange): SignatureInfo[] {
-    const newestSlot = this.#view.slot(options.commitment)
-    return this.#ledger
-      .signaturesUpTo(address, { ...options, newestSlot })
-      .map((info) => ({ ...info, commitment: this.#commitmentOf(info.slot) }))
+  override latestBlockhash(commitment: Commitment): LatestBlockhash {
+    const latest = super.latestBlockhash(commitment)
+    return this.#isOtherHash ? { ...latest, blockhash: otherHash(latest.blockhash) } : latest
   }
 
   prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): BlockFee[] {
-    const fees = this.#ledger.prioritizationFees(accounts, isPaid)
+    const fees = this.state.prioritizationFees(accounts, isPaid)
     return fees.filter(({ slot }) => slot <= this.#view.slot(Commitment.confirmed))
   }
 
   performanceSamples(limit: number): PerformanceSample[] {
-    return this.#ledger.performanceSamples(limit)
+    return this.state.performanceSamples(limit)
   }
 
-  #block(commitment: Commitment): Block {
-    return this.#ledger.block(this.#view.slot(commitment))!
+  protected shownSlot(commitment: Commitment): number {
+    return this.#view.slot(commitment)
   }
 
-  #isSeen(slot: number): boolean {
-    return slot <= this.#view.slot(Commitment.processed)
+  protected head(commitment: Commitment): number {
+    return this.#view.slot(commitment)
   }
 
-  #commitmentOf(slot: number): Commitment {
-    const { processed, confirmed, finalized } = Commitment
-    if (slot <= this.#view.slot(finalized)) return finalized
-    return slot <= this.#view.slot(confirmed) ? confirmed : processed
+  protected override votesOn(slot: number): number {
+    return this.#plan.isMigrated(slot) ? 0 : super.votesOn(slot)
   }
 }

@@ -8,13 +8,12 @@ import type {
   AccountState,
   EntryContent,
   MetaContent,
-  RewardContent,
   TransactionContent,
 } from '../../chain/solana/geyser-content.ts'
 import type { TransactionError } from '../../chain/solana/transaction-error.ts'
 import type { SignatureStatus } from '../../chain/solana/updates.ts'
 import type { Shapes } from '../../chain/solana/version.ts'
-import type { FeeReads, SlotReads } from '../../chain/solana-rpc/chain-reads.ts'
+import type { FeeReads, LandedBlock, SlotReads } from '../../chain/solana-rpc/chain-reads.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
 
 export interface SignatureRange {
@@ -53,21 +52,11 @@ export interface LedgerTransaction {
 }
 
 /** A complete block. */
-export interface LedgerBlock {
+export interface LedgerBlock extends LandedBlock {
   readonly slot: number
-  readonly parentSlot: number
-  readonly blockhash: string
-  readonly previousBlockhash: string
-  readonly blockHeight: number
-  /** Seconds since 1970. */
-  readonly blockTime: number
-  readonly rewards: readonly RewardContent[]
   readonly entries: readonly EntryContent[]
   readonly transactionCount: number
-  /** Decodes every transaction of the block. */
   transactions(): LedgerTransaction[]
-  /** Signatures alone, without decoding. */
-  signatures(): readonly Uint8Array[]
 }
 
 export interface SignatureInfo {

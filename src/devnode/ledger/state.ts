@@ -30,20 +30,143 @@ import type {
 } from './ledger.ts'
 import { isOlder, type Position, type StoredTransaction } from './stored-transaction.ts'
 
-export interface LedgerIdentity {
-  readonly genesisHash: string
-  readonly identity: string
-  readonly faucet: string
-  readonly epochSchedule: EpochSchedule
+export type LedgerIdentity = Pick<Ledger, 'genesisHash' | 'identity' | 'faucet' | 'epochSchedule'>
+
+/**
+ * Reads of the chain up to the heads of whoever shows it: the chain itself, or a node of a cluster,
+ * which sees less.
+ */
+export abstract class LedgerReads implements Ledger {
+  abstract readonly genesisHash: string
+  abstract readonly identity: string
+  abstract readonly faucet: string
+  abstract readonly epochSchedule: EpochSchedule
+  abstract readonly firstAvailableSlot: number
+  protected abstract readonly state: LedgerState
+
+  abstract slot(commitment: Commitment): number
+  abstract stateSlot(commitment: Commitment): number
+  abstract prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): BlockFee[]
+  abstract performanceSamples(limit: number): PerformanceSample[]
+  /** The slot of the newest block that is shown. */
+  protected abstract shownSlot(commitment: Commitment): number
+  /** The slot up to which accounts and transactions are shown. */
+  protected abstract head(commitment: Commitment): number
+
+  blockHeight(commitment: Commitment): number {
+    return this.newestBlock(commitment).blockHeight
+  }
+
+  latestBlockhash(commitment: Commitment): LatestBlockhash {
+    return {
+      blockhash: this.newestBlock(commitment).blockhash,
+      slot: this.slot(commitment),
+      lastValidBlockHeight: this.blockHeight(commitment) + blockhashBlocks,
+    }
+  }
+
+  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
+    return this.state.isBlockhashValidAt(blockhash, this.newestBlock(commitment).blockHeight)
+  }
+
+  transactionCount(commitment: Commitment): number {
+    return this.newestBlock(commitment).facts.transactionsTotal
+  }
+
+  supply(commitment: Commitment): bigint {
+    return this.newestBlock(commitment).facts.supply
+  }
+
+  rentExemptMinimum(dataBytes: number): bigint {
+    return rentExemptMinimum(dataBytes)
+  }
+
+  account(pubkey: Uint8Array, commitment: Commitment): LedgerAccount | null {
+    return this.state.accountAt(pubkey, this.head(commitment))
+  }
+
+  accountsByOwner(owner: Uint8Array, commitment: Commitment): IterableIterator<LedgerAccount> {
+    return this.state.indexedAt('program', owner, this.head(commitment))
+  }
+
+  tokenAccounts(
+    index: TokenIndex,
+    key: Uint8Array,
+    commitment: Commitment,
+  ): IterableIterator<LedgerAccount> {
+    return this.state.indexedAt(index, key, this.head(commitment))
+  }
+
+  accounts(commitment: Commitment): IterableIterator<LedgerAccount> {
+    return this.state.accountsAt(this.head(commitment))
+  }
+
+  block(slot: number): Block | null {
+    return this.isSeen(slot) ? this.state.history.block(slot) : null
+  }
+
+  blockSlots(
+    range: { readonly from: number; readonly to: number; readonly limit: number },
+    commitment: Commitment,
+  ): number[] {
+    const to = Math.min(range.to, this.shownSlot(commitment))
+    return this.state.history.slots({ ...range, to })
+  }
+
+  blockCommitment(slot: number): Commitment | null {
+    return this.isSeen(slot) && this.state.history.has(slot) ? this.commitmentOf(slot) : null
+  }
+
+  transaction(signature: Uint8Array): LedgerTransaction | null {
+    const found = this.state.history.find(signature)
+    return found !== null && this.isSeen(found.slot) ? found.read() : null
+  }
+
+  signatureStatus(signature: Uint8Array): SignatureStatus | null {
+    const found = this.state.history.find(signature)
+    if (found === null || !this.isSeen(found.slot)) return null
+    const { slot, err } = found
+    const commitment = this.commitmentOf(slot)
+    const confirmations = commitment === Commitment.finalized ? null : this.votesOn(slot)
+    return { slot, confirmations, err, commitment }
+  }
+
+  signaturesForAddress(address: Uint8Array, options: SignatureRange): SignatureInfo[] {
+    const newestSlot = this.head(options.commitment)
+    return this.state.history.page(address, { ...options, newestSlot }).map((transaction) => {
+      const { signature, slot, index, err, blockTime } = transaction
+      const memo = memoOf(transaction.bytes, options.shapes)
+      return { signature, slot, index, err, blockTime, commitment: this.commitmentOf(slot), memo }
+    })
+  }
+
+  protected newestBlock(commitment: Commitment): Block {
+    return this.state.history.block(this.shownSlot(commitment))!
+  }
+
+  protected votesOn(slot: number): number {
+    return this.head(Commitment.processed) - slot
+  }
+
+  protected isSeen(slot: number): boolean {
+    return slot <= this.head(Commitment.processed)
+  }
+
+  protected commitmentOf(slot: number): Commitment {
+    const { processed, confirmed, finalized } = Commitment
+    if (slot <= this.shownSlot(finalized)) return finalized
+    return slot <= this.shownSlot(confirmed) ? confirmed : processed
+  }
 }
 
-export class LedgerState implements Ledger {
+export class LedgerState extends LedgerReads {
   readonly genesisHash: string
   readonly identity: string
   readonly faucet: string
   epochSchedule: EpochSchedule
+  protected readonly state = this
   readonly #accounts = new Accounts()
-  readonly #history: BlockHistory
+  readonly history: BlockHistory
   readonly #samples = new Samples()
   /** Of offered and of paid rates: versions of agave differ. */
   readonly #fees = [new RecentFees(false), new RecentFees(true)] as const
@@ -59,12 +182,13 @@ export class LedgerState implements Ledger {
 
   /** `archive` has the whole history; without it there is what fits into the bounds of memory. */
   constructor(identity: LedgerIdentity, bounds: LedgerBounds, archive: Archive | null = null) {
+    super()
     this.genesisHash = identity.genesisHash
     this.identity = identity.identity
     this.faucet = identity.faucet
     this.epochSchedule = identity.epochSchedule
-    this.#history = new BlockHistory(bounds, archive)
-    this.#blocks = this.#history.recent
+    this.history = new BlockHistory(bounds, archive)
+    this.#blocks = this.history.recent
   }
 
   // Changes: the chain alone makes them.
@@ -108,7 +232,7 @@ export class LedgerState implements Ledger {
 
   land(transaction: StoredTransaction, content: TransactionContent, known: Indexed): void {
     this.#open.push(transaction)
-    this.#history.add(transaction, known)
+    this.history.add(transaction, known)
     for (const fees of this.#fees) fees.land(content.message, content.meta)
   }
 
@@ -125,7 +249,7 @@ export class LedgerState implements Ledger {
 
   /** Appends a block from the journal with its transactions. */
   restore(block: Block): void {
-    for (const transaction of block.stored) this.#history.add(transaction)
+    for (const transaction of block.stored) this.history.add(transaction)
     this.#append(block)
     this.#supply = block.facts.supply
   }
@@ -156,7 +280,7 @@ export class LedgerState implements Ledger {
   }
 
   stored(signature: Uint8Array): StoredTransaction | null {
-    return this.#history.findRecent(signature)
+    return this.history.findRecent(signature)
   }
 
   /** The slot whose transactions run from now on. */
@@ -171,65 +295,31 @@ export class LedgerState implements Ledger {
     return commitment === Commitment.confirmed ? this.#confirmed : this.#finalized
   }
 
+  protected shownSlot(commitment: Commitment): number {
+    return this.slot(commitment)
+  }
+
+  protected head(commitment: Commitment): number {
+    return this.stateSlot(commitment)
+  }
+
   /** At processed the open slot: the one after the newest block, unless slots were skipped. */
   stateSlot(commitment: Commitment): number {
     if (commitment !== Commitment.processed) return this.slot(commitment)
     return Math.max(this.#openSlot, this.newest.slot + 1)
   }
 
-  blockHeight(commitment: Commitment): number {
-    return this.#viewBlock(commitment).blockHeight
-  }
-
-  latestBlockhash(commitment: Commitment): LatestBlockhash {
-    return {
-      blockhash: this.#viewBlock(commitment).blockhash,
-      slot: this.slot(commitment),
-      lastValidBlockHeight: this.blockHeight(commitment) + blockhashBlocks,
-    }
-  }
-
-  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
-    return this.isBlockhashValidAt(blockhash, this.#viewBlock(commitment).blockHeight)
-  }
-
-  /** The same, seen from the block of that height. */
+  /** Seen from the block of that height. */
   isBlockhashValidAt(blockhash: Uint8Array, height: number): boolean {
     return this.#blocks.isBlockhashValid(blockhash, height)
   }
 
-  transactionCount(commitment: Commitment): number {
-    return this.#viewBlock(commitment).facts.transactionsTotal
-  }
-
-  supply(commitment: Commitment): bigint {
-    return commitment === Commitment.processed
-      ? this.lamports
-      : this.#viewBlock(commitment).facts.supply
-  }
-
-  rentExemptMinimum(dataBytes: number): bigint {
-    return rentExemptMinimum(dataBytes)
-  }
-
-  account(pubkey: Uint8Array, commitment: Commitment): LedgerAccount | null {
-    return this.accountAt(pubkey, this.stateSlot(commitment))
+  override supply(commitment: Commitment): bigint {
+    return commitment === Commitment.processed ? this.lamports : super.supply(commitment)
   }
 
   accountAt(pubkey: Uint8Array, slot: number): LedgerAccount | null {
     return this.#accounts.read(pubkey, slot)
-  }
-
-  accountsByOwner(owner: Uint8Array, commitment: Commitment): IterableIterator<LedgerAccount> {
-    return this.indexedAt('program', owner, this.stateSlot(commitment))
-  }
-
-  tokenAccounts(
-    index: TokenIndex,
-    key: Uint8Array,
-    commitment: Commitment,
-  ): IterableIterator<LedgerAccount> {
-    return this.indexedAt(index, key, this.stateSlot(commitment))
   }
 
   indexedAt(
@@ -240,66 +330,21 @@ export class LedgerState implements Ledger {
     return this.#accounts.indexed(index, key, slot)
   }
 
-  accounts(commitment: Commitment): IterableIterator<LedgerAccount> {
-    return this.#accounts.all(this.stateSlot(commitment))
-  }
-
   accountsAt(slot: number): IterableIterator<LedgerAccount> {
     return this.#accounts.all(slot)
   }
 
-  block(slot: number): Block | null {
-    return this.#history.block(slot)
+  override block(slot: number): Block | null {
+    return this.history.block(slot)
   }
 
   get firstAvailableSlot(): number {
-    return this.#history.firstSlot
+    return this.history.firstSlot
   }
 
   /** The oldest slot in memory: older ones are in the archive alone. */
   get recentSlot(): number {
     return this.#blocks.firstSlot
-  }
-
-  blockSlots(
-    range: { readonly from: number; readonly to: number; readonly limit: number },
-    commitment: Commitment,
-  ): number[] {
-    const to = Math.min(range.to, this.slot(commitment))
-    return this.#history.slots({ ...range, to })
-  }
-
-  blockCommitment(slot: number): Commitment | null {
-    return this.#history.has(slot) ? this.#commitmentOf(slot) : null
-  }
-
-  transaction(signature: Uint8Array): LedgerTransaction | null {
-    return this.#history.find(signature)?.read() ?? null
-  }
-
-  signatureStatus(signature: Uint8Array): SignatureStatus | null {
-    const found = this.#history.find(signature)
-    if (found === null) return null
-    const commitment = this.#commitmentOf(found.slot)
-    const confirmations =
-      commitment === Commitment.finalized ? null : this.stateSlot(Commitment.processed) - found.slot
-    return { slot: found.slot, confirmations, err: found.err, commitment }
-  }
-
-  signaturesForAddress(address: Uint8Array, options: SignatureRange): SignatureInfo[] {
-    const newestSlot = this.stateSlot(options.commitment)
-    return this.signaturesUpTo(address, { ...options, newestSlot })
-  }
-
-  signaturesUpTo(
-    address: Uint8Array,
-    options: Omit<SignatureRange, 'commitment'> & { readonly newestSlot: number },
-  ): SignatureInfo[] {
-    return this.#history.page(address, options).map((transaction) => {
-      const { signature, slot, index, err, blockTime } = transaction
-      const memo = memoOf(transaction.bytes, options.shapes)
-      return { signature, slot, index, err, blockTime, commitment: this.#commitmentOf(slot), memo }
-    })
   }
 
   prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): BlockFee[] {
@@ -311,17 +356,8 @@ export class LedgerState implements Ledger {
   }
 
   #append(block: Block): void {
-    this.#history.append(block)
+    this.history.append(block)
     this.#samples.closed(block)
-  }
-
-  #viewBlock(commitment: Commitment): Block {
-    return this.#blocks.get(this.slot(commitment))!
-  }
-
-  #commitmentOf(slot: number): Commitment {
-    if (slot <= this.#finalized) return Commitment.finalized
-    return slot <= this.#confirmed ? Commitment.confirmed : Commitment.processed
   }
 }
 
@@ -437,12 +473,7 @@ export class BlockHistory {
    */
   page(
     address: Uint8Array,
-    range: {
-      readonly limit: number
-      readonly before: Uint8Array | null
-      readonly until: Uint8Array | null
-      readonly newestSlot: number
-    },
+    range: Pick<SignatureRange, 'limit' | 'before' | 'until'> & { readonly newestSlot: number },
   ): StoredTransaction[] {
     const before = range.before === null ? null : this.find(range.before)
     if (range.before !== null && before === null) return []

@@ -57,6 +57,8 @@ export interface GeyserTarget {
   readonly address: string
   /** '' for a node without a token. */
   readonly xToken: string
+  /** Of a Unix socket, where it is at one. */
+  readonly path?: string
 }
 
 export class GeyserClient {
@@ -85,12 +87,13 @@ export class GeyserClient {
       ['user-agent', 'sluice'],
       ...(target.xToken === '' ? [] : [['x-token', target.xToken] as const]),
     ]
-    this.#connection = new Http2Connection(address, {
+    const events = {
       connected: () => this.#received(),
       received: () => this.#received(),
       goneAway: () => this.#close({ ...lost, details: 'GOAWAY' }),
-      closed: (code) => this.#close({ ...lost, details: code }),
-    })
+      closed: (code: string) => this.#close({ ...lost, details: code }),
+    }
+    this.#connection = new Http2Connection(address, events, target.path)
     this.#watcher = setInterval(() => this.#watch(), watchEveryMs).unref()
   }
 
@@ -120,7 +123,7 @@ export class GeyserClient {
     })
   }
 
-  /** Opens a stream with its first request. */
+  /** Opens a stream with its first request; `method` of another service is its whole path. */
   subscribe(
     request: Uint8Array,
     listener: GeyserListener,
@@ -134,13 +137,14 @@ export class GeyserClient {
     }
     const finish = once((end: GeyserEnd) => {
       this.#calls.delete(finish)
-      this.#paused.delete(stream)
+      this.#resume(stream)
       this.#connection.reset(stream)
       listener.ended(end)
     })
     this.#calls.add(finish)
-    const path = [':path', this.#path + service + method] as const
-    const stream = this.#open([path, ...this.#headers], listener, finish, isLast)
+    const path = this.#path + (method.startsWith('/') ? method : service + method)
+    const headers = [[':path', path] as const, ...this.#headers]
+    const stream = this.#open(headers, listener, finish, isLast)
     this.#connection.send(stream, frameMessage(request))
     if (isLast) this.#connection.endSending(stream)
     return {

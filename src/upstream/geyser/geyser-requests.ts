@@ -17,15 +17,18 @@ const field = {
 const filterName = 's'
 
 /**
- * Subscribes to accounts, transactions, entries, block metas and slot statuses at `processed`.
- * Higher commitments follow from the statuses and blocks from their content, so that the node
- * sends nothing twice.
+ * Subscribes to accounts, transactions, block metas and slot statuses, by default at `processed`
+ * and with entries: higher commitments follow from the statuses and blocks from their content, so
+ * that the node sends nothing twice.
  */
-export function subscribeRequest(fromSlot: number | null): Uint8Array {
+export function subscribeRequest(
+  fromSlot: number | null,
+  commitment: Commitment = Commitment.processed,
+): Uint8Array {
   const writer = new BackWriter()
   if (fromSlot !== null) writer.numberAlways(field.fromSlot, fromSlot)
-  writeFilter(writer, field.entry)
-  writer.numberAlways(field.commitment, Commitment.processed)
+  if (commitment === Commitment.processed) writeFilter(writer, field.entry)
+  writer.numberAlways(field.commitment, commitment)
   writeFilter(writer, field.blocksMeta)
   writeFilter(writer, field.transactions)
   writeFilter(writer, field.slots, () => {
@@ -50,6 +53,9 @@ export function firstAvailableIn(answer: Uint8Array): number | null {
   while (reader.next()) if (reader.field === 1) return reader.number
   return null
 }
+
+/** Asks for the newest confirmed slot. */
+export const confirmedSlotRequest: Uint8Array = Uint8Array.of(1 << 3, Commitment.confirmed)
 
 /** From a GetSlotResponse. */
 export function slotIn(answer: Uint8Array): number {

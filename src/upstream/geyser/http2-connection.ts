@@ -80,17 +80,16 @@ export class Http2Connection implements FrameSink {
   #isConnected = false
   #errorCode = ''
 
-  /** Connects at once; what is sent waits until it is connected. */
-  constructor(origin: URL, events: ConnectionEvents) {
+  /** Connects at once, to a Unix socket where `path` is given; what is sent waits until then. */
+  constructor(origin: URL, events: ConnectionEvents, path?: string) {
     this.#origin = origin
     this.#events = events
-    this.#socket = openSocket(origin, this.#reader, {
-      connected: () => {
-        this.#isConnected = true
-        events.connected()
-      },
-      received: () => events.received(),
-    })
+    const connected = () => {
+      this.#isConnected = true
+      events.connected()
+    }
+    const received = () => events.received()
+    this.#socket = openSocket(origin, this.#reader, { connected, received }, path)
     this.#socket.on('error', (error: NodeJS.ErrnoException) => {
       this.#errorCode ||= error.code ?? ''
     })
@@ -326,7 +325,12 @@ export interface SocketEvents {
   received(): void
 }
 
-export function openSocket(origin: URL, reader: Http2Reader, events: SocketEvents): Socket {
+export function openSocket(
+  origin: URL,
+  reader: Http2Reader,
+  events: SocketEvents,
+  path?: string,
+): Socket {
   const { protocol, hostname, port } = origin
   const host = hostname.replace(/^\[|\]$/g, '')
   if (protocol === 'https:') {
@@ -351,6 +355,7 @@ export function openSocket(origin: URL, reader: Http2Reader, events: SocketEvent
     reader.read(count)
     return true
   }
-  const socket = connect({ host, port: Number(port || 80), onread: { buffer, callback } })
+  const at = path === undefined ? { host, port: Number(port || 80) } : { path }
+  const socket = connect({ ...at, onread: { buffer, callback } })
   return socket.on('connect', events.connected).setNoDelay(true)
 }

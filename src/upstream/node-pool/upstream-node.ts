@@ -4,7 +4,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Commitment } from '../../base/commitment.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
-import { LatencyTally } from '../../base/telemetry/tally.ts'
+import { LatencyTally } from '../../base/telemetry/meters.ts'
 import type { NodeSection } from '../config.ts'
 import { BodyStream } from '../http-client/body-stream.ts'
 import { HttpClient } from '../http-client/http-client.ts'

@@ -1,6 +1,5 @@
 // Meters of the proxy. Plain numbers, read at scrape, because the path is hot.
-import type { Meters } from '../../base/telemetry/meters.ts'
-import { PairTally } from '../../base/telemetry/tally.ts'
+import type { Meters, PairTally } from '../../base/telemetry/meters.ts'
 import { knownMethods, type MethodClass, methodClasses } from './method-policy.ts'
 
 export const answerSources = ['stream', 'node'] as const
@@ -36,7 +35,12 @@ export function declareProxyMeters(meters: Meters): ProxyTally {
   // Reason for the casts: the entries of an object lose the type of its keys.
   const keys = Object.keys(counters) as Counter[]
   const zeros = Object.fromEntries(keys.map((key) => [key, 0])) as Record<Counter, number>
-  const answers = new PairTally(methodClasses, answerSources)
+  const answers = meters.pairs(
+    'sluice_upstream_answers_total',
+    'Calls by what they read and who answered: the stream of the set, or a node or its cache',
+    ['reads', methodClasses],
+    ['source', answerSources],
+  )
   const compared = { equal: 0, different: 0, skipped: 0 }
   const differences = new Map([...knownMethods, 'other'].map((method) => [method, 0]))
   const tally: ProxyTally = { ...zeros, answers, compared, differences, cacheBytes: () => 0 }
@@ -54,17 +58,9 @@ export function declareProxyMeters(meters: Meters): ProxyTally {
       for (const [method, count] of differences) yield [{ method }, count]
     },
   )
-  meters.counterRead(
-    'sluice_upstream_answers_total',
-    'Calls by what they read and who answered: the stream of the set, or a node or its cache',
-    { reads: methodClasses, source: answerSources },
-    function* () {
-      for (const [reads, source, count] of answers.read()) yield [{ reads, source }, count]
-    },
-  )
   for (const key of keys) {
     const [name, help] = counters[key]
-    meters.counterRead(`sluice_upstream_${name}_total`, help, {}, () => [[{}, tally[key]]])
+    meters.totalRead(`sluice_upstream_${name}_total`, help, () => tally[key])
   }
   meters.gaugeRead('sluice_upstream_cache_bytes', 'Bytes in the caches of answers', () =>
     tally.cacheBytes(),

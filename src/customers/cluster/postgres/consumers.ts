@@ -44,3 +44,20 @@ export class PostgresConsumers implements ConsumerTable {
     return rows.length
   }
 }
+
+export interface SeededConsumer extends NamedConsumer {
+  readonly id: string
+}
+
+/** Copies those of a gateway that was alone; for seeding, inside its transaction. */
+export async function seedConsumers(
+  queries: Queries,
+  consumers: readonly SeededConsumer[],
+): Promise<void> {
+  await queries.query(
+    `INSERT INTO consumers
+     SELECT id, name, 0, position, to_timestamp("atMs" / 1000)
+     FROM json_to_recordset($1) AS r(id text, name text, position text, "atMs" float8)`,
+    [JSON.stringify(consumers)],
+  )
+}

@@ -69,13 +69,4 @@ export class PostgresLeases implements Leases {
     )
     return row ?? { live: 0, before: 0 }
   }
-
-  /** Who holds a lease now: its info; null when it is free. */
-  async holderOf(name: string): Promise<string | null> {
-    const [row] = await this.#connection.query<{ info: string }>(
-      'SELECT info FROM leases WHERE name = $1 AND until > clock_timestamp()',
-      [name],
-    )
-    return row?.info ?? null
-  }
 }

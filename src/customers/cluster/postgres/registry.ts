@@ -42,32 +42,28 @@ const outcomeMs = 5_000
 /** Entries of a read that is answered at once where the connection works. */
 const fewEntries = 50
 
-export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, RegistryNews {
-  readonly #reading: PostgresConnection
-  readonly #writing: PostgresConnection
-  readonly #replica: Replica
-  readonly #onChanged: () => Promise<unknown>
+interface PostgresRegistryDeps {
+  readonly reading: PostgresConnection
+  readonly writing: PostgresConnection
+  readonly replica: Replica
+  readonly known: Known
+  /** Called after each change, before its outcome is returned. */
+  onChanged(): Promise<unknown>
+}
 
-  /** `onChanged` is called after each change, before its outcome is returned. */
-  constructor(deps: {
-    readonly reading: PostgresConnection
-    readonly writing: PostgresConnection
-    readonly replica: Replica
-    readonly known: Known
-    onChanged(): Promise<unknown>
-  }) {
+export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, RegistryNews {
+  readonly #deps: PostgresRegistryDeps
+
+  constructor(deps: PostgresRegistryDeps) {
     super(deps.known)
-    this.#reading = deps.reading
-    this.#writing = deps.writing
-    this.#replica = deps.replica
-    this.#onChanged = deps.onChanged
+    this.#deps = deps
   }
 
   // Following.
 
   /** Throws a `Fault` when the database has no registry. */
   async head(): Promise<AuditHead> {
-    const [head] = await this.#reading.poll<AuditHead>('SELECT seq, hash FROM head')
+    const [head] = await this.#deps.reading.poll<AuditHead>('SELECT seq, hash FROM head')
     if (head === undefined) throw notSeeded()
     return head
   }
@@ -80,16 +76,16 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
        WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`
     // Few are there at once; a gateway that was away for long may wait for its many.
     const isShort = max <= fewEntries
-    return this.#reading[isShort ? 'poll' : 'query']<RegistryEntry>(text, [seq, max])
+    return this.#deps.reading[isShort ? 'poll' : 'query']<RegistryEntry>(text, [seq, max])
   }
 
   onNews(notify: () => void): () => void {
-    return this.#reading.listen(newsChannel, notify)
+    return this.#deps.reading.listen(newsChannel, notify)
   }
 
   /** Id of the cluster. */
   async identity(): Promise<string> {
-    const [row] = await this.#reading.query<{ cluster: string }>('SELECT cluster FROM meta')
+    const [row] = await this.#deps.reading.query<{ cluster: string }>('SELECT cluster FROM meta')
     if (row === undefined) throw notSeeded()
     return row.cluster
   }
@@ -102,7 +98,7 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
     const attempt: { planned?: PlannedChange } = {}
     try {
       await this.heal()
-      await this.#writing.transaction(async (queries) => {
+      await this.#deps.writing.transaction(async (queries) => {
         const made = await this.#make(queries, change)
         if (!made.ok) throw new RefusedChange(made)
         attempt.planned = made.value
@@ -116,7 +112,7 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
       if (!isStored) return unchanged(error)
     }
     assert(attempt.planned !== undefined, 'a stored change was planned')
-    await this.#onChanged()
+    await this.#deps.onChanged()
     return accept(change.finish(attempt.planned.record.subscription))
   }
 
@@ -144,7 +140,7 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
 
   /** Another chain than the one that this gateway holds must not grow. */
   async #checkContinues(queries: Queries, head: AuditHead): Promise<void> {
-    const mine = this.#replica.head()
+    const mine = this.#deps.replica.head()
     if (head.seq < mine.seq) throw behind
     if (mine.seq === 0) return
     const [entry] = await queries.query<{ hash: string }>(
@@ -160,9 +156,9 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
    * head until it is decided, and whoever reads under that lock reads the outcome.
    */
   async #isStored({ entry }: PlannedChange): Promise<boolean | null> {
-    if (!(await this.#writing.ready(outcomeMs))) return null
+    if (!(await this.#deps.writing.ready(outcomeMs))) return null
     try {
-      return await this.#writing.transaction(async (queries) => {
+      return await this.#deps.writing.transaction(async (queries) => {
         await lockedHead(queries)
         const found = await queries.query(
           `SELECT 1 FROM audit WHERE seq = $1 AND entry->>'hash' = $2`,
@@ -184,17 +180,17 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
    */
   async heal(): Promise<number> {
     const theirs = await this.#headOnWriting()
-    if (theirs.seq >= this.#replica.head().seq) return 0
-    return await this.#writing.transaction(async (queries) => {
+    if (theirs.seq >= this.#deps.replica.head().seq) return 0
+    return await this.#deps.writing.transaction(async (queries) => {
       const head = await lockedHead(queries)
       // One turn of the event loop: entries and records are of one LMDB snapshot.
-      if (head.seq >= this.#replica.head().seq) return 0
-      if (!this.#replica.holds(head)) throw forked(head.seq)
-      const lost = [...this.#replica.audit({ after: head.seq })]
+      if (head.seq >= this.#deps.replica.head().seq) return 0
+      if (!this.#deps.replica.holds(head)) throw forked(head.seq)
+      const lost = [...this.#deps.replica.audit({ after: head.seq })]
       const newest = new Map(lost.map(({ subject, after }) => [subject, after]))
       // A record that was invalid is not here: it stays lost.
       const records = [...newest].flatMap(([id, after]) => {
-        const record = this.#replica.registered(id)
+        const record = this.#deps.replica.registered(id)
         return record !== null && recordDigest(record) === after ? [record] : []
       })
       await writeChanges(queries, lost, records)
@@ -209,7 +205,7 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
     head: AuditHead,
     more: (queries: Queries) => Promise<void>,
   ): Promise<boolean> {
-    return this.#writing.transaction(async (queries) => {
+    return this.#deps.writing.transaction(async (queries) => {
       const fresh = await queries.query(
         `INSERT INTO head (seq, hash) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1`,
         [head.seq, head.hash],
@@ -222,7 +218,7 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
   }
 
   async #headOnWriting(): Promise<AuditHead> {
-    const [head] = await this.#writing.query<AuditHead>('SELECT seq, hash FROM head')
+    const [head] = await this.#deps.writing.query<AuditHead>('SELECT seq, hash FROM head')
     if (head === undefined) throw notSeeded()
     return head
   }
