@@ -1,8 +1,10 @@
 // The `indexer` section of the configuration.
 import { choice, flag, group, integer, text, texts, type Values } from '../base/fields.ts'
 
-/** Rows that are sent to the writer and not yet durable; the sources wait beyond it. */
+/** What the writer has read and not yet written; beyond it, it pauses the streams. */
 export const unackedBytesMax = 8 * 1024 * 1024
+/** Most tips, and most queries, that wait in the gateway's memory for the writer. */
+export const factsMax = 10_000
 /** Query processes of the embedded engine: kept, also idle; at most. */
 export const queryProcesses = { warm: 2, processesMax: 6 }
 
@@ -73,3 +75,8 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
 })
 
 export type IndexerSection = Values<typeof indexerSection.fields>
+/** What the writer needs of it. */
+export type IngestSection = Pick<
+  IndexerSection,
+  'engine' | 'url' | 'clickhouse' | 'retentionDays' | 'retentionBytes'
+>

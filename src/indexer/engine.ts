@@ -36,8 +36,8 @@ export interface RowSink {
    * writing a key again changes nothing. Rejects with a Fault; `retryable` when a retry may help.
    */
   write(batches: readonly RowBatch[], marks: Marks): Promise<void>
-  /** Hash of the block of this slot; null when the index has none. */
-  blockhash(slot: number): Promise<string | null>
+  /** Hashes of the blocks that the index has in these slots, both included. */
+  blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>>
   /**
    * The chain restarted at slot `from`: deletes the rows of slots `from` to `to` (both
    * included) in every table of the feed `slots`, and sets its mark to `from - 1`. Durable when it

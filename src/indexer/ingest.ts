@@ -1,38 +1,51 @@
-// The ingest pipeline of the index: from the event log, the hub, tips and usage to the writer
-// process.
+// The parent's side of the program that builds the index: starts it, restarts it, tells it where
+// the gateway's streams are, and keeps its meters.
 //
-//   event log ----- EventSource --+                                writer process
-//   hub ----------- SlotSource ---+--> Outbox (8 MiB unacked) ----> rows/ --> sink
-//   tips, queries - QueueSource --+        ^----- durable ------------'
+//   open(sink, feeds, cursors) ──► writer process: streams ─► rows ─► sink
+//   meters, freshness, cursors ◄── reports
 //
-// Sources are pulled at the writer's pace; a stalled writer never slows the other pipelines.
+// A stalled or dead writer never slows the other pipelines: it reads their streams as a customer
+// does. Opening its sink is retried forever, and `sluice_index_lag_seconds` grows.
 import { type Clock, machineMs } from '../base/clock.ts'
-import { Commitment } from '../base/commitment.ts'
+import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/telemetry/log.ts'
-import type { SolanaUpdate } from '../chain/solana/updates.ts'
-import type { Hub } from '../streams/hub/hub.ts'
-import type { EventLog } from '../streams/log/log.ts'
-import type { IndexerSection } from './config.ts'
+import { SupervisedChild } from '../base/threads/child.ts'
+import type { RestartPolicy } from '../base/threads/supervisor.ts'
+import type { IngestSection } from './config.ts'
 import type { Marks } from './engine.ts'
-import { Outbox, type Sending } from './feed/outbox.ts'
-import { SlotSource } from './feed/slot-source.ts'
-import { EventSource, QueueSource } from './feed/source.ts'
-import { WriterLink } from './feed/writer-link.ts'
+import type { FeedsAddress } from './feed/feed-reader.ts'
+import type { ItemFeed } from './feed-items.ts'
 import type { IngestMeters } from './meters.ts'
-import type { TipFact, UsageFact } from './parcels.ts'
+import type { ProgramConfig, ProgramEvents, ProgramReport } from './program.ts'
 import type { SinkConfig } from './writer.ts'
 
-/** Timeout of draining unacknowledged deliveries at shutdown. */
-const drainMsMax = 2_500
-const drainStepMs = 10
-
-export type IngestSection = Pick<
-  IndexerSection,
-  'engine' | 'url' | 'clickhouse' | 'retentionDays' | 'retentionBytes'
->
+/** Restarted forever: the rest of the service works without a writer. */
+const backoff: RestartPolicy = {
+  firstMs: 100,
+  lastMs: 5_000,
+  deathsMax: Number.POSITIVE_INFINITY,
+  healthyMs: 10_000,
+}
+const openRetryMs = 1_000
+/** Timeout of opening: recovery from a crash replays a hot file's log, which may be large. */
+const openMsMax = 60_000
+/** Timeout of reading and writing the last rows, and of the end after it. */
+const drainMsMax = 3_000
+const stopMsMax = 5_000
+/** Failures are logged at most once in this time. */
+const logEveryMs = 1_000
+/** A process that reports nothing for so long is stuck or gone. */
+const silentMs = 1_000
+/** Processes that ended without having written anything, until the next ones are careful. */
+const deathsUntilCareful = 2
+/** Parcels that the next one writes at once, then the one after it, and so on. */
+const carefulParcels = [256, 16, 1]
+/** A parcel is skipped when so many processes ended while they tried it alone. */
+export const triesMax = 3
 
 export interface IngestDeps {
-  readonly events: EventLog
+  /** The gateway's streams; their positions are what is written before the end. */
+  readonly feeds: FeedsAddress & { positions(): Readonly<Record<ItemFeed, number>> }
   /** Folder of DuckDB's files. */
   readonly folder: string
   /** Names this server in the writer lease of ClickHouse. */
@@ -42,8 +55,6 @@ export interface IngestDeps {
   readonly log: Log
   /** Everything by default; leased-ingest.ts has one part for each of the others. */
   readonly role?: IngestRole
-  /** Replaces workers/index-writer.ts in tests. */
-  readonly writerEntry?: string | URL
 }
 
 export type IngestRole = 'all' | 'own facts' | IngestTerm
@@ -64,10 +75,13 @@ export interface Freshness {
 }
 
 /** What the service uses of it; leased-ingest.ts has the one of several gateways. */
-export type RunningIngest = Pick<
-  IngestPipeline,
-  'address' | 'follow' | 'tip' | 'usage' | 'freshness' | 'lagMs' | 'pid' | 'stop'
->
+export type RunningIngest = Pick<IngestPipeline, 'address' | 'freshness' | 'lagMs' | 'pid' | 'stop'>
+
+const nothing: ProgramReport = {
+  ...{ lagMs: 0, unackedBytes: 0, cursors: {}, lost: {}, reread: 0 },
+  ...{ delaysMs: [], isCareful: false },
+  freshness: { slot: null, slotAtMs: null, block: null, blockAtMs: null },
+}
 
 export class IngestPipeline {
   readonly address = null
@@ -75,102 +89,78 @@ export class IngestPipeline {
   readonly #deps: IngestDeps
   readonly #log: Log
   readonly #role: IngestRole
-  readonly #fresh: FreshnessTally
-  readonly #events: EventSource
-  readonly #tips: QueueSource<'tips'>
-  readonly #usage: QueueSource<'usage'>
-  readonly #outbox: Outbox
-  readonly #link: WriterLink
-  /** Of the writer's last opening; null before the first. */
-  #marks: Marks | null = null
-  #slots: SlotSource | null = null
+  #child: SupervisedChild | null = null
+  #report = nothing
+  #reportedMs: number
   /** When something became durable, or the writer opened. */
   #progressMs: number
-  readonly #ends: (() => void)[] = []
+  /** Since then: processes that ended, and parcels that they tried alone. */
+  #deaths = 0
+  readonly #tries = new Map<string, number>()
+  #trying: string | null = null
+  #retry: NodeJS.Timeout | null = null
+  #loggedMs = Number.NEGATIVE_INFINITY
   #stopping: Promise<void> | null = null
 
   private constructor(section: IngestSection, deps: IngestDeps) {
-    const { clock, events, meters, role = 'all' } = deps
+    const { clock, meters, role = 'all' } = deps
     this.#section = section
     this.#deps = deps
     this.#log = deps.log.area('indexer')
     this.#role = role
-    this.#fresh = new FreshnessTally(clock)
     this.#progressMs = clock.monotonicMs()
-    this.#events = new EventSource(events, meters.lost.events)
-    this.#tips = new QueueSource('tips', meters.lost.tips)
-    this.#usage = new QueueSource('usage', meters.lost.usage)
-    this.#link = new WriterLink({
-      sink: () => this.#sinkConfig(),
-      entry: deps.writerEntry ?? 'index-writer',
-      meters,
-      clock,
-      log: this.#log,
-      onOpen: (marks) => this.#opened(marks),
-    })
-    const own = [this.#tips, this.#usage]
-    this.#outbox = new Outbox(role === 'own facts' ? own : [this.#events, ...own], {
-      deliver: (delivery) => this.#link.deliver(delivery),
-      isOpen: () => this.#isOpen(),
-      onDurable: (sending) => this.#durable(sending),
-      onRetry: () => meters.reread.inc(),
-      onDropped: (sending, reason) => this.#dropped(sending, reason),
-      clock,
-    })
+    this.#reportedMs = this.#progressMs
     meters.watch({ lagMs: () => this.lagMs(), unackedBytes: () => this.unackedBytes() })
   }
 
   /** Resolves when the writer process runs; its sink opens later. */
   static async start(section: IngestSection, deps: IngestDeps): Promise<IngestPipeline> {
     const ingest = new IngestPipeline(section, deps)
-    await ingest.#link.start()
-    if (ingest.#role !== 'own facts') {
-      ingest.#ends.push(deps.events.listen(() => ingest.#outbox.wake()))
-      ingest.#ends.push(ingest.#events.watchRestarts())
-    }
+    const { clock, meters } = deps
+    ingest.#child = await SupervisedChild.start(
+      {
+        ...{ name: 'index writer', entry: 'index-writer', backoff, stopMsMax },
+        onStart: () => ingest.#restarted(),
+        onEvent: (event, data) => ingest.#receive(event, data),
+      },
+      { clock, log: ingest.#log, restarts: meters.restarts, onDown() {} },
+    )
+    ingest.#open()
     return ingest
   }
 
-  /** Reads the slots of this hub from now on, continuing at the index's mark. Called once. */
-  follow(hub: Hub<SolanaUpdate>): void {
-    const { clock, meters } = this.#deps
-    this.#slots = new SlotSource({ hub, lost: meters.lost.slots, clock })
-    if (this.#marks !== null) this.#slots.resume(this.#marks.slots)
-    this.#ends.push(listenTo(hub, this.#slots, this.#outbox))
-    this.#outbox.add(this.#slots)
-  }
-
-  tip(fact: TipFact): void {
-    this.#tips.push(fact, this.#deps.clock.monotonicMs())
-    this.#outbox.wake()
-  }
-
-  usage(fact: UsageFact): void {
-    this.#usage.push(fact, this.#deps.clock.monotonicMs())
-    this.#outbox.wake()
-  }
-
   freshness(): Freshness {
-    return this.#fresh.read()
+    const { slot, slotAtMs, block, blockAtMs } = this.#report.freshness
+    const nowMs = this.#deps.clock.nowMs()
+    const age = (atMs: number | null) => (atMs === null ? null : Math.max(0, nowMs - atMs))
+    return { slot, slotAgeMs: age(slotAtMs), block, blockAgeMs: age(blockAtMs) }
   }
 
   /** Age of the oldest update that is not yet durable; 0 when all are. */
   lagMs(): number {
-    return this.#outbox.lagMs()
+    const sinceMs = this.#deps.clock.monotonicMs() - this.#reportedMs
+    return this.#report.lagMs + (sinceMs > silentMs ? sinceMs : 0)
   }
 
   /** Process id of the writer; 0 while no writer runs. */
   pid(): number {
-    return this.#link.pid
+    return this.#child?.pid ?? 0
   }
 
   unackedBytes(): number {
-    return this.#outbox.unackedBytes
+    return this.#report.unackedBytes
+  }
+
+  /** What is durable of the feeds that have numbers. */
+  cursors(): ProgramReport['cursors'] {
+    return this.#report.cursors
   }
 
   /** Sends the writer a later end of its term. */
   extend(): void {
-    if (typeof this.#role === 'object') this.#link.extend(this.#role.untilMs())
+    // A writer that was restarted in between is opened with the newest end.
+    if (typeof this.#role === 'object')
+      this.#child?.call('extend', this.#role.untilMs()).catch(() => {})
   }
 
   /** For how long nothing became durable although something waits; 0 when nothing does. */
@@ -189,29 +179,79 @@ export class IngestPipeline {
     return this.#stopping
   }
 
-  #isOpen(): boolean {
-    const isWithin = typeof this.#role !== 'object' || machineMs() < this.#role.untilMs()
-    return this.#link.isOpen && isWithin
+  #restarted(): void {
+    // The first process is opened by `start`.
+    if (this.#child === null) return
+    this.#deaths++
+    if (this.#trying !== null)
+      this.#tries.set(this.#trying, (this.#tries.get(this.#trying) ?? 0) + 1)
+    this.#trying = null
+    this.#open()
   }
 
-  #opened(marks: Marks): void {
-    this.#marks = marks
-    this.#progressMs = this.#deps.clock.monotonicMs()
-    if (typeof this.#role === 'object') this.#events.resume(marks.events)
-    this.#fresh.resume(marks.slots)
-    this.#slots?.resume(marks.slots)
-    this.#outbox.writerOpened()
+  #open(): void {
+    const { feeds } = this.#deps
+    const { path, secret } = feeds
+    const careful = this.#deaths - deathsUntilCareful
+    const config: ProgramConfig = {
+      sink: this.#sinkConfig(),
+      feeds: { path, secret },
+      cursors: this.#report.cursors,
+      skip: [...this.#tries].flatMap(([name, tries]) => (tries < triesMax ? [] : [name])),
+      careful: carefulParcels[Math.min(careful, carefulParcels.length - 1)] ?? null,
+    }
+    this.#child!.call<Marks>('open', config, openMsMax).then(
+      () => {
+        this.#progressMs = this.#deps.clock.monotonicMs()
+      },
+      (error: unknown) => {
+        // A process that died during the call is restarted, and opened then.
+        if (this.#stopping !== null || this.#child?.isRunning !== true) return
+        this.#failed(`sink open failed: ${messageOf(error)}`)
+        this.#retry = setTimeout(() => this.#open(), openRetryMs)
+      },
+    )
   }
 
-  #durable(sending: Sending): void {
-    this.#progressMs = this.#deps.clock.monotonicMs()
-    this.#deps.meters.delay.observeMs(this.#progressMs - sending.sinceMs)
-    this.#fresh.durable(sending)
+  #receive(event: string, data: unknown): void {
+    const { meters } = this.#deps
+    // Reason for the casts: workers/index-writer.ts pushes exactly these.
+    type Given<E extends keyof ProgramEvents> = Parameters<ProgramEvents[E]>[0]
+    if (event === 'failed') this.#failed(String(data))
+    else if (event === 'parts') meters.parts(data as Given<'parts'>)
+    else if (event === 'trying') this.#trying = data as Given<'trying'>
+    else if (event === 'dropped')
+      this.#log.error('index delivery dropped', data as Given<'dropped'>)
+    else if (event === 'report') this.#reported(data as ProgramReport)
+    else if (event === 'wrote') {
+      const { rows, ms } = data as Given<'wrote'>
+      meters.batches.inc()
+      meters.write.observeMs(ms)
+      meters.wrote(rows)
+    }
   }
 
-  #dropped(sending: Sending, reason: string): void {
-    countLost(sending, this.#deps.meters)
-    this.#log.error('index delivery dropped', { reason, bytes: sending.bytes })
+  #reported(report: ProgramReport): void {
+    const { meters, clock } = this.#deps
+    this.#report = report
+    this.#reportedMs = clock.monotonicMs()
+    for (const [feed, count] of Object.entries(report.lost))
+      meters.lost[feed as keyof typeof meters.lost].inc(count)
+    if (report.reread > 0) meters.reread.inc(report.reread)
+    for (const delayMs of report.delaysMs) meters.delay.observeMs(delayMs)
+    if (report.delaysMs.length === 0) return
+    this.#progressMs = this.#reportedMs
+    if (report.isCareful) return
+    this.#deaths = 0
+    this.#trying = null
+  }
+
+  #failed(reason: string): void {
+    const { clock, meters } = this.#deps
+    meters.writeFailures.inc()
+    if (clock.monotonicMs() - this.#loggedMs < logEveryMs) return
+    this.#loggedMs = clock.monotonicMs()
+    this.#log.warn('index write failed', { reason })
   }
 
   #sinkConfig(): SinkConfig {
@@ -222,84 +262,16 @@ export class IngestPipeline {
     return { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder, role: now }
   }
 
-  /** Waits until the outbox is empty; returns at once without a writer. */
+  /** Waits until what the gateway has by now is durable; returns at once without a writer. */
   async #drain(): Promise<void> {
-    const endMs = performance.now() + drainMsMax
-    while (!this.#outbox.isEmpty && this.#isOpen() && performance.now() < endMs) {
-      this.#link.flush()
-      await new Promise((resolve) => setTimeout(resolve, drainStepMs))
-    }
+    const role = this.#role
+    if (typeof role === 'object' && machineMs() >= role.untilMs()) return
+    // A writer that ends or hangs meanwhile leaves it to the next one.
+    await this.#child?.call('drain', this.#deps.feeds.positions(), drainMsMax).catch(() => {})
   }
 
   async #end(): Promise<void> {
-    for (const end of this.#ends) end()
-    this.#outbox.stop()
-    await this.#link.stop()
-  }
-}
-
-/** Wakes the outbox for each confirmed update; returns the function that ends it. */
-function listenTo(hub: Hub<SolanaUpdate>, source: SlotSource, outbox: Outbox): () => void {
-  // Updates that the hub received before the listener was added count as waiting from now on.
-  source.onUpdate()
-  const unwatch = hub.onRestart(() => source.restart())
-  const unlisten = hub.listen(
-    (commitment) => {
-      // A slot's content is published as confirmed with its status, or after it.
-      if (commitment !== Commitment.confirmed) return
-      source.onUpdate()
-      outbox.wake()
-    },
-    () => false,
-  )
-  return () => {
-    unlisten()
-    unwatch()
-  }
-}
-
-/** A large slot is several parcels, and counts once. */
-function countLost({ delivery }: Sending, { lost }: IngestMeters): void {
-  const slots = new Set<number>()
-  for (const { feed, content } of delivery.parcels)
-    if (feed === 'slots') slots.add(content.slot)
-    else lost[feed].inc()
-  lost.slots.inc(slots.size)
-}
-
-/** Tracks the newest durable slot and block. */
-class FreshnessTally {
-  readonly #clock: Clock
-  #slot: { readonly number: number; readonly sinceMs: number | null } | null = null
-  #block: { readonly number: number; readonly sinceMs: number } | null = null
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /** The slot mark left by an earlier run. */
-  resume(slot: number | undefined): void {
-    if (slot !== undefined) this.#slot ??= { number: slot, sinceMs: null }
-  }
-
-  durable({ delivery, sinceMs }: Sending): void {
-    const { slots } = delivery.marks
-    if (slots !== undefined) this.#slot = { number: slots, sinceMs }
-    const last = delivery.parcels.findLast(
-      ({ feed, content }) => feed === 'events' && content.kind === 'ContentionData',
-    )
-    if (last?.feed !== 'events' || last.content.facts === null) return
-    this.#block = { number: last.content.facts.blockNumber, sinceMs }
-  }
-
-  read(): Freshness {
-    const nowMs = this.#clock.monotonicMs()
-    const age = (sinceMs: number | null = null) => (sinceMs === null ? null : nowMs - sinceMs)
-    return {
-      slot: this.#slot?.number ?? null,
-      slotAgeMs: age(this.#slot?.sinceMs),
-      block: this.#block?.number ?? null,
-      blockAgeMs: age(this.#block?.sinceMs),
-    }
+    if (this.#retry !== null) clearTimeout(this.#retry)
+    await this.#child?.stop()
   }
 }

@@ -1,23 +1,15 @@
 // The ingest pipeline of one of several gateways that share a ClickHouse server.
 //
 //   tips, queries of this gateway ────────────────────────────────► its own writer process
-//   event log, hub ── while it has the cluster's lease ──► a writer process for this term
+//   events, slots ── while it has the cluster's lease ──► a writer process for this term
 //
-// Exactly one gateway writes slots and events. The others follow both without writing: the one that
-// takes over continues at the index's mark from its own log and hub, which keep the last minute.
+// Exactly one gateway writes slots and events. Each has the same streams: the writer of the one
+// that takes over continues at the index's mark in them.
 // A gateway that cannot write gives the lease up for a while.
 import { machineMs } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
-import type { SolanaUpdate } from '../chain/solana/updates.ts'
-import type { Hub } from '../streams/hub/hub.ts'
-import {
-  type Freshness,
-  type IngestDeps,
-  IngestPipeline,
-  type IngestSection,
-  type RunningIngest,
-} from './ingest.ts'
-import type { TipFact, UsageFact } from './parcels.ts'
+import type { IngestSection } from './config.ts'
+import { type Freshness, type IngestDeps, IngestPipeline, type RunningIngest } from './ingest.ts'
 
 /** The cluster's lease: one holder at a time, each with a higher term. */
 export interface IndexLease {
@@ -65,7 +57,6 @@ class LeasedIngest implements RunningIngest {
   readonly #facts: IngestPipeline
   readonly #deps: IngestDeps & { readonly lease: IndexLease }
   readonly #start: (role: { term: number; untilMs(): number }) => Promise<IngestPipeline>
-  #hub: Hub<SolanaUpdate> | null = null
   #current: Term | null = null
   #untilMs = 0
   #yieldsUntilMs = Number.NEGATIVE_INFINITY
@@ -87,19 +78,6 @@ class LeasedIngest implements RunningIngest {
       onChanged: () => this.#change(),
       onDeadline: (leftMs) => this.#extend(leftMs),
     })
-  }
-
-  follow(hub: Hub<SolanaUpdate>): void {
-    this.#hub = hub
-    this.#current?.pipeline?.follow(hub)
-  }
-
-  tip(fact: TipFact): void {
-    this.#facts.tip(fact)
-  }
-
-  usage(fact: UsageFact): void {
-    this.#facts.usage(fact)
   }
 
   /** Known at the gateway that writes. */
@@ -172,7 +150,6 @@ class LeasedIngest implements RunningIngest {
     const begun: Term = { term: number, untilMs: this.#untilMs, pipeline: null }
     this.#current = begun
     begun.pipeline = await this.#start({ term: number, untilMs: () => begun.untilMs })
-    if (this.#hub !== null) begun.pipeline.follow(this.#hub)
     this.#deps.log.area('indexer').info('this gateway writes the index', { term: number })
   }
 }

@@ -1,7 +1,6 @@
 // Declares the meters of the indexer: its endpoint, its ingest pipeline, its query processes.
 
-import type { CounterChild, GaugeChild, Meters } from '../base/telemetry/meters.ts'
-import { LatencyTally, PairTally } from '../base/telemetry/tally.ts'
+import type { CounterChild, GaugeChild, LatencyTally, Meters } from '../base/telemetry/meters.ts'
 import { codeOf } from './clickhouse/exceptions.ts'
 import { type FeedName, feedNames, tableNames } from './tables.ts'
 
@@ -26,25 +25,18 @@ export interface IndexerMeters {
 }
 
 export function declareIndexerMeters(meters: Meters): IndexerMeters {
-  const finished = new PairTally(outcomes, ['all'])
-  const latency = new LatencyTally()
-  meters.counterRead(
+  const finished = meters.counters(
     'sluice_index_queries_total',
     'Queries of the indexer by how they ended: OK or the name of the exception',
-    { outcome: outcomes },
-    function* () {
-      for (const [outcome, , count] of finished.read()) yield [{ outcome }, count]
-    },
-  )
-  meters.histogramRead(
-    'sluice_index_query_seconds',
-    'Time from a complete query to the end of its response',
-    latency.buckets,
-    () => latency.read(),
+    'outcome',
+    outcomes,
   )
   const own: IndexerMeters = {
-    finished: (outcome) => finished.count(outcome, 'all'),
-    latency,
+    finished: (outcome) => (finished[outcome] ?? finished.OTHER!).inc(),
+    latency: meters.latency(
+      'sluice_index_query_seconds',
+      'Time from a complete query to the end of its response',
+    ),
     rows: meters.counter('sluice_index_query_rows_total', 'Rows returned by queries'),
     bytes: meters.counter('sluice_index_query_bytes_total', 'Bytes of results before compression'),
     stopped: meters.counters(
@@ -97,22 +89,8 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
   )
   meters.gaugeRead(
     'sluice_index_unacked_bytes',
-    'Bytes sent to the index writer and not yet acknowledged',
+    'Bytes that the index writer has read and that are not yet durable',
     () => (state === null ? 0 : state.unackedBytes()),
-  )
-  const delay = new LatencyTally()
-  meters.histogramRead(
-    'sluice_index_delay_seconds',
-    'Time from an update to its durable rows, by the oldest update of each delivery',
-    delay.buckets,
-    () => delay.read(),
-  )
-  const write = new LatencyTally()
-  meters.histogramRead(
-    'sluice_index_write_seconds',
-    'Duration of one durable write',
-    write.buckets,
-    () => write.read(),
   )
   return {
     lost: meters.counters(
@@ -123,7 +101,7 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
     ),
     reread: meters.counter(
       'sluice_index_reread_total',
-      'Deliveries that were retried after the writer had ended or rejected them',
+      'Slots that were read again, because the writer or its stream had ended',
     ),
     batches: meters.counter('sluice_index_batches_total', 'Durable writes'),
     writeFailures: meters.counter('sluice_index_write_failures_total', 'Writes that failed'),
@@ -131,8 +109,11 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
       'sluice_index_writer_restarts_total',
       'Restarts of the writer process',
     ),
-    write,
-    delay,
+    write: meters.latency('sluice_index_write_seconds', 'Duration of one durable write'),
+    delay: meters.latency(
+      'sluice_index_delay_seconds',
+      'Time from an update to its durable rows, by the oldest update of each delivery',
+    ),
     ...declareRowMeters(meters),
     watch(watched) {
       state = watched
@@ -142,19 +123,13 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
 
 /** Rows and inserts by table, and what they cost a ClickHouse server. */
 function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'> {
-  const rows = new Map<string, number>(tableNames.map((name) => [name, 0]))
-  meters.counterRead(
-    'sluice_index_rows_total',
-    'Rows written, by table',
-    { table: tableNames },
-    () => tableNames.map((table) => [{ table }, rows.get(table)!] as const),
-  )
-  const inserts = new Map<string, number>(tableNames.map((name) => [name, 0]))
-  meters.counterRead(
+  const names: readonly string[] = tableNames
+  const rows = meters.counters('sluice_index_rows_total', 'Rows written, by table', 'table', names)
+  const inserts = meters.counters(
     'sluice_index_inserts_total',
     'Durable writes that had rows of the table; sluice_index_rows_total over it is rows per insert',
-    { table: tableNames },
-    () => tableNames.map((table) => [{ table }, inserts.get(table)!] as const),
+    'table',
+    names,
   )
   let parts = new Map<string, number>()
   meters.gaugesRead(
@@ -169,8 +144,8 @@ function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'>
   return {
     wrote(counts) {
       for (const [table, count] of Object.entries(counts)) {
-        rows.set(table, (rows.get(table) ?? 0) + count)
-        inserts.set(table, (inserts.get(table) ?? 0) + 1)
+        rows[table]?.inc(count)
+        inserts[table]?.inc()
       }
     },
     parts(counts) {

@@ -1,40 +1,53 @@
-// Messages from the feeds to the writer process: encoded bytes as the logs store them, plus a few
-// facts. The writer process turns them into rows.
+// What the feeds give the writer: encoded bytes as the gateway sends them, plus a few facts.
 //
-//   main thread                                         writer process
-//   feed/: log, hub, tips, usage -> Delivery -> pipe -> rows/ -> RowSink
-import type { FrameFacts, LogKind } from '../streams/log/encoded.ts'
+//   feed/: slots, events, tips, usage -> Delivery -> rows/ -> RowSink
 import type { Marks } from './engine.ts'
+import type { EventFact, ItemFeed, TipFact, UsageFact } from './feed-items.ts'
 
-/** One message to the writer, acknowledged as a whole. */
+/** Parcels that are written together. */
 export interface Delivery {
   readonly parcels: readonly Parcel[]
   /** Position of each feed once this delivery is durable. */
   readonly marks: Marks
 }
 
-/** One update for the index, with what the outbox must know about it. */
+/** One update for the index, with what the intake must know about it. */
 export type Parcel = {
   readonly bytes: number
   /** Monotonic milliseconds at which the update happened. */
   readonly sinceMs: number
   /** Position of its feed once this parcel is durable; null when it does not advance. */
   readonly mark: number | null
+  /** Where the gateway's feed continues after it; of an item. */
+  readonly cursor?: FeedCursor
 } & (
   | { readonly feed: 'slots'; readonly content: SlotParcel; readonly cut: Cut | null }
-  | { readonly feed: 'events'; readonly content: EventParcel }
+  | { readonly feed: 'events'; readonly content: EventFact }
   | { readonly feed: 'tips'; readonly content: TipFact }
   | { readonly feed: 'usage'; readonly content: UsageFact }
 )
 
+/** Where a reader is in a feed of the gateway; in whatever run for ''. */
+export interface FeedCursor {
+  readonly run: string
+  readonly seq: number
+}
+
+export type FeedCursors = Readonly<Partial<Record<ItemFeed, FeedCursor>>>
+
 /**
- * The index has slots up to `to`. When its block at `from` has another hash, the chain restarted
- * there: the rows of `from` to `to` are deleted before the rest is written.
+ * A slot that the index may have. When its block at `from` has another hash, the chain restarted
+ * there: the rows from there on are deleted before the rest is written.
  */
 export interface Cut {
   readonly from: number
-  readonly to: number
   readonly blockhash: string
+  readonly indexed: Indexed
+}
+
+/** The index may have slots up to `to`. One object for all slots of a stream. */
+export interface Indexed {
+  readonly to: number
 }
 
 /** A confirmed slot, or one piece of a large one. */
@@ -55,38 +68,6 @@ export interface BlockFacts {
   readonly blockhash: string
   readonly height: number
   readonly txCount: number
-}
-
-/** A frame of the event log: its JSON payload, and facts that are not in the payload. */
-export interface EventParcel {
-  readonly seq: number
-  readonly kind: LogKind
-  readonly payload: Uint8Array
-  readonly facts: FrameFacts | null
-}
-
-/** How a submission to the TPU Sender ended. */
-export interface TipFact {
-  readonly receivedAtMs: number
-  readonly signature: string
-  readonly feePayer: string
-  readonly tipAccount: string
-  readonly lamports: bigint
-  readonly outcome: string
-  readonly reason: string
-  readonly landedSlot: number
-}
-
-/** A query that ended. */
-export interface UsageFact {
-  readonly subscription: string
-  readonly atMs: number
-  readonly queryId: string
-  readonly elapsedMs: number
-  readonly rows: number
-  readonly bytes: number
-  /** 0 when it succeeded, else ClickHouse's error code. */
-  readonly code: number
 }
 
 /** A write of an account, without its data: only the length is kept. */

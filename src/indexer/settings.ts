@@ -3,7 +3,6 @@
 // (pure). Tools send many settings on their own, and break when a server refuses them; a setting
 // that would change the result must still be refused where it has no effect.
 
-import type { PlanValues } from '../customers/subscriptions/plans.ts'
 import {
   type Checked,
   checked,
@@ -32,7 +31,8 @@ export interface QuerySettings {
   readonly passed: Readonly<Record<string, string>>
 }
 
-type PlanLimits = PlanValues['indexer']
+/** Of the caller's plan. */
+type PlanLimits = Omit<QueryLimits, 'overflow'>
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 type Draft = Writable<Omit<QuerySettings, 'limits' | 'output' | 'passed'>> & {
   readonly limits: Writable<QueryLimits>

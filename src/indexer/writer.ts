@@ -4,29 +4,29 @@
 //   take(delivery) -> rows/ -> batches --(time, rows or bytes)--> sink.write(batches, marks)
 //        ^ answered when its rows are durable ------------------------------'
 //
-// Deliveries are written in order: a write that failed is retried before anything else.
+// Deliveries are written in order: a write that failed is retried before anything else. When the
+// sink rejects a write for good, each of its deliveries is written alone: one bad delivery must
+// not take others with it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { assert } from '../base/assert.ts'
 import { backoffMs } from '../base/backoff.ts'
 import { Fault, messageOf } from '../base/errors.ts'
-import type { IndexerSection } from './config.ts'
+import type { IngestSection } from './config.ts'
 import type { Marks, RowSink, SinkEvents } from './engine.ts'
-import type { Cut, Delivery } from './parcels.ts'
+import type { Cut, Delivery, Indexed } from './parcels.ts'
 import { addDeliveryRows, RowBatches } from './rows/delivery-rows.ts'
 
 /** A commit of DuckDB costs a few milliseconds, so one write covers a block of rows. */
 const duckdbGather = { insertMs: 50, insertRows: 20_000 }
-/** So many bytes are written at once: half of what the outbox sends before it waits. */
+/** So many bytes are written at once: half of what is read before the streams are paused. */
 const bytesMax = 4 * 1024 * 1024
+/** Slots whose blocks are looked up at once. */
+const comparedSlots = 256
 /** Of a failed write. */
 const backoff = { firstMs: 50, lastMs: 5_000 }
 
 /** Configuration of the sink. Sent over the pipe, because the URL may contain a password. */
-export interface SinkConfig
-  extends Pick<
-    IndexerSection,
-    'engine' | 'url' | 'clickhouse' | 'retentionDays' | 'retentionBytes'
-  > {
+export interface SinkConfig extends IngestSection {
   /** Folder of DuckDB's files. */
   readonly folder: string
   /** Names this server, or its cluster, in the writer lease of ClickHouse, for operators. */
@@ -62,8 +62,15 @@ type OpenSink = (
 ) => Promise<RowSink>
 
 interface Waiting {
+  readonly delivery: Delivery
   readonly sinceMs: number
   settle(taken: Taken): void
+}
+
+interface Known {
+  readonly indexed: Indexed
+  readonly upTo: number
+  readonly hashes: ReadonlyMap<number, string>
 }
 
 export class IndexWriter {
@@ -78,12 +85,12 @@ export class IndexWriter {
   #timer: NodeJS.Timeout | null = null
   /** The running write; never rejects. */
   #writing: Promise<void> | null = null
-  #cutting: Promise<unknown> | null = null
-  /** The last slot of an earlier chain that a cut was asked for, and one that was cut. */
-  #askedTo: number | null = null
-  #cutTo: number | null = null
-  /** The mark of the slots when the sink was opened: it goes back only by a cut. */
-  #openedAt = 0
+  #comparing: Promise<Taken> | null = null
+  /** Blocks that the index has of what the last stream may repeat, so far as was looked. */
+  #known: Known | null = null
+  /** The mark of the slots: it goes back only by a cut. */
+  #slotMark = 0
+  #durable: Marks = {}
   /** Slots that the index had when they came again: their rows are not written twice. */
   readonly #indexed = new Set<number>()
   /** By `machineMs`: the end of the term, which is extended. */
@@ -101,8 +108,14 @@ export class IndexWriter {
     if (typeof config.role === 'object') this.extend(config.role.untilMs)
     this.#sink ??= await this.#open(config, this.#events, () => this.#untilMs)
     const marks = await this.#sink.marks()
-    this.#openedAt = marks.slots ?? 0
+    this.#slotMark = marks.slots ?? 0
+    this.#durable = marks
     return marks
+  }
+
+  /** Marks of everything that is durable. */
+  get marks(): Marks {
+    return this.#durable
   }
 
   /** The term ends later. */
@@ -114,23 +127,26 @@ export class IndexWriter {
   async take(delivery: Delivery): Promise<Taken> {
     const sink = this.#sink
     assert(sink !== null, 'the sink is open before rows come')
-    // Deliveries that wait for a cut continue in their order.
-    while (this.#cutting !== null) await this.#cutting
+    // Deliveries that wait for a comparison continue in their order.
+    while (this.#comparing !== null) await this.#comparing
     const cuts = delivery.parcels.flatMap((parcel) => (parcel.feed === 'slots' && parcel.cut) || [])
-    if (cuts.some(({ to }) => to !== this.#cutTo)) {
-      this.#cutting = this.#cut(sink, cuts)
-      await this.#cutting
-      this.#cutting = null
+    if (cuts.length > 0) {
+      this.#comparing = this.#compare(sink, cuts)
+      const compared = await this.#comparing
+      this.#comparing = null
+      if ('rejected' in compared) return compared
     }
+    const fresh = this.#withoutIndexed(delivery)
     try {
-      addDeliveryRows(this.#withoutIndexed(delivery), this.#rows)
+      addDeliveryRows(fresh, this.#rows)
     } catch (error) {
       return { rejected: messageOf(error) }
     }
     for (const { bytes } of delivery.parcels) this.#bytes += bytes
-    this.#marks = { ...this.#marks, ...this.#marksOf(delivery) }
+    const marks = this.#marksOf(delivery)
+    this.#marks = { ...this.#marks, ...marks }
     return new Promise((settle) => {
-      this.#waiting.push({ sinceMs: performance.now(), settle })
+      this.#waiting.push({ delivery: { ...fresh, marks }, sinceMs: performance.now(), settle })
       this.#schedule(sink)
     })
   }
@@ -148,37 +164,54 @@ export class IndexWriter {
   }
 
   /** Deletes the rows of a chain that restarted, from the first block that is another one now. */
-  #cut(sink: RowSink, cuts: readonly Cut[]): Promise<unknown> {
+  #compare(sink: RowSink, cuts: readonly Cut[]): Promise<Taken> {
     return this.#untilDone(async () => {
-      // What waits to be written is of the earlier chain, too.
-      if (cuts[0]!.to !== this.#askedTo) await this.#drain(sink)
-      this.#askedTo = cuts[0]!.to
-      for (const { from, to, blockhash } of cuts) {
-        const known = await sink.blockhash(from)
+      for (const { from, blockhash, indexed } of cuts) {
+        const known = (await this.#blocksFrom(sink, from, indexed)).get(from)
         if (known === blockhash) this.#indexed.add(from)
-        if (known === null || known === blockhash) continue
+        if (known === undefined || known === blockhash) continue
         // Earlier rows belong to the previous chain, or to other tables: they are written first.
         await this.#drain(sink)
-        await sink.cut(from, to)
-        this.#cutTo = to
+        await sink.cut(from, indexed.to)
+        this.#known = { indexed, upTo: indexed.to, hashes: new Map() }
+        this.#slotMark = from - 1
+        this.#marks = { ...this.#marks, slots: this.#slotMark }
+        this.#durable = { ...this.#durable, slots: this.#slotMark }
         for (const slot of this.#indexed) if (slot >= from) this.#indexed.delete(slot)
-        return
       }
     })
   }
 
-  /** A block is written after its rows: the slots of blocks that the index has are complete. */
+  /** What the index has from this slot on; one question for many slots. */
+  async #blocksFrom(sink: RowSink, from: number, indexed: Indexed): Promise<Known['hashes']> {
+    if (this.#known?.indexed === indexed && from <= this.#known.upTo) return this.#known.hashes
+    // What waits to be written is of the earlier chain, too.
+    await this.#drain(sink)
+    const upTo = Math.min(indexed.to, from + comparedSlots - 1)
+    this.#known = { indexed, upTo, hashes: await sink.blockhashes(from, upTo) }
+    return this.#known.hashes
+  }
+
+  /**
+   * A block is written after its rows: the slots of blocks that the index has are complete. What
+   * follows a block is late content, which may be new.
+   */
   #withoutIndexed(delivery: Delivery): Delivery {
     if (this.#indexed.size === 0) return delivery
-    const parcels = delivery.parcels.filter(
-      (parcel) => parcel.feed !== 'slots' || !this.#indexed.has(parcel.content.slot),
-    )
+    const parcels = delivery.parcels.filter((parcel) => {
+      if (parcel.feed !== 'slots') return true
+      const { slot, block } = parcel.content
+      const isIndexed = this.#indexed.has(slot)
+      if (block !== null) this.#indexed.delete(slot)
+      return !isIndexed
+    })
     return { ...delivery, parcels }
   }
 
   #marksOf({ marks }: Delivery): Marks {
-    if (marks.slots === undefined || this.#cutTo !== null) return marks
-    return { ...marks, slots: Math.max(marks.slots, this.#openedAt) }
+    if (marks.slots === undefined) return marks
+    this.#slotMark = Math.max(marks.slots, this.#slotMark)
+    return { ...marks, slots: this.#slotMark }
   }
 
   async #drain(sink: RowSink): Promise<void> {
@@ -221,11 +254,25 @@ export class IndexWriter {
     const taken = await this.#untilDone(async () => {
       if (hasRows) await sink.write(batches, marks)
     })
+    if ('isWritten' in taken) this.#durable = { ...this.#durable, ...marks }
     if ('isWritten' in taken && hasRows) {
       const rows = Object.fromEntries(batches.map(({ table, count }) => [table, count]))
       this.#events.wrote({ rows, ms: performance.now() - beganMs })
     }
-    for (const one of waiting) one.settle(taken)
+    const isShared = 'rejected' in taken && waiting.length > 1 && !this.#isStopping
+    for (const one of waiting)
+      one.settle(isShared ? await this.#writeAlone(sink, one.delivery) : taken)
+  }
+
+  async #writeAlone(sink: RowSink, delivery: Delivery): Promise<Taken> {
+    const rows = new RowBatches()
+    addDeliveryRows(delivery, rows)
+    const batches = rows.take()
+    const taken = await this.#untilDone(async () => {
+      if (batches.length > 0) await sink.write(batches, delivery.marks)
+    })
+    if ('isWritten' in taken) this.#durable = { ...this.#durable, ...delivery.marks }
+    return taken
   }
 
   /** Retries with exponential back-off until it succeeds or the error is not retryable. */

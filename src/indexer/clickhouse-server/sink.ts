@@ -141,11 +141,12 @@ class ClickhouseSink implements RowSink {
     return written
   }
 
-  async blockhash(slot: number): Promise<string | null> {
-    const rows = await this.#client.rows<{ blockhash: string }>(
-      `SELECT blockhash FROM ${storedName('blocks')} FINAL WHERE slot = ${slot}`,
+  async blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>> {
+    const rows = await this.#client.rows<{ at: string; blockhash: string }>(
+      `SELECT toString(slot) AS at, blockhash FROM ${storedName('blocks')} FINAL
+        WHERE slot BETWEEN ${from} AND ${to}`,
     )
-    return rows[0]?.blockhash ?? null
+    return new Map(rows.map(({ at, blockhash }) => [Number(at), blockhash]))
   }
 
   async cut(from: number, to: number): Promise<void> {

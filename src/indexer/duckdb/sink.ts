@@ -93,17 +93,15 @@ export class DuckdbSink implements RowSink {
     })
   }
 
-  async blockhash(slot: number): Promise<string | null> {
+  async blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>> {
     return this.#inTurn('index read failed', async () => {
-      const hot = this.#hot.spans.meets('blocks', slot, slot) ? [this.#hot.catalog] : []
-      for (const catalog of [...hot, ...this.#archive.holding('blocks', slot, slot)]) {
-        const found = await this.#writer.runAndReadAll(
-          `SELECT blockhash FROM ${catalog}.blocks WHERE slot = ${slot}`,
-        )
-        const hash = found.getRows()[0]?.[0]
-        if (hash !== undefined) return String(hash)
-      }
-      return null
+      const hot = this.#hot.spans.meets('blocks', from, to) ? [this.#hot.catalog] : []
+      const parts = [...hot, ...this.#archive.holding('blocks', from, to)].map(
+        (name) => `SELECT slot, blockhash FROM ${name}.blocks WHERE slot BETWEEN ${from} AND ${to}`,
+      )
+      if (parts.length === 0) return new Map()
+      const found = await this.#writer.runAndReadAll(parts.join(' UNION ALL '))
+      return new Map(found.getRows().map(([slot, hash]) => [Number(slot), String(hash)]))
     })
   }
 

@@ -1,5 +1,5 @@
-// Source of complete slots at commitment `confirmed`, read by a replay of the hub.
-// The hub is the queue: slots that it evicts before they were read are lost, and counted.
+// Puts complete slots together from a geyser stream at commitment `confirmed`.
+// Slots that the stream did not keep until they were read are lost, and counted.
 //
 //   accounts, transactions, meta, status(confirmed) -> one slot -> parcels of bounded size
 //
@@ -7,8 +7,6 @@
 // when the slot is finalized. Slots that the index already has are emitted with their blockhash, so
 // that the writer sees whether the chain restarted.
 import type { Clock } from '../../base/clock.ts'
-import { Commitment } from '../../base/commitment.ts'
-import type { CounterChild } from '../../base/telemetry/meters.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountUpdate,
@@ -18,17 +16,16 @@ import {
   slotStatus,
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
-import type { Hub, Replay } from '../../streams/hub/hub.ts'
 import {
   type AccountFact,
   accountRecordBytes,
   type BlockFacts,
   type Cut,
+  type Indexed,
   noTransaction,
   type Parcel,
   packAccounts,
 } from '../parcels.ts'
-import type { Source } from './source.ts'
 
 /** Most slots that wait for their block meta or have late content. */
 const openSlotsMax = 64
@@ -49,67 +46,48 @@ interface OpenSlot {
 }
 
 export interface SlotSourceDeps {
-  readonly hub: Hub<SolanaUpdate>
-  readonly lost: CounterChild
+  /** So many slots were lost. */
+  lost(count: number): void
   readonly clock: Clock
 }
 
-export class SlotSource implements Source {
+export class SlotSource {
   readonly #deps: SlotSourceDeps
   readonly #open = new Map<number, OpenSlot>()
   readonly #times = new Map<number, number>()
-  #replay: Replay<SolanaUpdate> | null = null
+  /** Parcels of complete slots, built when `next` requests them. */
   readonly #ready: Generator<Parcel, undefined>[] = []
-  /** The index's mark before the first slot of this run. */
-  #indexedTo: number | null = null
-  /** The newest emitted slot. */
+  /** What the index may have from earlier; null when it has nothing. */
+  #indexed: Indexed | null
+  /** The last emitted slot. */
   #lastSlot: number | null = null
-  #isAfterLoss = false
-  #waitingSinceMs: number | null = null
 
-  constructor(deps: SlotSourceDeps) {
+  /** `mark` is the index's. */
+  constructor(mark: number | undefined, deps: SlotSourceDeps) {
     this.#deps = deps
+    this.#indexed = mark === undefined ? null : { to: mark }
   }
 
-  /** Sets the index's mark, before the first `next`. */
-  resume(mark: number | undefined): void {
-    if (this.#lastSlot === null) this.#indexedTo = mark ?? null
+  /** The last slot that the index has, or gets; null before the first. */
+  get newestSlot(): number | null {
+    return this.#lastSlot === null && this.#indexed === null
+      ? null
+      : Math.max(this.#lastSlot ?? 0, this.#indexed?.to ?? 0)
   }
 
-  /** The hub has a new confirmed update. */
-  onUpdate(): void {
-    this.#waitingSinceMs ??= this.#deps.clock.monotonicMs()
-  }
-
-  /** The chain begins anew: as in another run, the index may have its slots of the old one. */
+  /**
+   * The stream begins anew, perhaps with slots that were emitted before, or with another chain: as
+   * in another run, the index may have them. Incomplete slots come again.
+   */
   restart(): void {
-    this.#indexedTo = Math.max(this.#lastSlot ?? 0, this.#indexedTo ?? 0)
+    const { newestSlot } = this
+    this.#indexed = newestSlot === null ? null : { to: newestSlot }
     this.#lastSlot = null
+    this.#open.clear()
     this.#times.clear()
   }
 
   next(): Parcel | null {
-    for (;;) {
-      const parcel = this.#nextParcel()
-      if (parcel !== null) {
-        this.#waitingSinceMs = parcel.sinceMs
-        return parcel
-      }
-      if (this.#replay === null || this.#replay.isLost) this.#begin()
-      const update = this.#replay?.next() ?? null
-      if (update === null) {
-        this.#waitingSinceMs = null
-        return null
-      }
-      this.#take(update)
-    }
-  }
-
-  waitingSinceMs(): number | null {
-    return this.#waitingSinceMs
-  }
-
-  #nextParcel(): Parcel | null {
     for (;;) {
       const next = this.#ready[0]?.next()
       if (next === undefined) return null
@@ -118,15 +96,7 @@ export class SlotSource implements Source {
     }
   }
 
-  #begin(): void {
-    const { hub } = this.#deps
-    // Incomplete slots are discarded: their missing updates are gone.
-    if (this.#replay !== null) this.#isAfterLoss = true
-    this.#open.clear()
-    this.#replay = hub.oldestSlot === null ? null : hub.replay(Commitment.confirmed, hub.oldestSlot)
-  }
-
-  #take(update: SolanaUpdate): void {
+  take(update: SolanaUpdate): void {
     switch (update.kind) {
       case 'transaction':
         this.#slot(update.slot).transactions.push(update)
@@ -182,17 +152,16 @@ export class SlotSource implements Source {
 
   /** Only in ascending order: a late slot must not delete the rows of a newer one. */
   #cutOf(slot: number, { meta }: OpenSlot): Cut | null {
-    const to = this.#indexedTo
-    const isNew = to === null || slot > to || slot <= (this.#lastSlot ?? -1)
-    return isNew || meta === null ? null : { from: slot, to, blockhash: meta.blockhash }
+    const indexed = this.#indexed
+    const isNew = indexed === null || slot > indexed.to || slot <= (this.#lastSlot ?? -1)
+    return isNew || meta === null ? null : { from: slot, blockhash: meta.blockhash, indexed }
   }
 
   /** Counts the slots lost before this one; returns the mark. */
   #advance(slot: number): number {
-    const last = this.#lastSlot ?? this.#indexedTo
-    const isAfterGap = this.#isAfterLoss || this.#lastSlot === null
-    if (isAfterGap && last !== null && slot > last + 1) this.#deps.lost.inc(slot - last - 1)
-    this.#isAfterLoss = false
+    const to = this.#indexed?.to ?? null
+    // Later ones are not there because the chain skipped them.
+    if (this.#lastSlot === null && to !== null && slot > to + 1) this.#deps.lost(slot - to - 1)
     this.#lastSlot = Math.max(slot, this.#lastSlot ?? 0)
     return this.#lastSlot
   }

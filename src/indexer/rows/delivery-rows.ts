@@ -7,14 +7,8 @@ import { programs } from '../../chain/solana/programs.ts'
 import { type InstructionFacts, TransactionFacts } from '../../chain/solana/transaction-facts.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
 import type { Cell, RowBatch } from '../engine.ts'
-import {
-  type Delivery,
-  type EventParcel,
-  type SlotParcel,
-  type TipFact,
-  type UsageFact,
-  unpackAccounts,
-} from '../parcels.ts'
+import type { EventFact, TipFact, UsageFact } from '../feed-items.ts'
+import { type Delivery, type SlotParcel, unpackAccounts } from '../parcels.ts'
 import { type TableName, tables } from '../tables.ts'
 
 export function addDeliveryRows({ parcels }: Delivery, rows: RowBatches): void {
@@ -43,7 +37,7 @@ function addUsage(query: UsageFact, rows: RowBatches): void {
 
 type Fields = Readonly<Record<string, unknown>>
 
-export function addEventRows(parcel: EventParcel, rows: RowBatches): void {
+export function addEventRows(parcel: EventFact, rows: RowBatches): void {
   if (parcel.kind === 'Gap') return
   // Reason for the cast: the payloads are made by flows/execution-projector.ts and our analysis.
   const payload = JSON.parse(Buffer.from(parcel.payload).toString('utf8')) as never
@@ -62,7 +56,7 @@ export function addEventRows(parcel: EventParcel, rows: RowBatches): void {
   }
 }
 
-function addMove({ seq, facts }: EventParcel, move: Fields, rows: RowBatches): void {
+function addMove({ seq, facts }: EventFact, move: Fields, rows: RowBatches): void {
   const at = facts?.atNs ?? 0n
   const from_stage = move.from_stage ?? ''
   const age_ms = move.block_age_ms
@@ -74,7 +68,7 @@ interface Accesses {
   readonly storage: readonly { key: readonly [string, string]; count: number; error: number }[]
 }
 
-function addAccesses({ seq, facts }: EventParcel, top: Accesses, rows: RowBatches): void {
+function addAccesses({ seq, facts }: EventFact, top: Accesses, rows: RowBatches): void {
   const block_number = facts?.blockNumber ?? 0
   top.account.forEach(({ key, count, error }, index) => {
     const cells = { seq, block_number, kind: 'account', rank: index + 1, address: key, slot: '' }
@@ -92,7 +86,7 @@ const lists = [
   ['contract_edges', 'contract_edges'],
 ] as const
 
-function addContention({ seq, facts }: EventParcel, data: Fields, rows: RowBatches): void {
+function addContention({ seq, facts }: EventFact, data: Fields, rows: RowBatches): void {
   const { block_number } = data
   add('contention', { block_hash: facts?.block?.blockHash ?? '', ...data, seq }, rows)
   for (const [field, table] of lists)

@@ -38,9 +38,8 @@ const streamMethods: readonly string[] = ['Subscribe', 'SubscribeDeshred', 'Serv
 export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | null> {
   if (peer.path.startsWith(healthPath)) return admitHealth(peer.address, deps)
   const method = peer.path.slice(peer.path.lastIndexOf('/') + 1)
-  const counters = deps.meters.requests[meterName(method)]
   const admission = decide(peer, method, deps)
-  counters[admission.ok ? 'admitted' : 'refused'].inc()
+  deps.meters.requests.count(meterName(method), admission.ok ? 'admitted' : 'refused')
   return admission
 }
 

@@ -15,8 +15,9 @@ export const grpcSection = group('The gRPC endpoint of the bundle: geyser.Geyser
     doc: 'Port to listen on; 0 is any free one',
   }),
   reflection: flag({ initial: false, doc: 'Whether the endpoint describes its services to tools' }),
+  // 100,000 keys in base58 take 4.4 MiB, with their tags.
   messageBytesMax: integer({
-    initial: 4 * mebibyte,
+    initial: 5 * mebibyte,
     min: 1024,
     max: 64 * mebibyte,
     unit: 'bytes',

@@ -7,7 +7,7 @@ import { addressKey } from '../../base/cidr.ts'
 import { InFlight } from '../../base/transport/connections.ts'
 import type { GrpcMethod } from '../../base/transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
-import { framePrefixBytes, type GrpcStream } from '../../base/transport/grpc-stream.ts'
+import { framed, type GrpcStream } from '../../base/transport/grpc-stream.ts'
 import type { Codec } from '../../streams/geyser/codec.ts'
 
 const serving = 1
@@ -121,11 +121,7 @@ export class GrpcHealth {
   }
 
   #frame(status: number): Buffer {
-    const message = this.#encode({ status })
-    const frame = Buffer.alloc(framePrefixBytes + message.length)
-    frame.writeUInt32BE(message.length, 1)
-    frame.set(message, framePrefixBytes)
-    return frame
+    return framed(this.#encode({ status }))
   }
 }
 
@@ -134,7 +130,7 @@ const noRequest: GrpcStatus = {
   code: grpcCode.invalidArgument,
   details: 'the message is no HealthCheckRequest',
 }
-const tooSlow: GrpcStatus = {
+export const tooSlow: GrpcStatus = {
   code: grpcCode.resourceExhausted,
   details: 'the stream reads too slowly',
 }

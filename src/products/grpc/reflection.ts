@@ -4,9 +4,10 @@
 
 import type { GrpcMethod } from '../../base/transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
-import { framePrefixBytes, type GrpcStream } from '../../base/transport/grpc-stream.ts'
+import { framed, type GrpcStream } from '../../base/transport/grpc-stream.ts'
 import type { Codec } from '../../streams/geyser/codec.ts'
 import { describeFiles } from './descriptors.ts'
+import { tooSlow } from './health.ts'
 
 interface ReflectionRequest {
   readonly host: string
@@ -68,11 +69,6 @@ const noRequest: GrpcStatus = {
   code: grpcCode.invalidArgument,
   details: 'not a reflection request',
 }
-const tooSlow: GrpcStatus = {
-  code: grpcCode.resourceExhausted,
-  details: 'the stream reads too slowly',
-}
-
 function answerer(codec: Codec): (request: ReflectionRequest) => Uint8Array {
   const files = describeFiles(codec.root)
   const byName = new Map(files.map((file) => [file.name, file]))
@@ -111,11 +107,4 @@ function answerer(codec: Codec): (request: ReflectionRequest) => Uint8Array {
       originalRequest: request,
       ...responseTo(request),
     })
-}
-
-function framed(message: Uint8Array): Buffer {
-  const frame = Buffer.alloc(framePrefixBytes + message.length)
-  frame.writeUInt32BE(message.length, 1)
-  frame.set(message, framePrefixBytes)
-  return frame
 }

@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { Addresses } from '../../base/transport/address.ts'
+import { type CallTap, tapMethods } from '../../base/transport/call-tap.ts'
 import { type GrpcMethod, openGrpcEndpoint } from '../../base/transport/grpc.ts'
 import type { GrpcCertificates } from '../../base/transport/grpc-bind.ts'
 import { probeGrpcLibrary } from '../../base/transport/grpc-probe.ts'
@@ -41,6 +42,7 @@ export interface GrpcDeps {
   readonly certificates: GrpcCertificates | null
   /** Whether other gateways may listen on the same port. */
   readonly sharePorts?: boolean
+  readonly calls?: CallTap
   readonly addresses: Pick<Addresses, 'clientOfText' | 'isProxy'>
   readonly clock: Clock
   readonly log: Log
@@ -74,7 +76,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
       gate.lease(caller!.principal, 'grpc', caller!.address, () => end(noToken)),
   })
   const methods: GrpcMethod<Caller | null>[] = [
-    ...geyser.methods,
+    ...(deps.calls === undefined ? geyser.methods : tapMethods(geyser.methods, deps.calls, setOf)),
     ...health.methods<Caller | null>(),
     ...(section.reflection
       ? reflectionMethods<Caller | null>(codec, (caller) => charge(caller!, 1, deps))
@@ -102,6 +104,8 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     },
   }
 }
+
+const setOf = (caller: Caller | null) => caller?.principal.subscription.upstream ?? null
 
 function limitsOf(section: GrpcSection): FilterLimits {
   const { accountReject, ownerReject, ...limits } = section.filters

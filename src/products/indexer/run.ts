@@ -8,8 +8,8 @@ import type { Budget } from '../../customers/quota/budget.ts'
 import type { QueryError } from '../../indexer/clickhouse/exceptions.ts'
 import { fingerprint } from '../../indexer/clickhouse/sql/fingerprint.ts'
 import type { QueryEngine, QueryTotals, RunningQuery } from '../../indexer/engine.ts'
+import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { IndexerMeters, StopWay } from '../../indexer/meters.ts'
-import type { UsageFact } from '../../indexer/parcels.ts'
 
 interface Underway {
   readonly id: string

@@ -9,14 +9,12 @@
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
-import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import { LogThrottle } from '../../base/telemetry/log.ts'
 import type { HttpOptions } from '../../base/transport/http.ts'
-import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
+import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
 import { Reply, ResponseHead } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
-import type { CertificatePair } from '../../base/transport/tls.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { basicPair } from '../../customers/auth/token.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
@@ -25,9 +23,9 @@ import { DATABASE, visibleTables } from '../../indexer/catalogue.ts'
 import { exception } from '../../indexer/clickhouse/exceptions.ts'
 import type { IndexerSection } from '../../indexer/config.ts'
 import type { QueryEngine } from '../../indexer/engine.ts'
+import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import type { IndexerMeters } from '../../indexer/meters.ts'
-import type { UsageFact } from '../../indexer/parcels.ts'
 import { IndexerHandler } from './handle.ts'
 import {
   browserReply,
@@ -42,7 +40,7 @@ import {
 import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
 import { type Caller, QueryQueue, RunningQueries } from './run.ts'
 
-export interface IndexerDeps {
+export interface IndexerDeps extends EndpointDeps {
   readonly gate: Gate
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
@@ -53,14 +51,6 @@ export interface IndexerDeps {
   usage(fact: UsageFact): void
   /** For the headers of each response; called per query, so it must be cheap. */
   freshness(): Freshness
-  readonly tls: CertificatePair | null
-  readonly trustedProxies: readonly string[]
-  /** Connections of one client address; 0 or absent is no limit. */
-  readonly connectionsPerAddressMax?: number
-  /** Whether other gateways may listen on the same port. */
-  readonly sharePorts?: boolean
-  readonly clock: Clock
-  readonly log: Log
 }
 
 /** Null: a path that needs no credentials. */
@@ -124,13 +114,14 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
       { verb: 'GET', path: '/play', handle: () => playReply() },
     ],
   }
-  const { tls, trustedProxies, connectionsPerAddressMax, clock } = deps
+  const { tls, trustedProxies, connectionsPerAddressMax, calls, clock } = deps
   return openHttpEndpoint({
     product: 'indexer',
     listen: { ...section, isShared: deps.sharePorts },
     tls,
     trustedProxies,
     connectionsPerAddressMax,
+    calls,
     http,
     clock,
     log,

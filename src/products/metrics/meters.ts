@@ -2,7 +2,6 @@
 // Children are looked up once here; no client is a label.
 
 import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
-import { LatencyTally } from '../../base/telemetry/tally.ts'
 import { type FrameKind, frameKinds } from '../../streams/log/encoded.ts'
 import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
@@ -39,33 +38,24 @@ export interface MetricsMeters {
   readonly requests: Readonly<Record<RouteName, CounterChild>>
 }
 
-/** Frames are counted as plain numbers: work before a write delays it. */
 export function declareMetricsMeters(meters: Meters): MetricsMeters {
-  const sent = byKey(frameKinds, () => new PlainCounter())
-  const dropped = byKey(frameKinds, () => new PlainCounter())
-  const delivery = new LatencyTally()
-  meters.counterRead(
-    'sluice_frames_sent_total',
-    'Stream frames sent to clients: frames times receivers',
-    { kind: frameKinds },
-    () => frameKinds.map((kind) => [{ kind }, sent[kind].total] as const),
-  )
-  meters.counterRead(
-    'sluice_frames_dropped_total',
-    'Stream frames not sent to slow clients because a newer one replaced them',
-    { kind: frameKinds },
-    () => frameKinds.map((kind) => [{ kind }, dropped[kind].total] as const),
-  )
-  meters.histogramRead(
-    'sluice_frame_delivery_seconds',
-    'Time from reading an event to sending its frame to all live clients',
-    delivery.buckets,
-    () => delivery.read(),
-  )
   return {
-    framesSent: sent,
-    framesDropped: dropped,
-    frameDelivery: delivery,
+    framesSent: meters.counters(
+      'sluice_frames_sent_total',
+      'Stream frames sent to clients: frames times receivers',
+      'kind',
+      frameKinds,
+    ),
+    framesDropped: meters.counters(
+      'sluice_frames_dropped_total',
+      'Stream frames not sent to slow clients because a newer one replaced them',
+      'kind',
+      frameKinds,
+    ),
+    frameDelivery: meters.latency(
+      'sluice_frame_delivery_seconds',
+      'Time from reading an event to sending its frame to all live clients',
+    ),
     resumes: meters.counters(
       'sluice_ws_connects_total',
       'Stream connections by mode at connect',
@@ -95,13 +85,6 @@ export function declareMetricsMeters(meters: Meters): MetricsMeters {
   }
 }
 
-class PlainCounter implements CounterChild {
-  total = 0
-  inc(by = 1): void {
-    this.total += by
-  }
-}
-
 /** Read at scrape time, so that nothing has to be kept up to date. */
 export interface MetricsReads {
   readonly view: Pick<ExecutionView, 'lastEventAgeMs' | 'ringSeqno' | 'latestBlock'>
@@ -125,11 +108,8 @@ export function declareMetricsReads(
     () => view.ringSeqno(),
   )
   meters.gaugeRead('sluice_source_block_number', 'Last block that ended', () => view.latestBlock())
-  meters.counterRead(
-    'sluice_source_gaps_total',
-    'Gaps in the source, each published as a Gap',
-    {},
-    () => [[{}, events.appended('Gap')]],
+  meters.totalRead('sluice_source_gaps_total', 'Gaps in the source, each published as a Gap', () =>
+    events.appended('Gap'),
   )
   meters.counterRead(
     'sluice_frames_made_total',
@@ -158,9 +138,4 @@ export function declareMetricsReads(
     () => events.frames,
   )
   meters.gaugeRead('sluice_resume_buffer_bytes', 'Bytes of the resume buffer', () => events.bytes)
-}
-
-function byKey<K extends string, V>(keys: readonly K[], make: (key: K) => V): Record<K, V> {
-  // Reason for the cast: fromEntries loses the types of the keys.
-  return Object.fromEntries(keys.map((key) => [key, make(key)])) as Record<K, V>
 }

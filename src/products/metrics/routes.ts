@@ -169,6 +169,7 @@ function ticketing({ gate, tickets, meters }: RouteParts): HttpRoute<Caller> {
   return {
     verb: 'POST',
     path: '/v1/ticket',
+    isUnrecorded: true,
     handle: (request, _, caller) => {
       meters.requests.ticket.inc()
       if (gate === null || caller === null)

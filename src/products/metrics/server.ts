@@ -8,13 +8,14 @@
 //   handshake, messages --> session.ts --> handle.ts --> client.ts
 //   every 100 ms --> health.ts: nothing | drain | close, restart the source | open
 
-import type { Clock } from '../../base/clock.ts'
 import type { ReadyReport } from '../../base/readiness.ts'
 import type { EndpointAddress, Running } from '../../base/running.ts'
-import type { Log } from '../../base/telemetry/log.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
-import { type HttpEndpoint, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
-import type { CertificatePair } from '../../base/transport/tls.ts'
+import {
+  type EndpointDeps,
+  type HttpEndpoint,
+  openHttpEndpoint,
+} from '../../base/transport/http-endpoint.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
@@ -45,7 +46,7 @@ const goingAway = 1001
 /** sysexits: temporary failure, so that a supervisor restarts the process. */
 const exitStale = 75
 
-export interface MetricsDeps {
+export interface MetricsDeps extends EndpointDeps {
   readonly events: EventLog
   readonly view: ExecutionView
   readonly gate: Pick<Gate, 'admit' | 'readmits' | 'lease' | 'isExpired'>
@@ -53,14 +54,6 @@ export interface MetricsDeps {
   /** Cost budget per client address, shared with the other open endpoints. */
   readonly addressBudget: AddressBudget
   readonly quotaMeters: Pick<QuotaMeters, 'addressRefused'>
-  readonly clock: Clock
-  readonly log: Log
-  readonly tls: CertificatePair | null
-  readonly trustedProxies: readonly string[]
-  /** Connections of one client address; 0 or absent is no limit. */
-  readonly connectionsPerAddressMax?: number
-  /** Whether other gateways may listen on the same port. */
-  readonly sharePorts?: boolean
   /** Identifies this process, so that a cursor of another one is detected. */
   readonly run: string
   readonly version: string
@@ -175,17 +168,13 @@ class MetricsService implements Running {
       perAddressMax: this.#section.connectionsPerAddress,
     }
     const endpoint = await openHttpEndpoint<Caller>({
+      ...this.#deps,
       product: 'metrics',
       listen: {
         host: this.#section.host,
         port: this.#section.port,
         isShared: this.#deps.sharePorts,
       },
-      tls: this.#deps.tls,
-      trustedProxies: this.#deps.trustedProxies,
-      connectionsPerAddressMax: this.#deps.connectionsPerAddressMax,
-      clock,
-      log: this.#deps.log,
       http: httpOptions({
         log: events,
         view,

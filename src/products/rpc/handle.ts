@@ -43,7 +43,7 @@ export interface HandleDeps {
 const LINE_BREAK = '\n'
 
 /** Whether the stream of the set alone answered, or any call went to a node. */
-const STREAM = 'x-sluice-source: stream'
+export const STREAM = 'x-sluice-source: stream'
 const NODE = 'x-sluice-source: node'
 
 export class RpcHandler {
@@ -127,12 +127,8 @@ export const preflightHead = ResponseHead.of({
 
 /** Heads that were built last, each at the place that its numbers name; a power of two. */
 const KEPT_HEADS = 256
-interface KeptHead {
+interface KeptHead extends Pick<Verdict, 'limit' | 'windowSecs' | 'remaining' | 'resetSecs'> {
   readonly base: ResponseHead
-  readonly limit: number
-  readonly windowSecs: number
-  readonly remaining: number
-  readonly resetSecs: number
   readonly head: ResponseHead
 }
 const kept = new Array<KeptHead | null>(KEPT_HEADS).fill(null)

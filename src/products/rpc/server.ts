@@ -9,10 +9,9 @@ import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { Running } from '../../base/running.ts'
 import type { HttpOptions } from '../../base/transport/http.ts'
-import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
+import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
 import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
-import type { CertificatePair } from '../../base/transport/tls.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { invalidToken, refusedToken } from '../../customers/auth/token.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
@@ -25,17 +24,13 @@ import {
   preflightHead,
   RpcHandler,
   rateHead,
+  STREAM,
 } from './handle.ts'
+import { answerMe, type MeDeps } from './me.ts'
 
-export interface RpcDeps extends HandleDeps {
+export interface RpcDeps extends HandleDeps, MeDeps, EndpointDeps {
   readonly gate: Gate
   readonly quota: Quota
-  readonly tls: CertificatePair | null
-  readonly trustedProxies: readonly string[]
-  /** Connections of one client address; 0 or absent is no limit. */
-  readonly connectionsPerAddressMax?: number
-  /** Whether other gateways may listen on the same port. */
-  readonly sharePorts?: boolean
   /** A validator's word for the state of the shared nodes: `ok`, `behind` or `unknown`. */
   health(): string
 }
@@ -64,16 +59,23 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
             : errorReply(415, 'the content type must be application/json', budget, head),
         handle: (_, body, caller) => handler.handle(body, caller),
       },
+      {
+        verb: 'GET',
+        path: '/v1/me',
+        isUnrecorded: true,
+        handle: (_, __, caller) => answerMe(caller, deps),
+      },
     ],
   }
   return openHttpEndpoint<Caller>({
+    ...deps,
     product: 'rpc',
     listen: { ...section, isShared: deps.sharePorts },
-    tls: deps.tls,
-    trustedProxies: deps.trustedProxies,
-    connectionsPerAddressMax: deps.connectionsPerAddressMax,
+    aboutCall: ({ head }, { subscription }) => ({
+      set: subscription.upstream,
+      isFromStream: head.value.includes(STREAM),
+    }),
     http,
-    clock: deps.clock,
     log,
   })
 }

@@ -7,6 +7,7 @@
 // Long work, the search for a slot's leader and rebuilding, is done by `step`, one small unit per
 // turn of the loop; shreds of a slot whose leader is being searched wait meanwhile.
 import { type Cidr, containsAny, type IpAddress, parseAddress } from '../../base/cidr.ts'
+import type { TapWriter } from '../../base/rings/tap.ts'
 import type { Steps } from '../../base/steps.ts'
 import {
   flagBits,
@@ -33,6 +34,8 @@ export interface AdmitOptions {
   readonly signatures: LeaderSignatures | null
   /** Null: nothing is rebuilt. */
   readonly recovery: Recovery | null
+  /** Gets every packet while it is on. */
+  readonly tap?: TapWriter | null
 }
 
 /** Result of `admit`: forward the packet as a data shred or as a code shred, or drop it. */
@@ -92,6 +95,8 @@ export class ShredAdmission {
   /** Judges the packet of `length` bytes at `at`; `source` is its sender's index, -1 if unknown. */
   admit(bytes: Uint8Array, at: number, length: number, source: number, nowMs: number): Verdict {
     const { totals, sources } = this.#stats
+    const { tap = null } = this.#options
+    if (tap?.isOn === true) tapPacket(tap, bytes.subarray(at, at + length), source, nowMs)
     totals.numbers[this.#received]! += 1
     if (source < 0) return this.#drop('source')
     const sourceAt = source * sources.width
@@ -208,6 +213,15 @@ export class ShredAdmission {
     this.#stats.totals.numbers[this.#indexOf[reason]]! += 1
     return verdicts.drop
   }
+}
+
+const now = Buffer.alloc(8)
+
+/** Its source is the tag. */
+function tapPacket(tap: TapWriter, packet: Uint8Array, source: number, nowMs: number): void {
+  now.writeDoubleLE(nowMs)
+  tap.write(source, now, packet)
+  tap.publish()
 }
 
 /** The shred's number in its slot: its index, after all data shreds for code. */

@@ -1,5 +1,6 @@
 // Runs the shred worker: receives shreds, deduplicates them, sends each to every destination.
 // Thread: shred worker. State that must outlive the worker is in shared memory made by server.ts.
+import { type TapMemory, TapWriter } from '../../base/rings/tap.ts'
 import { loadLibc } from '../../base/transport/udp-batch.ts'
 import { LeaderSignatures } from '../../chain/solana/shred-signature.ts'
 import { Recovery, ShredAdmission, Sources } from './admit.ts'
@@ -18,6 +19,8 @@ export interface ShredWorkerData {
   readonly stats: SharedArrayBuffer
   readonly targets: SharedArrayBuffer
   readonly window: SharedArrayBuffer
+  /** Null where nothing can be recorded. */
+  readonly tap?: TapMemory | null
   readonly settings: WorkerSettings
 }
 
@@ -40,6 +43,7 @@ export async function runShreds(
       version: settings.version,
       signatures,
       recovery,
+      tap: data.tap ? new TapWriter(data.tap) : null,
     }),
     sources: new Sources(settings.sources),
     nowMs: wallClock(),

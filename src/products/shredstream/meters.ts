@@ -27,7 +27,7 @@ export function declareShredstreamMeters(meters: Meters, deps: MeterDeps): Shred
   const { stats, destinations } = deps
   const total = (name: Parameters<typeof stats.totals.get>[1]) => stats.totals.get(0, name)
   const plain = (name: string, help: string, read: () => number) =>
-    meters.counterRead(name, help, {}, () => [[{}, read()]])
+    meters.totalRead(name, help, read)
   plain('sluice_shreds_in_total', 'Packets received, valid or not', () => total('received'))
   plain('sluice_shreds_accepted_total', 'First copies of valid shreds', () => total('accepted'))
   plain('sluice_shreds_out_total', 'Shreds sent, to all destinations together', () => total('sent'))

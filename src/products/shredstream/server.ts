@@ -9,16 +9,18 @@
 import { readFileSync } from 'node:fs'
 import { parseCidr } from '../../base/cidr.ts'
 import { Fault } from '../../base/errors.ts'
+import type { TapMemory } from '../../base/rings/tap.ts'
 import type { Running } from '../../base/running.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { DedicatedWorker } from '../../base/threads/dedicated.ts'
 import type { SupervisorDeps } from '../../base/threads/supervisor.ts'
-import { decodeBase58 } from '../../chain/solana/base58.ts'
+import { decodeBase58, encodeBase58 } from '../../chain/solana/base58.ts'
 import { type ShredstreamSection, sourcePortOf } from './config.ts'
 import { pollCoreOf } from './core.ts'
 import { Destinations, type DestinationsDeps } from './destinations.ts'
 import type { WorkerMessage } from './handle.ts'
 import { declareShredstreamMeters } from './meters.ts'
+import type { ShredRules } from './replay.ts'
 import { ioNames, SharedStats, sourcesMax, windowSlots } from './shared-stats.ts'
 import type { WorkerSettings } from './shred-components.ts'
 import { TargetTable } from './targets.ts'
@@ -30,6 +32,8 @@ export interface ShredstreamDeps
   readonly meters: Meters
   /** Key of the embedded node, which signs its shreds. */
   readonly embeddedLeader: Uint8Array | null
+  /** Gets the packets of a recording. */
+  readonly tap?: TapMemory
   /** Replaces the worker's entry and adds data to it: tests crash the worker from within. */
   readonly workerEntry?: { readonly entry: URL; readonly data: Readonly<Record<string, unknown>> }
 }
@@ -38,6 +42,8 @@ export interface Shredstream extends Running {
   /** Where an embedded node sends its shreds. */
   readonly ingest: { readonly host: string; readonly port: number; readonly version: number }
   readonly sourcePort: number
+  /** What a replay of its packets needs to decide as the worker does. */
+  readonly admits: ShredRules
   /** Live state for `sluice shreds`. */
   report(): Readonly<Record<string, unknown>>
   restarts(): number
@@ -72,6 +78,7 @@ export async function startShredstream(
         stats: stats.buffer,
         targets: table.buffer,
         window: new SharedArrayBuffer(windowBytes),
+        tap: deps.tap ?? null,
         settings,
       },
       onMessage: (message) => {
@@ -98,6 +105,12 @@ export async function startShredstream(
     address: { host: section.host, port, tls: false },
     sourcePort: stats.sockets.get(0, 'outPort'),
     ingest: { host: section.host, port, version: settings.version },
+    admits: {
+      version: settings.version,
+      leaders: settings.leaders?.map((key) => encodeBase58(key)) ?? null,
+      recover: settings.recover,
+      sources: settings.sources.length,
+    },
     restarts: () => worker.restarts,
     report: () => ({
       ...reportOf(stats, destinations, section, ioOf()),

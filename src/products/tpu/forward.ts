@@ -28,13 +28,18 @@ const tickMs = 250
 /** Sent from the queue, or reviewed, per tick: up to 16,000 in flight are reviewed every 2 s. */
 const perTickMax = 2_000
 
-export interface ForwardDeps {
+/** Where transactions go, and the chain on which they land. */
+export interface TpuUpstream {
+  /** At least one; stopped together with the endpoint. */
   readonly senders: readonly TransactionSender[]
   /** Publishes the transactions of blocks; null when no chain of ours receives them. */
   readonly hub: Hub<SolanaUpdate> | null
   /** Newest slot, and whether a blockhash is valid after the confirmed block; null when unknown. */
   readonly slot: () => number | null
   readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
+}
+
+export interface ForwardDeps extends TpuUpstream {
   readonly whenDown: 'refuse' | 'queue'
   readonly wait: boolean
   readonly meters: TpuMeters

@@ -1,7 +1,12 @@
 // Declares the meters of the TPU Sender. Rejections are plain numbers, read at
 // scrape: that path is the hottest, since anyone may send anything.
-import type { CounterChild, HistogramChild, Meters } from '../../base/telemetry/meters.ts'
-import { LatencyTally } from '../../base/telemetry/tally.ts'
+import type {
+  Count,
+  CounterChild,
+  HistogramChild,
+  LatencyTally,
+  Meters,
+} from '../../base/telemetry/meters.ts'
 import { type RejectReason, rejectReasons } from './refusals.ts'
 
 const outcomes = ['landed', 'expired', 'failed'] as const
@@ -35,15 +40,6 @@ export interface ForwardState {
   upstreamsUp(): number
 }
 
-/** A counter whose value `sluice tips` can read. */
-export class Count implements CounterChild {
-  value = 0
-
-  inc(by = 1): void {
-    this.value += by
-  }
-}
-
 /** One count per reason. */
 class Rejections {
   readonly #counts = new Map<string, number>(rejectReasons.map((reason) => [reason, 0]))
@@ -59,7 +55,6 @@ class Rejections {
 
 export function declareTpuMeters(meters: Meters): TpuMeters {
   const rejected = new Rejections()
-  const forward = new LatencyTally()
   meters.counterRead(
     'sluice_tpu_rejected_total',
     'Submissions that were refused, by reason',
@@ -68,24 +63,6 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
       for (const [reason, count] of rejected.read()) yield [{ reason }, count]
     },
   )
-  meters.histogramRead(
-    'sluice_tpu_forward_seconds',
-    'Time from the head of a request to the forwarding of its transaction',
-    forward.buckets,
-    () => forward.read(),
-  )
-  const endings = { landed: new Count(), expired: new Count(), failed: new Count() }
-  meters.counterRead(
-    'sluice_tpu_outcomes_total',
-    'Accepted submissions by outcome',
-    { outcome: outcomes },
-    () => outcomes.map((outcome) => [{ outcome }, endings[outcome].value] as const),
-  )
-  const count = (name: string, help: string) => {
-    const kept = new Count()
-    meters.counterRead(name, help, {}, () => [[{}, kept.value]])
-    return kept
-  }
   let states: () => readonly ForwardState[] = () => []
   const sum = (figure: keyof ForwardState) => () =>
     states().reduce((total, state) => total + state[figure](), 0)
@@ -97,18 +74,23 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
   meters.gaugeRead('sluice_tpu_queued', 'Submissions queued for a healthy upstream', sum('queued'))
   meters.gaugeRead('sluice_tpu_upstreams_up', 'Upstreams that are healthy', sum('upstreamsUp'))
   return {
-    accepted: count('sluice_tpu_accepted_total', 'Submissions that were accepted'),
-    duplicates: count(
+    accepted: meters.counter('sluice_tpu_accepted_total', 'Submissions that were accepted'),
+    duplicates: meters.counter(
       'sluice_tpu_duplicates_total',
       'Duplicate submissions: the same bytes were accepted before',
     ),
     rejected,
     tips: meters.histogram('sluice_tpu_tip_lamports', 'Tips of accepted submissions', tipBuckets),
-    tipsLanded: count(
+    tipsLanded: meters.counter(
       'sluice_tpu_tips_landed_lamports_total',
       'Tips of submissions that landed, and so were paid',
     ),
-    endings,
+    endings: meters.counters(
+      'sluice_tpu_outcomes_total',
+      'Accepted submissions by outcome',
+      'outcome',
+      outcomes,
+    ),
     sends: meters.counters(
       'sluice_tpu_sends_total',
       'Sends to upstreams by result',
@@ -120,7 +102,10 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
       'Slots from acceptance to landing',
       landSlotBuckets,
     ),
-    forward,
+    forward: meters.latency(
+      'sluice_tpu_forward_seconds',
+      'Time from the head of a request to the forwarding of its transaction',
+    ),
     watch(watched) {
       states = watched
     },

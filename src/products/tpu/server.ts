@@ -7,23 +7,18 @@
 //
 // No token is needed: the tip is the authorization. The token of a dedicated node sends its
 // transactions to its own set; a bad one is 401, and nothing is sent. Requests are never logged.
-import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
 import { Answerer } from '../../base/jsonrpc/serve.ts'
 import type { Running } from '../../base/running.ts'
-import { faultReport, type Log } from '../../base/telemetry/log.ts'
+import { faultReport } from '../../base/telemetry/log.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
-import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
+import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
 import type { Request } from '../../base/transport/request.ts'
-import type { CertificatePair } from '../../base/transport/tls.ts'
-import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
 import { tokenIn } from '../../customers/auth/token.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
-import type { Hub } from '../../streams/hub/hub.ts'
-import type { TransactionSender } from '../../upstream/ports.ts'
 import type { TpuSection } from './config.ts'
-import { Forwarder } from './forward.ts'
+import { Forwarder, type TpuUpstream } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { type Target, tpuMethods } from './methods.ts'
@@ -39,16 +34,7 @@ import {
 import { TipLog, type TipRow } from './submission.ts'
 import { keptTipAccounts, TipAccounts } from './tip-accounts.ts'
 
-/** Where transactions go, and the chain on which they land. */
-export interface TpuUpstream {
-  /** At least one; stopped together with the endpoint. */
-  readonly senders: readonly TransactionSender[]
-  readonly hub: Hub<SolanaUpdate> | null
-  readonly slot: () => number | null
-  readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
-}
-
-export interface TpuDeps extends TpuUpstream {
+export interface TpuDeps extends TpuUpstream, EndpointDeps {
   readonly gate: Pick<Gate, 'admit' | 'isExpired'>
   /** The set that a dedicated node is bound to; null when it is not configured. */
   readonly dedicated: (set: string) => TpuUpstream | null
@@ -60,14 +46,6 @@ export interface TpuDeps extends TpuUpstream {
   /** File of the generated tip accounts. */
   readonly tipAccountsPath: string
   readonly version: Readonly<Record<string, unknown>>
-  readonly tls: CertificatePair | null
-  readonly trustedProxies: readonly string[]
-  /** Connections of one client address; 0 or absent is no limit. */
-  readonly connectionsPerAddressMax?: number
-  /** Whether other gateways may listen on the same port. */
-  readonly sharePorts?: boolean
-  readonly clock: Clock
-  readonly log: Log
 }
 
 export interface RunningTpu extends Running {
@@ -108,11 +86,9 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   const methods = tpuMethods({ ...deps, accounts })
   const answerer = new Answerer(methods.call, faultReport(log, 'method failed'))
   const endpoint = await openHttpEndpoint<Arrival>({
+    ...deps,
     product: 'tpu',
     listen: { ...section, isShared: deps.sharePorts },
-    tls: deps.tls,
-    trustedProxies: deps.trustedProxies,
-    connectionsPerAddressMax: deps.connectionsPerAddressMax,
     http: {
       limit: (request) => cost.head(request),
       admit(request) {
@@ -125,7 +101,6 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
       error: endpointError,
       routes: tpuRoutes({ answerer, accounts, meters, cost }),
     },
-    clock,
     log,
   })
   return {

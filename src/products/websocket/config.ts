@@ -22,7 +22,7 @@ export const websocketSection = group('Streaming subscriptions over WebSocket.',
     min: 65_536,
     max: 1_073_741_824,
     unit: 'bytes',
-    doc: 'What may wait for one slow client before it is closed with 1013.',
+    doc: 'What may wait for a slow client before 1013; cursors fall behind at a quarter.',
   }),
   pingMs: integer({
     initial: 30_000,

@@ -1,8 +1,7 @@
 // The meters of the websocket endpoint. Plain numbers, read at scrape.
 
 import { type CallOutcome, callOutcomes } from '../../base/jsonrpc/serve.ts'
-import type { Meters } from '../../base/telemetry/meters.ts'
-import { PairTally } from '../../base/telemetry/tally.ts'
+import type { CounterChild, Meters, PairTally } from '../../base/telemetry/meters.ts'
 import { declareSubscriptionMeters, type SubscriptionMeters } from '../../streams/pubsub/meters.ts'
 
 const closings = ['client', 'stopping', 'token', 'too-long', 'too-slow', 'bug', 'lost'] as const
@@ -11,15 +10,16 @@ export type Closing = (typeof closings)[number]
 /** `other` is any other name. */
 const methodLabels: readonly string[] = [
   ...['account', 'block', 'logs', 'program', 'root', 'signature', 'slot', 'slotsUpdates']
-    .concat('transaction', 'vote')
+    .concat('tokenOwner', 'transaction', 'vote')
     .flatMap((topic) => [`${topic}Subscribe`, `${topic}Unsubscribe`]),
+  'transactionUpdate',
   'getVersion',
   'other',
 ]
 
 export interface WebsocketMeters {
   readonly calls: PairTally<string, CallOutcome>
-  readonly closed: PairTally<Closing, 'all'>
+  readonly closed: Readonly<Record<Closing, CounterChild>>
   readonly subscriptions: SubscriptionMeters
   /** Read at scrape; the server sets it once it listens. */
   openSockets: () => number
@@ -27,27 +27,21 @@ export interface WebsocketMeters {
 
 export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
   const own: WebsocketMeters = {
-    calls: new PairTally(methodLabels, callOutcomes),
-    closed: new PairTally<Closing, 'all'>(closings, ['all']),
+    calls: meters.pairs(
+      'sluice_websocket_requests_total',
+      'JSON-RPC calls over WebSocket by method and outcome',
+      ['method', methodLabels],
+      ['outcome', callOutcomes],
+    ),
+    closed: meters.counters(
+      'sluice_websocket_closed_total',
+      'WebSockets closed, by who or what ended them',
+      'by',
+      closings,
+    ),
     subscriptions: declareSubscriptionMeters(meters),
     openSockets: () => 0,
   }
-  meters.counterRead(
-    'sluice_websocket_requests_total',
-    'JSON-RPC calls over WebSocket by method and outcome',
-    { method: methodLabels, outcome: callOutcomes },
-    function* () {
-      for (const [method, outcome, count] of own.calls.read()) yield [{ method, outcome }, count]
-    },
-  )
-  meters.counterRead(
-    'sluice_websocket_closed_total',
-    'WebSockets closed, by who or what ended them',
-    { by: closings },
-    function* () {
-      for (const [by, , count] of own.closed.read()) yield [{ by }, count]
-    },
-  )
   meters.gaugeRead(
     'sluice_websocket_connections',
     'Open WebSockets of the websocket endpoint',

@@ -5,14 +5,14 @@
 //                -> open: gate.lease closes it with 1008 within 1 s of the token's death
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
 //   stream update -> engine of the chain: index -> text, once -> published to all subscribers
-//   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
-import type { Clock } from '../../base/clock.ts'
+//   slow client  -> continues from the log where it has cursors, else 1013
+//   too long message -> 1009;  stop -> 1001
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
-import { encodedText, errorMessage, whole } from '../../base/jsonrpc/build.ts'
+import { encodedText, errorMessage, type Message, whole } from '../../base/jsonrpc/build.ts'
 import { Methods, type MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Running } from '../../base/running.ts'
-import type { Log } from '../../base/telemetry/log.ts'
-import { openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
+import type { CallTap } from '../../base/transport/call-tap.ts'
+import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
 import {
   CLOSE_POLICY,
   CLOSE_TOO_SLOW,
@@ -22,8 +22,11 @@ import {
 } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import type { Socket } from '../../base/transport/socket.ts'
-import type { CertificatePair } from '../../base/transport/tls.ts'
-import { offeredProtocols, type SocketRoute } from '../../base/transport/websocket.ts'
+import {
+  NATIVE_UNSENT_FACTOR,
+  offeredProtocols,
+  type SocketRoute,
+} from '../../base/transport/websocket.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { invalidToken, type Principal, refusedToken } from '../../customers/auth/token.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
@@ -37,7 +40,7 @@ import { MessageHandler, type Session } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
 import { Subscriptions } from './subscriptions.ts'
 
-export interface WebsocketDeps {
+export interface WebsocketDeps extends EndpointDeps {
   readonly gate: Gate
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
@@ -48,14 +51,6 @@ export interface WebsocketDeps {
   readonly methods: readonly MethodTable<Session>[]
   /** The chain that a subscription reads; null when no node has its stream: 503 at the upgrade. */
   chainOf(subscription: Subscription): PubsubChain | null
-  readonly tls: CertificatePair | null
-  readonly trustedProxies: readonly string[]
-  /** Connections of one client address; 0 or absent is no limit. */
-  readonly connectionsPerAddressMax?: number
-  /** Whether other gateways may listen on the same port. */
-  readonly sharePorts?: boolean
-  readonly clock: Clock
-  readonly log: Log
 }
 
 // As Solana's own server takes.
@@ -135,17 +130,33 @@ function socketRoute(
     },
     open: (socket) => socket.state.open(socket, deps.gate),
     message: ({ state }, data) => {
+      const request = deps.calls?.isOn === true ? Uint8Array.from(data) : null
       const message = handler.handle(data, state)
+      const answer = (done: Message) => {
+        const text = whole(done)
+        if (request !== null) tapMessage(deps.calls!, state, request, text)
+        state.answer(text)
+      }
       if (message === 'ping') state.countPing()
-      else if (message instanceof Promise) void message.then((done) => state.answer(whole(done)))
-      else state.answer(whole(message))
+      else if (message instanceof Promise) void message.then(answer)
+      else answer(message)
     },
     ping: ({ state }) => state.countPing(),
     close: ({ state }, code) => {
-      deps.meters.closed.count(closingOf(code), 'all')
+      deps.meters.closed[closingOf(code)].inc()
       state.close()
     },
   }
+}
+
+function tapMessage(
+  calls: CallTap,
+  state: PubsubConnection,
+  request: Uint8Array,
+  answer: string | Uint8Array,
+): void {
+  const about = { product: 'websocket', method: 'message', status: 0, isFromStream: false }
+  calls.call({ ...about, set: state.set, connection: state, request, answer })
 }
 
 const expired = new Reply(
@@ -244,6 +255,9 @@ const PINGS_PER_CREDIT = 10
 
 /** Unsent bytes at which a replay pauses. */
 const ROOM_BYTES = 1024 * 1024
+/** Shares of the bound: subscriptions with cursors continue from the log; and a replay goes on. */
+const BEHIND_SHARE = 1 / 4
+const ROOM_SHARE = 1 / 8
 
 export interface ConnectionDeps {
   readonly principal: Principal
@@ -259,6 +273,8 @@ export class PubsubConnection implements Session {
   readonly #unsentBytesMax: number
   readonly #endings: (() => void)[] = []
   #socket: Socket<PubsubConnection> | null = null
+  /** What was unsent as it fell behind: one turn may publish more than the bound. */
+  #burstBytes = 0
   #pings = 0
 
   /** The caller has entered the budget's connections; `close` leaves them. */
@@ -267,6 +283,11 @@ export class PubsubConnection implements Session {
     this.budget = deps.budget
     this.engine = deps.engine
     this.#unsentBytesMax = deps.unsentBytesMax
+  }
+
+  /** The set of nodes that it reads; null for the shared one. */
+  get set(): string | null {
+    return this.#principal.subscription.upstream
   }
 
   /** Ties the connection to its token: when that dies, 1008 follows within a second. */
@@ -281,9 +302,12 @@ export class PubsubConnection implements Session {
   send(message: string | Uint8Array): void {
     const socket = this.#socket
     if (socket === null) return
-    socket.send(message)
+    this.#send(socket, message)
     this.budget.meter('bytes', message.length)
-    this.checkUnsent()
+    if (!this.#isTooSlow(socket)) return
+    // Within a turn an update may be published in part.
+    if (this.engine.canFallBehind(this)) setImmediate(() => this.checkUnsent())
+    else this.checkUnsent()
   }
 
   /** Sends an answer, unless it is ''. */
@@ -297,7 +321,7 @@ export class PubsubConnection implements Session {
   }
 
   sendNow(message: Uint8Array): void {
-    this.#socket?.send(message)
+    if (this.#socket !== null) this.#send(this.#socket, message)
   }
 
   join(topic: string): void {
@@ -309,13 +333,32 @@ export class PubsubConnection implements Session {
   }
 
   hasRoom(): boolean {
-    return (this.#socket?.unsentBytes ?? 0) < Math.min(ROOM_BYTES, this.#unsentBytesMax / 2)
+    const unsentBytes = this.#socket?.unsentBytes ?? 0
+    const hasRoom = unsentBytes < Math.min(ROOM_BYTES, this.#unsentBytesMax * ROOM_SHARE)
+    if (hasRoom) this.#burstBytes = 0
+    return hasRoom
   }
 
-  checkUnsent(): void {
+  checkUnsent(publishedBytes = 0): void {
     const socket = this.#socket
-    if (socket !== null && socket.unsentBytes > this.#unsentBytesMax)
-      socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
+    if (socket === null) return
+    const { unsentBytes } = socket
+    const isBehind = unsentBytes > this.#unsentBytesMax * BEHIND_SHARE
+    // A turn with more than the transport takes would leave a hole: the client resumes by itself.
+    const isWhole = unsentBytes + publishedBytes <= this.#unsentBytesMax * NATIVE_UNSENT_FACTOR
+    if (isBehind && isWhole && this.engine.fallBehind(this)) this.#burstBytes = socket.unsentBytes
+    else if (this.#isTooSlow(socket) || (!isWhole && this.engine.canFallBehind(this)))
+      endSlow(socket)
+  }
+
+  /** Nothing follows what the transport has discarded. */
+  #send(socket: Socket<PubsubConnection>, message: string | Uint8Array): void {
+    if (socket.send(message) === 'dropped') endSlow(socket)
+  }
+
+  #isTooSlow({ unsentBytes }: Socket<PubsubConnection>): boolean {
+    const max = this.#unsentBytesMax
+    return unsentBytes > Math.min(max + this.#burstBytes, max * NATIVE_UNSENT_FACTOR)
   }
 
   /** A ping of the protocol or in JSON. The connection stays, also when no credit is left. */
@@ -332,4 +375,8 @@ export class PubsubConnection implements Session {
     this.budget.leave('connections')
     for (const end of this.#endings.splice(0)) end()
   }
+}
+
+function endSlow(socket: Socket<PubsubConnection>): void {
+  socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
 }

@@ -1,7 +1,7 @@
 // Writes a parsed query as ClickHouse's EXPLAIN SYNTAX does, clause by clause.
 // The text parses back to the same tree.
 import type { Call, Expr, From, Group, Limit, Order, Query, Select, Star, Window } from './ast.ts'
-import { numberName } from './naming.ts'
+import { numberName, orderName, windowName } from './naming.ts'
 import { notAlias, notColumn, notTableAlias } from './parser.ts'
 import { clickhouseName, clickhouseString } from './quoting.ts'
 
@@ -95,23 +95,12 @@ const words: ReadonlySet<string> = new Set([
   ),
 ])
 
-function windowText({ base, partition, order, frame }: Window): string {
-  const parts = base === null ? [] : [quoted(base)]
-  if (partition.length > 0) parts.push(`PARTITION BY ${list(partition)}`)
-  if (order.length > 0) parts.push(`ORDER BY ${order.map(orderText).join(', ')}`)
-  if (frame !== null) {
-    const bound = ({ side, count }: NonNullable<typeof frame.end>) =>
-      side === 'CURRENT ROW' ? side : `${count === null ? 'UNBOUNDED' : inner(count)} ${side}`
-    const { begin, end } = frame
-    const rows = end === null ? bound(begin) : `BETWEEN ${bound(begin)} AND ${bound(end)}`
-    parts.push(`${frame.unit} ${rows}`)
-  }
-  return `(${parts.join(' ')})`
+function windowText(window: Window): string {
+  const base = window.base === null ? null : quoted(window.base)
+  return windowName({ ...window, base }, inner)
 }
 
-function orderText({ by, isDescending, nulls }: Order): string {
-  return `${inner(by)} ${isDescending ? 'DESC' : 'ASC'}${nulls === null ? '' : ` NULLS ${nulls}`}`
-}
+const orderText = (order: Order): string => orderName(order, inner)
 
 function selectLines(select: Select): string[] {
   const { group, order, limit, limitBy, windows } = select

@@ -51,14 +51,18 @@ export function numberName(text: string, type: string): string {
   return `${text}.`
 }
 
-function windowName({ base, partition, order, frame }: Window): string {
+/** `nameOf` writes the expressions in it. */
+export function windowName(
+  { base, partition, order, frame }: Window,
+  nameOf: (expr: Expr) => string = (expr) => columnName(expr),
+): string {
   const parts = base === null ? [] : [base]
-  if (partition.length > 0)
-    parts.push(`PARTITION BY ${partition.map((one) => columnName(one)).join(', ')}`)
-  if (order.length > 0) parts.push(`ORDER BY ${order.map(orderName).join(', ')}`)
+  if (partition.length > 0) parts.push(`PARTITION BY ${partition.map(nameOf).join(', ')}`)
+  if (order.length > 0)
+    parts.push(`ORDER BY ${order.map((one) => orderName(one, nameOf)).join(', ')}`)
   if (frame !== null) {
     const bound = ({ side, count }: NonNullable<typeof frame.end>) =>
-      side === 'CURRENT ROW' ? side : `${count === null ? 'UNBOUNDED' : columnName(count)} ${side}`
+      side === 'CURRENT ROW' ? side : `${count === null ? 'UNBOUNDED' : nameOf(count)} ${side}`
     const { begin, end } = frame
     const rows = end === null ? bound(begin) : `BETWEEN ${bound(begin)} AND ${bound(end)}`
     parts.push(`${frame.unit} ${rows}`)
@@ -66,7 +70,10 @@ function windowName({ base, partition, order, frame }: Window): string {
   return `(${parts.join(' ')})`
 }
 
-function orderName({ by, isDescending, nulls }: Order): string {
+export function orderName(
+  { by, isDescending, nulls }: Order,
+  nameOf: (expr: Expr) => string,
+): string {
   const placed = nulls === null ? '' : ` NULLS ${nulls}`
-  return `${columnName(by)} ${isDescending ? 'DESC' : 'ASC'}${placed}`
+  return `${nameOf(by)} ${isDescending ? 'DESC' : 'ASC'}${placed}`
 }

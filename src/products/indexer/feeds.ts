@@ -1,0 +1,304 @@
+// The streams that the index is built from, on a Unix socket in the data folder: geyser.Geyser as
+// customers read it, the event log with the facts that its frames do not contain, and the facts
+// that only this gateway has. Whoever sends the secret of this start is no customer: it counts in
+// no meter, quota or budget of them, whatever products are enabled.
+//
+//   hub, stream log ── GeyserService ──┐
+//   event log ── Follower ─────────────┼──► <data>/index.sock ──► the index's writer process
+//   tips, queries ─► FactLogs ─ Followers ┘
+//
+// A Follower is a cursor at its reader's pace: what the reader has not taken waits in the log, and
+// is never replaced by what is newer. What the log evicts before that is lost, and counted.
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import type { Clock } from '../../base/clock.ts'
+import { refuse } from '../../base/errors.ts'
+import type { Log } from '../../base/telemetry/log.ts'
+import { Meters } from '../../base/telemetry/meters.ts'
+import { pack, unpack } from '../../base/threads/frames.ts'
+import { type GrpcMethod, openGrpcEndpoint } from '../../base/transport/grpc.ts'
+import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
+import { framed, type GrpcStream, type StreamEvents } from '../../base/transport/grpc-stream.ts'
+import { factsMax } from '../../indexer/config.ts'
+import {
+  type EventFact,
+  type FeedItem,
+  type FeedRequest,
+  type FeedStart,
+  feedMethods,
+  type ItemFeed,
+  type TipFact,
+  type UsageFact,
+} from '../../indexer/feed-items.ts'
+import { type GrpcChain, statusOf } from '../../streams/geyser/chain.ts'
+import { loadCodec } from '../../streams/geyser/codec.ts'
+import { declareGrpcMeters } from '../../streams/geyser/meters.ts'
+import { GeyserService } from '../../streams/geyser/service.ts'
+import type { EventLog } from '../../streams/log/log.ts'
+
+export interface IndexFeedsDeps {
+  readonly events: FollowedLog
+  /** The version of the package. */
+  readonly version: string
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface IndexFeeds {
+  readonly path: string
+  /** What a reader sends as x-token. */
+  readonly secret: string
+  /** Serves the slots of this chain from now on. Called once, where a node has geyser. */
+  serve(chain: GrpcChain): void
+  tip(fact: TipFact): void
+  usage(fact: UsageFact): void
+  /** The numbers of the newest items. */
+  positions(): Readonly<Record<ItemFeed, number>>
+  stop(): Promise<void>
+}
+
+/** What a Follower reads: numbered items, of which the oldest are evicted. */
+export type FollowedLog = Pick<EventLog, 'run' | 'oldestSeq' | 'position' | 'onRestart'> & {
+  at(seq: number): LoggedItem | null
+  listen(listener: () => void): () => void
+}
+
+/** A frame of the event log, or a fact. */
+type LoggedItem = { readonly seq: number; readonly sinceMs: number } & (
+  | EventFact
+  | { readonly fact: TipFact | UsageFact }
+)
+
+const mebibyte = 1024 * 1024
+/** The reader subscribes to everything; these bounds only protect from mistakes. */
+const filterLimits = {
+  ...{ filtersMax: 10, accountsMax: 10, ownersMax: 10, dataSlicesMax: 10 },
+  ...{ cuckooBytesMax: mebibyte, any: true },
+  accountReject: new Set<string>(),
+  ownerReject: new Set<string>(),
+}
+/** A stream that waits for its reader with more ends, and continues with from_slot. */
+const backlogBytesMax = 16 * mebibyte
+const connectionsMax = 16
+
+export async function openIndexFeeds(path: string, deps: IndexFeedsDeps): Promise<IndexFeeds> {
+  const { events, clock, version } = deps
+  const log = deps.log.area('indexer')
+  const secret = randomBytes(32).toString('hex')
+  const run = randomBytes(8).toString('hex')
+  const tips = new FactLog(clock)
+  const usage = new FactLog(clock)
+  let chain: GrpcChain | null = null
+  const geyser = new GeyserService<null>({
+    codec: loadCodec(),
+    limits: filterLimits,
+    keysMax: () => filterLimits.accountsMax,
+    backlogBytesMax,
+    pingMs: 10_000,
+    version,
+    // A registry of its own: its streams are none of customers.
+    meters: declareGrpcMeters(new Meters()),
+    clock,
+    chainOf: () => chain,
+    meter() {},
+    charge: () => null,
+    lease: () => () => {},
+  })
+  const follow = (feed: ItemFeed, followed: FollowedLog): GrpcMethod<null> => ({
+    kind: 'stream',
+    path: feedMethods[feed],
+    open: (stream) => new Follower(stream, followed, { run, clock }),
+  })
+  const endpoint = await openGrpcEndpoint<null>({
+    ...{ host: '', port: 0, path, certificates: null, compression: [] },
+    ...{ messageBytesMax: mebibyte, connectionsPerAddressMax: connectionsMax },
+    ...{ keepaliveMs: 30_000, keepaliveTimeoutMs: 10_000, connectionIdleMs: 300_000 },
+    clientAddress: (peer) => peer,
+    isProxy: () => false,
+    admit: ({ xToken }) =>
+      isSecret(xToken, secret)
+        ? { ok: true, caller: null, leave() {} }
+        : { ok: false, status: unauthenticated },
+    methods: [
+      ...geyser.methods,
+      ...[follow('events', events), follow('tips', tips), follow('usage', usage)],
+    ],
+    log,
+  })
+  return {
+    path,
+    secret,
+    serve(served) {
+      chain = served
+      // The reader looks where the new one begins.
+      served.hub.onRestart(() => geyser.endStreams(anew))
+    },
+    tip: (fact) => tips.push(fact),
+    usage: (fact) => usage.push(fact),
+    positions: () => ({ events: events.position, tips: tips.position, usage: usage.position }),
+    async stop() {
+      geyser.stop(stopping)
+      await endpoint.stop()
+    },
+  }
+}
+
+function isSecret(sent = '', secret: string): boolean {
+  const bytes = Buffer.from(sent)
+  return bytes.length === secret.length && timingSafeEqual(bytes, Buffer.from(secret))
+}
+
+const unauthenticated = statusOf(
+  refuse('unauthenticated', 'x-token', 'x-token is missing or wrong').refusal,
+)
+const anew: GrpcStatus = { code: grpcCode.unavailable, details: 'the chain begins anew' }
+const stopping: GrpcStatus = { code: grpcCode.unavailable, details: 'the server is stopping' }
+
+/** Unsent bytes at which a Follower waits, and bytes of one write. */
+const unsentBytesMax = 256 * 1024
+const writeBytesMax = 64 * 1024
+
+export class Follower implements StreamEvents {
+  readonly #stream: GrpcStream
+  readonly #log: FollowedLog
+  readonly #deps: { readonly run: string; readonly clock: Clock }
+  /** Null before the request. */
+  #cursor: number | null = null
+  #isScheduled = false
+  #ends: (() => void)[] = []
+  #frames: Buffer[] = []
+  #bytes = 0
+
+  constructor(
+    stream: GrpcStream,
+    log: FollowedLog,
+    deps: { readonly run: string; readonly clock: Clock },
+  ) {
+    this.#stream = stream
+    this.#log = log
+    this.#deps = deps
+  }
+
+  message(bytes: Buffer): void {
+    if (this.#cursor !== null) return
+    // Reason for the cast: who knows the secret packs nothing else.
+    this.#begin(unpack(bytes) as FeedRequest)
+    this.#ends = [
+      this.#log.listen(() => this.#schedule()),
+      this.#log.onRestart((last) => {
+        this.#startAt(this.#log.position, Math.max(0, last - this.#cursor!))
+        this.#schedule()
+      }),
+    ]
+    this.#pump()
+  }
+
+  halfClosed(): void {}
+
+  drained(): void {
+    if (this.#cursor !== null) this.#pump()
+  }
+
+  closed(): void {
+    for (const end of this.#ends) end()
+    this.#ends = []
+    this.#isScheduled = true
+  }
+
+  get #run(): string {
+    return this.#log.run ?? this.#deps.run
+  }
+
+  #begin({ after, run }: FeedRequest): void {
+    const { position } = this.#log
+    const isOfThisRun = after !== null && (run === '' || run === this.#run) && after <= position
+    if (!isOfThisRun) this.#startAt(this.#oldest, 0)
+    else this.#startAt(Math.max(after, this.#oldest), run === '' ? 0 : this.#oldest - after)
+  }
+
+  /** One less than the oldest number. */
+  get #oldest(): number {
+    const { oldestSeq, position } = this.#log
+    return oldestSeq === 0 ? position : oldestSeq - 1
+  }
+
+  #startAt(after: number, lost: number): void {
+    this.#cursor = after
+    this.#add({ run: this.#run, after, lost: Math.max(0, lost) })
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(() => {
+      if (this.#ends.length === 0) return
+      this.#isScheduled = false
+      this.#pump()
+    })
+  }
+
+  /** Writes a turn's share; the rest follows in the next turn, or when the stream drained. */
+  #pump(): void {
+    const { clock } = this.#deps
+    while (this.#bytes < writeBytesMax && this.#stream.unsentBytes < unsentBytesMax) {
+      if (this.#oldest > this.#cursor!) this.#startAt(this.#oldest, this.#oldest - this.#cursor!)
+      const item = this.#log.at(this.#cursor! + 1)
+      if (item === null) break
+      this.#cursor = item.seq
+      const agoMs = Math.max(0, clock.monotonicMs() - item.sinceMs)
+      this.#add({ seq: item.seq, atMs: clock.nowMs() - agoMs, content: contentOf(item) })
+    }
+    const isMore = this.#bytes >= writeBytesMax
+    if (this.#bytes > 0) this.#stream.write(Buffer.concat(this.#frames))
+    this.#frames = []
+    this.#bytes = 0
+    if (isMore) this.#schedule()
+  }
+
+  #add(message: FeedStart | FeedItem): void {
+    const frame = framed(pack(message))
+    this.#frames.push(frame)
+    this.#bytes += frame.length
+  }
+}
+
+function contentOf(item: LoggedItem): FeedItem['content'] {
+  if ('fact' in item) return item.fact
+  const { seq, kind, payload, facts } = item
+  return { seq, kind, payload, facts }
+}
+
+/** Facts of this gateway in memory, numbered from 1; the oldest go first. */
+export class FactLog implements FollowedLog {
+  readonly run = null
+  position = 0
+  readonly #clock: Clock
+  readonly #items: LoggedItem[] = []
+  readonly #listeners = new Set<() => void>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get oldestSeq(): number {
+    return this.#items[0]?.seq ?? 0
+  }
+
+  push(fact: TipFact | UsageFact): void {
+    this.#items.push({ seq: ++this.position, sinceMs: this.#clock.monotonicMs(), fact })
+    if (this.#items.length > factsMax) this.#items.shift()
+    for (const listener of this.#listeners) listener()
+  }
+
+  at(seq: number): LoggedItem | null {
+    return this.#items[seq - this.oldestSeq] ?? null
+  }
+
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  onRestart(): () => void {
+    return () => {}
+  }
+}
