@@ -5,8 +5,9 @@ import { dispatch } from './operator/commands/dispatch.ts'
 
 // A reader that closes early (`sluice audit show | head`) is no error of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-  process.exit(process.exitCode ?? 0)
+  if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0)
+  console.error(`sluice: the output cannot be written: ${error.message}`)
+  process.exit(1)
 })
 
 process.exitCode = await dispatch(process.argv.slice(2))

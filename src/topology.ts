@@ -2,6 +2,7 @@
 // bounds, what it reads and writes, and how it restarts.
 // The rows start as soon as what they read has started and stop from the last row to the first;
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
+import { tapRingBytes } from './base/rings/tap.ts'
 import { startProcessMeters } from './base/telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './base/threads/verify-pool.ts'
 import { registryPollMs } from './customers/auth/directory.ts'
@@ -10,9 +11,10 @@ import { exchangeMs } from './customers/cluster/shares.ts'
 import { AddressBudget } from './customers/quota/address-budget.ts'
 import { usageFlushMs } from './customers/quota/quota.ts'
 import { isPushed } from './customers/usage-push/config.ts'
-import { queryProcesses, unackedBytesMax } from './indexer/config.ts'
+import { factsMax, queryProcesses, unackedBytesMax } from './indexer/config.ts'
 import { needsDevnode } from './operator/config/config.ts'
 import { isHub, sharesEvents, sharesIndex } from './operator/config/roles.ts'
+import { Recorder, recorderBytesMax } from './operator/record/recorder.ts'
 import { chainsOwned } from './operator/topology/chains-owned.ts'
 import * as cluster from './operator/topology/cluster.ts'
 import { Gateways } from './operator/topology/gateways.ts'
@@ -43,6 +45,18 @@ export const topology: Topology = {
     owns: [{ kind: 'queue', name: 'statements, per connection', bound: `${queueMax} statements` }],
     isEnabled: ({ config }) => config.cluster.url !== '',
     start: cluster.openCluster,
+  }),
+  // Below what it records: it stops after them.
+  recorder: row({
+    kind: 'state',
+    does: 'records what comes in, on demand, for a replay of an incident',
+    reads: ['lock'],
+    owns: [
+      { kind: 'queue', name: 'records to be written', bound: bytes(recorderBytesMax) },
+      { kind: 'ring', name: 'taps of shreds and events', bound: `${bytes(tapRingBytes)} each` },
+      { kind: 'file', name: '<data>/recordings', bound: 'sluice record --bytes, --for' },
+    ],
+    start: ({ clock, log, version }) => new Recorder({ clock, log: log.area('record'), version }),
   }),
   registry: row({
     kind: 'state',
@@ -129,14 +143,25 @@ export const topology: Topology = {
     reads: [],
     start: ({ meters, version }) => startProcessMeters(meters, { version }),
   }),
-  // Above the pipelines that feed it: it stops after they have sent their last rows.
+  // Both above the pipelines that feed them: they stop after these have published their last.
+  indexFeeds: row({
+    kind: 'pipeline',
+    does: 'the streams that the index is built from, on a socket in the data folder',
+    reads: ['lock', 'events'],
+    owns: [
+      { kind: 'file', name: '<data>/index.sock', bound: 'one reader, or two' },
+      { kind: 'queue', name: 'tips and queries, each', bound: `${factsMax} facts` },
+    ],
+    isEnabled: ({ config }) => config.indexer.enabled,
+    start: products.openFeeds,
+  }),
   ingest: row({
     kind: 'pipeline',
-    does: 'rows of blocks, transactions, tips and execution events',
-    reads: ['events', 'registry', 'sharedRegistry', 'indexLease'],
+    does: 'rows of blocks, transactions, tips and execution events, by a program of its own',
+    reads: ['indexFeeds', 'registry', 'sharedRegistry', 'indexLease'],
     writes: ['<data>/index, or the ClickHouse server'],
     owns: [
-      { kind: 'queue', name: 'unacknowledged rows', bound: bytes(unackedBytesMax) },
+      { kind: 'queue', name: 'rows that are not durable', bound: bytes(unackedBytesMax) },
       { kind: 'process', name: 'index-writer', bound: 'one process, or two', restart: restarted },
     ],
     isEnabled: ({ config }) => config.indexer.enabled,
@@ -161,7 +186,7 @@ export const topology: Topology = {
   execution: row({
     kind: 'pipeline',
     does: 'contention analysis and top accesses of execution events',
-    reads: ['lock', 'events', 'sharedEvents'],
+    reads: ['lock', 'recorder', 'events', 'sharedEvents'],
     writes: ['events', 'sharedEvents'],
     owns: [
       { kind: 'thread', name: 'execution source', bound: 'one thread', restart: vital },
@@ -174,8 +199,8 @@ export const topology: Topology = {
       },
     ],
     isEnabled: ({ config }) => config.metrics.enabled || config.indexer.enabled,
-    start: (context, { events, sharedEvents }) =>
-      upstream.runExecution(context, sharedEvents ?? events),
+    start: (context, { recorder, events, sharedEvents }) =>
+      upstream.runExecution(context, recorder, sharedEvents ?? events),
   }),
   devnode: row({
     kind: 'pipeline',
@@ -195,7 +220,7 @@ export const topology: Topology = {
   chains: row({
     kind: 'pipeline',
     does: 'the geyser stream of each set, deduplicated across nodes',
-    reads: ['registry', 'upstreams'],
+    reads: ['recorder', 'registry', 'upstreams'],
     owns: chainsOwned,
     start: upstream.openChains,
   }),
@@ -239,14 +264,17 @@ export const topology: Topology = {
   rpc: row({
     kind: 'endpoint',
     does: 'JSON-RPC over HTTP',
-    reads: ['gate', 'quota', 'certificates', 'proxy'],
+    reads: [
+      ...(['recorder', 'gate', 'quota', 'certificates', 'proxy'] as const),
+      ...(['registry', 'sharedRegistry'] as const),
+    ],
     isEnabled: ({ config }) => config.rpc.enabled,
     start: products.openRpc,
   }),
   websocket: row({
     kind: 'endpoint',
     does: 'PubSub over WebSocket, computed from the geyser stream of the set',
-    reads: ['gate', 'quota', 'certificates', 'chains'],
+    reads: ['recorder', 'gate', 'quota', 'certificates', 'chains'],
     isEnabled: ({ config }) => config.websocket.enabled,
     start: products.openWebsocket,
   }),
@@ -255,7 +283,7 @@ export const topology: Topology = {
     does: 'geyser.Geyser streams',
     reads: [
       ...(['gate', 'quota', 'certificates', 'addressBudget', 'chains'] as const),
-      ...(['registry', 'sharedRegistry'] as const),
+      ...(['recorder', 'registry', 'sharedRegistry'] as const),
     ],
     writes: ['registry'],
     isEnabled: ({ config }) => config.grpc.enabled,
@@ -264,14 +292,20 @@ export const topology: Topology = {
   metrics: row({
     kind: 'endpoint',
     does: 'event stream, REST, health, Prometheus, JSON-RPC',
-    reads: ['gate', 'quota', 'certificates', 'addressBudget', 'events', 'execution'],
+    reads: [
+      ...(['recorder', 'gate', 'quota', 'certificates', 'addressBudget'] as const),
+      ...(['events', 'execution'] as const),
+    ],
     isEnabled: ({ config }) => config.metrics.enabled,
     start: products.openMetrics,
   }),
   shredstream: row({
     kind: 'endpoint',
     does: 'raw shreds by UDP to registered destinations',
-    reads: ['devnode', 'directory', 'registry', 'sharedRegistry', 'destinationLeases'],
+    reads: [
+      ...(['recorder', 'devnode', 'directory', 'registry', 'sharedRegistry'] as const),
+      'destinationLeases',
+    ],
     owns: [{ kind: 'thread', name: 'shreds', bound: 'one thread', restart: vital }],
     isEnabled: ({ config }) => config.shredstream.enabled,
     start: products.openShredstream,
@@ -279,15 +313,21 @@ export const topology: Topology = {
   tpu: row({
     kind: 'endpoint',
     does: 'transaction submission, gated by a tip',
-    reads: ['gate', 'quota', 'certificates', 'upstreams', 'chains', 'verifyPool', 'addressBudget'],
+    reads: [
+      ...(['recorder', 'gate', 'quota', 'certificates', 'upstreams', 'chains'] as const),
+      ...(['verifyPool', 'addressBudget'] as const),
+    ],
     isEnabled: ({ config }) => config.tpu.enabled,
     start: products.openTpu,
   }),
   indexer: row({
     kind: 'endpoint',
     does: "SQL over ClickHouse's HTTP",
-    reads: ['gate', 'quota', 'certificates', 'ingest', 'queryEngine', 'chains', 'tpu'],
-    writes: ['ingest'],
+    reads: [
+      ...(['recorder', 'gate', 'quota', 'certificates', 'ingest'] as const),
+      ...(['indexFeeds', 'queryEngine', 'chains', 'tpu'] as const),
+    ],
+    writes: ['indexFeeds'],
     isEnabled: ({ config }) => config.indexer.enabled,
     start: products.openIndexer,
   }),

@@ -4,6 +4,7 @@
 //   const client = new PubsubClient({ url: ['ws://a:8900', 'ws://b:8900'] })
 //   const logs = client.subscribe('logs', ['all', { commitment: 'confirmed' }], (result) => …)
 //   logs.cursor          where a program continues after a restart: { resume: cursor }
+//   swaps.update({ add: { accountInclude: [key] } })      of a transaction subscription
 //
 //   waiting --open--> subscribe (cursor or resume) --close, no answer--> back-off --> the next url
 //
@@ -20,6 +21,7 @@ export type PubsubTopic =
   | 'signature'
   | 'slot'
   | 'slotsUpdates'
+  | 'tokenOwner'
   | 'transaction'
 
 export interface PubsubOptions {
@@ -33,6 +35,18 @@ export interface PubsubOptions {
   readonly backoffMs?: { readonly first: number; readonly most: number }
   /** A call is sent this often, and must be answered until the next. Default 15 s. */
   readonly heartbeatMs?: number
+  /** The client reads too slowly and gets what follows from the server's log, or is live again. */
+  readonly onBehind?: (behind: { readonly isBehind: boolean; readonly slot: number }) => void
+}
+
+/** Keys in base58 by list of a transaction filter. */
+export type KeyLists = {
+  readonly [list in 'accountInclude' | 'accountExclude' | 'accountRequired']?: readonly string[]
+}
+
+export interface KeysUpdate {
+  readonly add?: KeyLists
+  readonly remove?: KeyLists
 }
 
 export interface PubsubError {
@@ -58,6 +72,11 @@ export interface PubsubSubscription {
   readonly cursor: string | null
   /** False once the server has sent its last notification, or refused it for good. */
   readonly isOpen: boolean
+  /**
+   * Adds and removes keys of a transaction subscription, also for later connections. What the
+   * server refuses is told to `onError` and not kept.
+   */
+  update(keys: KeysUpdate): void
   unsubscribe(): void
 }
 
@@ -66,31 +85,46 @@ class Subscription implements PubsubSubscription {
   readonly params: readonly unknown[]
   readonly listener: PubsubListener
   readonly options: SubscribeOptions
-  readonly #end: (subscription: Subscription) => void
+  readonly #events: SubscriptionEvents
+  readonly #keys: PresentKeys
   cursor: string | null
   isOpen = true
   /** Id of the subscription on the current connection. */
   id: number | null = null
+  /** The server waits for the rest of its keys. */
+  isHeld = false
 
   constructor(
     given: Pick<Subscription, 'topic' | 'params' | 'listener' | 'options'>,
-    end: (subscription: Subscription) => void,
+    events: SubscriptionEvents,
   ) {
     this.topic = given.topic
     this.params = given.params
     this.listener = given.listener
     this.options = given.options
-    this.#end = end
+    this.#events = events
+    this.#keys = new PresentKeys(given.topic === 'transaction' ? given.params[0] : {})
     this.cursor = given.options.resume ?? null
   }
 
   unsubscribe(): void {
-    this.#end(this)
+    this.#events.end(this)
+  }
+
+  update(keys: KeysUpdate): void {
+    if (this.topic !== 'transaction') throw new Error('only transaction subscriptions have keys')
+    for (const { change, undo } of this.#keys.update(keys)) this.#events.change(this, change, undo)
+  }
+
+  /** Changes of keys since the request. */
+  get rest(): readonly KeysUpdate[] {
+    return this.topic === 'transaction' ? this.#keys.rest : []
   }
 
   /** With the cursor of the last notification, where the topic has one. */
   get request(): readonly unknown[] {
-    const { topic, params, cursor } = this
+    const { topic, cursor } = this
+    const params = topic === 'transaction' ? this.#keys.request(this.params) : this.params
     if (topic === 'slotsUpdates' || topic === 'signature') return params
     const at = topic === 'slot' || topic === 'root' ? 0 : 1
     const given = (params[at] ?? {}) as object
@@ -99,8 +133,112 @@ class Subscription implements PubsubSubscription {
   }
 }
 
+interface SubscriptionEvents {
+  end(subscription: Subscription): void
+  change(subscription: Subscription, keys: KeysUpdate, undo: () => void): void
+}
+
+type ListName = keyof KeyLists
+const listNames = ['accountInclude', 'accountExclude', 'accountRequired'] as const
+/** Keys of a message: it may have 4,096 bytes, a key has up to 47 of them, a cursor 1,600. */
+const KEYS_PER_UPDATE = 72
+/** Of each of the three lists. */
+const KEYS_PER_SUBSCRIBE = 8
+
+/** The lists of keys of a transaction subscription as they are now. */
+class PresentKeys {
+  readonly #filter: Readonly<Record<string, unknown>>
+  readonly #initial: Readonly<Record<ListName, readonly string[]>>
+  readonly #lists: Readonly<Record<ListName, Set<string>>>
+  /** Of the last request. */
+  #sent: Readonly<Record<ListName, readonly string[]>>
+  #isChanged = false
+
+  constructor(filter: unknown) {
+    const { accounts, ...rest } = { ...(filter as Record<string, unknown> | undefined) }
+    const { include, exclude, required } = (accounts ?? {}) as Record<string, string[]>
+    const listOf = (name: ListName, nested: string[] = []) => (rest[name] ?? nested) as string[]
+    this.#initial = {
+      accountInclude: listOf('accountInclude', include),
+      accountExclude: listOf('accountExclude', exclude),
+      accountRequired: listOf('accountRequired', required),
+    }
+    this.#filter = rest
+    this.#sent = this.#initial
+    this.#lists = eachList((name) => new Set(this.#initial[name]))
+  }
+
+  /** The params of a subscribe; keys that do not fit it follow. */
+  request(params: readonly unknown[]): readonly unknown[] {
+    if (!this.#isChanged) return params
+    this.#sent = eachList((name) => {
+      const keys = [...this.#lists[name]].slice(0, KEYS_PER_SUBSCRIBE)
+      // A list that has lost all its keys is still a condition: it is sent with one, then without.
+      return keys.length > 0 ? keys : this.#initial[name].slice(0, 1)
+    })
+    const more = this.rest.length > 0 ? { more: true } : {}
+    const lists = Object.entries(this.#sent).filter(([, keys]) => keys.length > 0)
+    const filter = { ...this.#filter, ...Object.fromEntries(lists) }
+    return [filter, { ...(params[1] as object | undefined), ...more }]
+  }
+
+  /** What differs from the last request, in pieces that fit a message. */
+  get rest(): readonly KeysUpdate[] {
+    return listNames.flatMap((name) => {
+      const sent = new Set(this.#sent[name])
+      const [keys, fresh] = [this.#lists[name], [...this.#lists[name]]]
+      return [
+        ...pieces(
+          'add',
+          name,
+          fresh.filter((key) => !sent.has(key)),
+        ),
+        ...pieces(
+          'remove',
+          name,
+          [...sent].filter((key) => !keys.has(key)),
+        ),
+      ]
+    })
+  }
+
+  /** Makes the change; returns it in pieces that fit a message, and how each is undone. */
+  update({ add = {}, remove = {} }: KeysUpdate) {
+    this.#isChanged = true
+    return listNames.flatMap((name) => {
+      const keys = this.#lists[name]
+      const added = new Set(add[name])
+      const fresh = [...added].filter((key) => !keys.has(key))
+      const gone = [...new Set(remove[name])].filter((key) => keys.has(key) && !added.has(key))
+      for (const key of fresh) keys.add(key)
+      for (const key of gone) keys.delete(key)
+      return [...pieces('add', name, fresh), ...pieces('remove', name, gone)].map((change) => ({
+        change,
+        undo: () => {
+          for (const key of change.add?.[name] ?? []) keys.delete(key)
+          for (const key of change.remove?.[name] ?? []) keys.add(key)
+        },
+      }))
+    })
+  }
+}
+
+function eachList<T>(make: (name: ListName) => T): Record<ListName, T> {
+  // Reason for the cast: every name has its entry.
+  return Object.fromEntries(listNames.map((name) => [name, make(name)])) as Record<ListName, T>
+}
+
+function pieces(verb: 'add' | 'remove', name: ListName, keys: readonly string[]): KeysUpdate[] {
+  const count = Math.ceil(keys.length / KEYS_PER_UPDATE)
+  return Array.from({ length: count }, (_, at) => {
+    const piece = keys.slice(at * KEYS_PER_UPDATE, (at + 1) * KEYS_PER_UPDATE)
+    return { [verb]: { [name]: piece } }
+  })
+}
+
 interface Message {
   readonly id?: number | null
+  readonly method?: string
   readonly result?: unknown
   readonly error?: PubsubError & { readonly data?: { readonly subscription?: number } }
   readonly params?: {
@@ -108,6 +246,12 @@ interface Message {
     readonly subscription: number
     readonly cursor?: string
   }
+}
+
+/** What an answer is of; `undo` is of a change of keys. */
+interface Call {
+  readonly subscription: Subscription | null
+  readonly undo?: () => void
 }
 
 type Timer = ReturnType<typeof setTimeout>
@@ -118,7 +262,7 @@ export class PubsubClient {
   readonly #options: PubsubOptions
   readonly #open: (url: string) => SocketLike
   readonly #subscriptions = new Set<Subscription>()
-  readonly #calls = new Map<number, Subscription | null>()
+  readonly #calls = new Map<number, Call>()
   #socket: SocketLike | null = null
   #isReady = false
   #isClosed = false
@@ -147,7 +291,13 @@ export class PubsubClient {
     options: SubscribeOptions = {},
   ): PubsubSubscription {
     const given = { topic, params, listener, options }
-    const subscription = new Subscription(given, (ended) => this.#unsubscribe(ended))
+    const subscription = new Subscription(given, {
+      end: (ended) => this.#unsubscribe(ended),
+      change: (one, keys, undo) => {
+        if (one.id !== null && this.#isReady)
+          this.#call('transactionUpdate', [one.id, keys], { subscription: one, undo })
+      },
+    })
     this.#subscriptions.add(subscription)
     if (this.#isReady) this.#ask(subscription)
     return subscription
@@ -184,31 +334,53 @@ export class PubsubClient {
 
   #ask(subscription: Subscription): void {
     if (!subscription.isOpen || !this.#isReady) return
-    this.#call(`${subscription.topic}Subscribe`, subscription.request, subscription)
+    this.#call(`${subscription.topic}Subscribe`, subscription.request, { subscription })
+    subscription.isHeld = subscription.rest.length > 0
   }
 
-  #call(method: string, params: readonly unknown[], subscription: Subscription | null): void {
+  #call(method: string, params: readonly unknown[], of: Call): void {
     const id = ++this.#callId
-    this.#calls.set(id, subscription)
+    this.#calls.set(id, of)
     this.#socket?.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
   }
 
-  #onMessage({ id, result, error, params }: Message): void {
+  #onMessage({ id, method, result, error, params }: Message): void {
     if (params !== undefined) {
       const { subscription, cursor = null } = params
       const found = this.#find(subscription)
-      if (found !== undefined) this.#notify(found, params.result, cursor)
+      if (method === 'behindNotification')
+        this.#options.onBehind?.(params.result as { isBehind: boolean; slot: number })
+      else if (found !== undefined) this.#notify(found, params.result, cursor)
       return
     }
-    const ended = error?.data?.subscription
-    const subscription =
-      typeof id === 'number' ? this.#calls.get(id) : this.#find(ended ?? Number.NaN)
+    const call = typeof id === 'number' ? this.#calls.get(id) : undefined
     if (typeof id === 'number') this.#calls.delete(id)
+    if (call?.undo !== undefined) {
+      if (error === undefined) return
+      call.undo()
+      call.subscription?.options.onError?.(error)
+      return
+    }
+    const ended = this.#find(error?.data?.subscription ?? Number.NaN)
+    const subscription = typeof id === 'number' ? call?.subscription : ended
     if (!subscription) return
     if (error !== undefined) this.#refused(subscription, error)
-    else if (typeof result === 'number') {
-      subscription.id = result
-      if (!subscription.isOpen) this.#unsubscribe(subscription)
+    else if (typeof result === 'number') this.#subscribed(subscription, result)
+  }
+
+  /** The keys that did not fit the request follow, and those that were changed meanwhile. */
+  #subscribed(subscription: Subscription, id: number): void {
+    subscription.id = id
+    if (!subscription.isOpen) {
+      this.#unsubscribe(subscription)
+      return
+    }
+    const { rest, isHeld } = subscription
+    const changes = isHeld && rest.length === 0 ? [{}] : rest
+    for (const [at, keys] of changes.entries()) {
+      const more = at < changes.length - 1 ? { more: true } : {}
+      const of = { subscription, undo: () => {} }
+      this.#call('transactionUpdate', [id, { ...keys, ...more }], of)
     }
   }
 
@@ -252,7 +424,8 @@ export class PubsubClient {
   #unsubscribe(subscription: Subscription): void {
     const { id, topic } = subscription
     this.#forget(subscription)
-    if (id !== null && this.#isReady) this.#call(`${topic}Unsubscribe`, [id], null)
+    if (id !== null && this.#isReady)
+      this.#call(`${topic}Unsubscribe`, [id], { subscription: null })
   }
 
   #forget(subscription: Subscription): void {
@@ -264,7 +437,7 @@ export class PubsubClient {
   /** A connection that answers nothing is dead, whatever the network says. */
   #beat(): void {
     const id = this.#callId + 1
-    this.#call('getVersion', [], null)
+    this.#call('getVersion', [], { subscription: null })
     this.#heartbeat = setTimeout(() => {
       if (!this.#calls.has(id)) {
         this.#beat()

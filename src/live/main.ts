@@ -27,14 +27,14 @@ const releaseMs = 60_000
 const freshMs = 5 * 60_000
 const barMs = 1_000
 
-/** Which views show what changed. */
+/** Which views show what changed, beside the bar. */
 const viewsOf: Readonly<Record<Change, readonly string[]>> = {
   block: ['now', 'line', 'block', 'heat', 'graph'],
   tps: ['now'],
   lifecycle: ['now', 'lanes'],
   top: ['keys'],
-  mark: ['line', 'bar'],
-  status: ['bar'],
+  mark: ['line'],
+  status: [],
 }
 
 startTheme()
@@ -44,7 +44,7 @@ const selection = new Selection(() => {
   scheduler.markAll()
 })
 const store = new PageStore((change) => {
-  if (selection.pausedAt === null) scheduler.mark(...viewsOf[change])
+  if (selection.pausedAt === null) scheduler.mark(...viewsOf[change], 'bar')
 })
 const feed = new PageFeed({
   origin: location.origin,

@@ -5,11 +5,10 @@
 //     |401: wait for a token        |close: ask /v1/status
 //     |no answer: retry             |  answers: the stream is refused --> poll until it opens
 //                                   |  no answer: offline --> the client reconnects and resumes
-import { MetricsClient, MetricsRest, ServiceError } from '../client/client.ts'
+import { MetricsClient, MetricsRest, ServiceError, type SocketLike } from '../client/client.ts'
 import type { Resume, Status } from '../client/frames.ts'
 import type { PageStore } from './page-store.ts'
 import type { Facts } from './state.ts'
-import { TicketSocket } from './ticket-socket.ts'
 
 /** Frames that are resumed at open, for the views of whole frames: about 60 blocks. */
 const backfillFrames = 420
@@ -263,4 +262,42 @@ export class PageFeed {
 
 function isRefused(error: unknown, code: number): boolean {
   return error instanceof ServiceError && error.code === code
+}
+
+/**
+ * Exchanges the token for a one-time ticket first: browsers cannot send headers with a handshake,
+ * and a token in an address would end in logs.
+ */
+class TicketSocket implements SocketLike {
+  onopen: SocketLike['onopen'] = null
+  onmessage: SocketLike['onmessage'] = null
+  onclose: SocketLike['onclose'] = null
+  onerror: SocketLike['onerror'] = null
+  #socket: WebSocket | null = null
+  #isClosed = false
+
+  constructor(url: string, ticket: () => Promise<string>) {
+    ticket().then(
+      (found) => this.#open(`${url}&ticket=${encodeURIComponent(found)}`),
+      () => this.onclose?.({ code: 1006 } as never),
+    )
+  }
+
+  send(text: string): void {
+    this.#socket?.send(text)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#socket?.close()
+  }
+
+  #open(url: string): void {
+    if (this.#isClosed) return
+    const socket = new WebSocket(url)
+    this.#socket = socket
+    socket.onopen = (event) => this.onopen?.(event as never)
+    socket.onmessage = (event) => this.onmessage?.(event as never)
+    socket.onclose = (event) => this.onclose?.(event as never)
+  }
 }

@@ -1,5 +1,6 @@
 // Unary gRPC calls over HTTP/2: many at once on each connection. Thread: load.
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
+import { framed } from '../base/transport/grpc-stream.ts'
 import { type Driver, type DriverEvents, type DriverTarget, probeProblem } from './driver.ts'
 import { Lifeline } from './lifeline.ts'
 
@@ -183,8 +184,6 @@ function callOf(text: string): GrpcCall {
     ? (JSON.parse(text) as { method: string; body?: string })
     : { method: text }
   const payload = Buffer.from(body, 'base64')
-  const prefix = Buffer.alloc(5)
-  prefix.writeUInt32BE(payload.length, 1)
   const path = method.startsWith('/') ? method : `${service}${method}`
-  return { path, message: Buffer.concat([prefix, payload]) }
+  return { path, message: framed(payload) }
 }

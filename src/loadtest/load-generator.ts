@@ -8,7 +8,6 @@
 // sleeping: a generator takes a core of its own. A driver that is polled sleeps until just before
 // the arrival, and turns without sleeping for the rest. Time with nothing to do is idle time.
 import type { Arrivals } from './arrivals.ts'
-import { BusyWatch } from './busy-watch.ts'
 import type { Driver, DriverEvents } from './driver.ts'
 import { sharedNowMs } from './thread-clock.ts'
 import { Tickets } from './tickets.ts'
@@ -228,5 +227,45 @@ export class LoadGenerator {
     this.#flush()
     this.#finish(problem)
     this.#finish = null
+  }
+}
+
+const windowMs = 1_000
+
+/** A loop that is busy all the time is the bottleneck: what it measures is its own queue. */
+class BusyWatch {
+  /** Of the busiest second. */
+  worst = 0
+  #elapsedMs = 0
+  #busyMs = 0
+  #before: { readonly nowMs: number; readonly idleMs: number } | null = null
+  #windowElapsedMs = 0
+  #windowBusyMs = 0
+
+  /** Milliseconds in which the thread worked. */
+  get busyMs(): number {
+    return this.#busyMs
+  }
+
+  get share(): number {
+    return this.#elapsedMs === 0 ? 0 : this.#busyMs / this.#elapsedMs
+  }
+
+  /** `spunMs`: time so far in turns of the loop that found nothing to do. */
+  observe(nowMs: number, spunMs: number): void {
+    const idleMs = performance.eventLoopUtilization().idle + spunMs
+    const before = this.#before
+    this.#before = { nowMs, idleMs }
+    if (before === null) return
+    const elapsedMs = nowMs - before.nowMs
+    const busyMs = Math.min(elapsedMs, Math.max(0, elapsedMs - (idleMs - before.idleMs)))
+    this.#elapsedMs += elapsedMs
+    this.#busyMs += busyMs
+    this.#windowElapsedMs += elapsedMs
+    this.#windowBusyMs += busyMs
+    if (this.#windowElapsedMs < windowMs) return
+    this.worst = Math.max(this.worst, this.#windowBusyMs / this.#windowElapsedMs)
+    this.#windowElapsedMs = 0
+    this.#windowBusyMs = 0
   }
 }

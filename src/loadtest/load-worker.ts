@@ -1,10 +1,13 @@
 // The program of a load thread: connects, generates, posts samples. Thread: load.
 import type { MessagePort } from 'node:worker_threads'
 import { type ArrivalPlan, Arrivals } from './arrivals.ts'
-import { createDriver } from './create-driver.ts'
-import type { DriverTarget } from './driver.ts'
+import { ConnectionDriver } from './connection-driver.ts'
+import type { Driver, DriverEvents, DriverTarget } from './driver.ts'
+import { GrpcDriver } from './grpc-driver.ts'
+import { httpProtocol } from './http-session.ts'
 import { LagWatch } from './lag-watch.ts'
 import { LoadGenerator } from './load-generator.ts'
+import { socketProtocol } from './socket-session.ts'
 
 export interface LoadJob {
   readonly target: DriverTarget
@@ -26,20 +29,25 @@ export type LoadReport =
       readonly samples: Float64Array
       readonly codes: readonly string[]
     }
-  | {
+  | ({
       readonly kind: 'ended'
       readonly problem: string | null
-      readonly reconnects: number
-      readonly notifications: number
-      readonly policy: string | null
-      /** Null where the thread polls its connections itself. */
-      readonly lagP99Ms: number | null
-      /** Share of its busiest second in which the thread worked. */
-      readonly busyWorst: number
-      readonly busyMs: number
-      /** Calls that were answered, the warm-up's too. */
-      readonly answered: number
-    }
+    } & LoadCounts)
+
+/** Of a load thread, or of all of them together. */
+export interface LoadCounts {
+  readonly reconnects: number
+  readonly notifications: number
+  /** The `ratelimit-policy` of a call that was refused for it. */
+  readonly policy: string | null
+  /** Null where the threads poll their connections themselves. */
+  readonly lagP99Ms: number | null
+  /** Share of its busiest second in which a thread worked. */
+  readonly busyWorst: number
+  readonly busyMs: number
+  /** Calls that were answered in that time, the warm-up's too. */
+  readonly answered: number
+}
 
 export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<void> {
   const post = (report: LoadReport, transfer: ArrayBuffer[] = []) =>
@@ -74,4 +82,10 @@ export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<
     parent.close()
   })
   post({ kind: 'ready' })
+}
+
+export function createDriver(target: DriverTarget, events: DriverEvents): Driver {
+  if (target.kind === 'grpc') return new GrpcDriver(target, events)
+  const protocol = target.kind === 'websocket' ? socketProtocol : httpProtocol
+  return new ConnectionDriver(target, events, protocol)
 }

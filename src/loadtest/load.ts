@@ -6,7 +6,7 @@ import { workerEntry } from '../base/threads/entry.ts'
 import type { ArrivalPlan } from './arrivals.ts'
 import { Heartbeat } from './lag-watch.ts'
 import { LoadTally } from './load-tally.ts'
-import type { LoadCommand, LoadJob, LoadReport } from './load-worker.ts'
+import type { LoadCommand, LoadCounts, LoadJob, LoadReport } from './load-worker.ts'
 import type { Target } from './target.ts'
 import { ClockWatch, sharedNowMs } from './thread-clock.ts'
 
@@ -24,7 +24,7 @@ export interface LoadSettings {
   readonly timeoutMs: number
 }
 
-export interface LoadRun {
+export interface LoadRun extends LoadCounts {
   readonly settings: LoadSettings
   readonly tally: LoadTally
   readonly startedAt: string
@@ -32,16 +32,6 @@ export interface LoadRun {
   readonly startedMs: number
   /** From the end of the warm-up to the last intended start, or to where it was stopped. */
   readonly seconds: number
-  readonly reconnects: number
-  readonly notifications: number
-  /** The `ratelimit-policy` of a call that was refused for it. */
-  readonly policy: string | null
-  readonly lagP99Ms: number | null
-  /** Of the busiest thread in its busiest second, and of all threads together. */
-  readonly busyWorst: number
-  readonly busyMs: number
-  /** Calls that were answered in that time, the warm-up's too. */
-  readonly answered: number
   readonly partial: string | null
   /** What the wall clock did, where it matters. */
   readonly clockStep: string | null

@@ -96,23 +96,18 @@ export class Tickets {
     this.intended = larger(this.intended, capacity)
     this.noticed = larger(this.noticed, capacity)
     this.sent = larger(this.sent, capacity)
-    this.call = largerIndex(this.call, capacity)
-    this.#flying = largerIndex(this.#flying, capacity)
-    this.#flyingAt = largerIndex(this.#flyingAt, capacity)
+    this.call = larger(this.call, capacity)
+    this.#flying = larger(this.#flying, capacity)
+    this.#flyingAt = larger(this.#flyingAt, capacity)
     this.#free = new Uint32Array(capacity)
     for (let ticket = capacity - 1; ticket >= old; ticket -= 1)
       this.#free[this.#freeCount++] = ticket
   }
 }
 
-function larger(values: Float64Array, capacity: number): Float64Array {
-  const grown = new Float64Array(capacity)
-  grown.set(values)
-  return grown
-}
-
-function largerIndex(values: Uint32Array, capacity: number): Uint32Array {
-  const grown = new Uint32Array(capacity)
+function larger<T extends Float64Array | Uint32Array>(values: T, capacity: number): T {
+  // Reason for the cast: the constructor of an array is of its own type.
+  const grown = new (values.constructor as new (length: number) => T)(capacity)
   grown.set(values)
   return grown
 }

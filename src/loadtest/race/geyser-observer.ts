@@ -8,7 +8,6 @@ import { keyText } from '../../chain/solana/key-text.ts'
 import { GeyserClient, type GeyserEnd } from '../../upstream/geyser/geyser-client.ts'
 import { framePrefixBytes } from '../../upstream/geyser/messages.ts'
 import { sharedNowMs } from '../thread-clock.ts'
-import { ByteArrivals } from './byte-arrivals.ts'
 import {
   type Endpoint,
   type Observer,
@@ -154,4 +153,26 @@ function problemOf({ kind, code, details }: GeyserEnd): string {
   if (kind === 'silent') return 'is silent: no byte for 3 s'
   if (kind === 'broken') return 'does not speak gRPC'
   return details === '' ? 'closed the connection' : `cannot be reached (${details})`
+}
+
+/**
+ * When the bytes of a stream arrived, until its messages are read: a message has the time of the
+ * chunk with its last byte. Bounded by what one turn of the event loop receives.
+ */
+export class ByteArrivals {
+  readonly #chunks: { readonly end: number; readonly atMs: number }[] = []
+  #received = 0
+  #taken = 0
+
+  add(bytes: number, atMs: number): void {
+    this.#received += bytes
+    this.#chunks.push({ end: this.#received, atMs })
+  }
+
+  /** Arrival of the last of the next `bytes` bytes. */
+  take(bytes: number): number {
+    this.#taken += bytes
+    while (this.#chunks.length > 1 && this.#chunks[0]!.end < this.#taken) this.#chunks.shift()
+    return this.#chunks[0]!.atMs
+  }
 }

@@ -2,7 +2,7 @@
 import { accept } from '../../base/errors.ts'
 import { tableOf } from './output.ts'
 import { notFound, refSpec, withStore } from './registry.ts'
-import { numberOf, type Report, type Verb } from './verb.ts'
+import { flagTable, numberOf, type Report, type Verb } from './verb.ts'
 
 const ENTRIES_INITIAL = 100
 
@@ -12,14 +12,8 @@ export const auditVerbs: readonly Verb[] = [
     summary: 'Show the newest changes, of one subscription or of all.',
     examples: ['audit show', 'audit show acme --limit 20'],
     positionals: [{ ...refSpec, optional: true }],
-    flags: [
-      {
-        name: 'limit',
-        value: 'n',
-        range: [1, 1_000_000],
-        doc: `How many of the newest [${ENTRIES_INITIAL}].`,
-      },
-    ],
+    flags: flagTable(`
+    --limit <n 1..1000000>  How many of the newest [${ENTRIES_INITIAL}].`),
     async run(call) {
       const [ref] = call.positionals
       const limit = numberOf(call, 'limit', ENTRIES_INITIAL)

@@ -1,6 +1,5 @@
 // `sluice bench land`: which route lands transactions, how fast and at what cost.
 // Spends real lamports on a real cluster: beyond loopback it refuses to run without a limit.
-
 import { isLoopback } from '../../base/cidr.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { decodeKey } from '../../chain/solana/base58.ts'
@@ -23,12 +22,18 @@ import { type WatchTarget, watchKinds } from '../../loadtest/land/watch.ts'
 import { parseRate } from '../../loadtest/quantities.ts'
 import { resultOf } from '../../loadtest/result.ts'
 import { parseTarget, type Target } from '../../loadtest/target.ts'
-import { outputFlags, reportResult } from './bench-output.ts'
-import { timesOf } from './bench-times.ts'
+import { LiveLine, outputFlags, reportResult, timesOf, watchStopSignals } from './bench-output.ts'
 import { lamportsOf } from './devnode-flags.ts'
-import { LiveLine } from './live-line.ts'
-import { watchStopSignals } from './stop-signal.ts'
-import { type Call, flagOf, listOf, misuse, numberOf, type Report, type Verb } from './verb.ts'
+import {
+  type Call,
+  flagOf,
+  flagTable,
+  listOf,
+  misuse,
+  numberOf,
+  type Report,
+  type Verb,
+} from './verb.ts'
 
 const countMax = 100_000
 const rateMax = 1_000
@@ -42,37 +47,20 @@ export const benchLandVerb: Verb = {
   examples: ['bench land --to http://127.0.0.1:8901 --watch websocket=ws://127.0.0.1:8900'],
   needsNoConfig: true,
   flags: [
-    {
-      name: 'to',
-      value: 'url[,url…]',
-      many: true,
-      doc: 'Routes: endpoints that take sendTransaction; options token=, name= after each.',
-    },
-    { name: 'watch', value: 'kind=url', doc: `Where landing is seen: ${watchKinds.join(', ')}.` },
-    { name: 'rpc', value: 'url', doc: 'Node for blockhash and balance [the first route].' },
-    { name: 'rate', value: 'n', doc: 'Transactions per second over all routes [5].' },
-    { name: 'count', value: 'n', range: [1, countMax], doc: 'Transactions over all routes [200].' },
-    {
-      name: 'keypair',
-      value: 'file',
-      doc: 'Wallet that pays [on loopback a new one, airdropped].',
-    },
-    { name: 'spend-max', value: 'sol', doc: 'Most to spend; required beyond loopback.' },
-    { name: 'tip', value: 'lamports', range: [0, tipMax], doc: `Tip of each [${tipLamports}].` },
-    {
-      name: 'tip-account',
-      value: 'address',
-      many: true,
-      doc: 'Tip accounts of the routes [what each route names].',
-    },
-    {
-      name: 'unit-price',
-      value: 'n',
-      range: [0, 1_000_000_000],
-      doc: 'Priority fee in micro-lamports per compute unit [0].',
-    },
-    { name: 'wait', value: 'time', doc: 'Time that a transaction has to land [60s].' },
-    { name: 'seed', value: 'n', range: [0, seedMax], doc: 'Seed of the order of routes [1].' },
+    ...flagTable(`
+    --to <url[,url…]> ...  Routes: endpoints that take sendTransaction; options token=, name= after
+                           each.
+    --watch <kind=url>     Where landing is seen: ${watchKinds.join(', ')}.
+    --rpc <url>            Node for blockhash and balance [the first route].
+    --rate <n>             Transactions per second over all routes [5].
+    --count <n 1..${countMax}>  Transactions over all routes [200].
+    --keypair <file>       Wallet that pays [on loopback a new one, airdropped].
+    --spend-max <sol>      Most to spend; required beyond loopback.
+    --tip <lamports 0..${tipMax}>  Tip of each [${tipLamports}].
+    --tip-account <address> ...  Tip accounts of the routes [what each route names].
+    --unit-price <n 0..1000000000>  Priority fee in micro-lamports per compute unit [0].
+    --wait <time>          Time that a transaction has to land [60s].
+    --seed <n 0..${seedMax}>  Seed of the order of routes [1].`),
     ...outputFlags,
   ],
   async run(call) {

@@ -6,9 +6,8 @@ import { loadFigures } from '../../loadtest/load-result.ts'
 import { type Condition, parseConditions, parseRate } from '../../loadtest/quantities.ts'
 import { readRecording, replayPlan } from '../../loadtest/recording.ts'
 import { parseTarget, type Target } from '../../loadtest/target.ts'
-import { outputFlags } from './bench-output.ts'
-import { timesOf } from './bench-times.ts'
-import { type Call, type FlagSpec, flagOf, misuse, numberOf } from './verb.ts'
+import { outputFlags, timesOf } from './bench-output.ts'
+import { type Call, type FlagSpec, flagOf, flagTable, misuse, numberOf } from './verb.ts'
 
 const connectionsMax = 10_000
 const threadsMax = 64
@@ -20,35 +19,23 @@ const connectionsOfOthers = 64
 const findRate = 100
 
 export const loadFlags: readonly FlagSpec[] = [
-  { name: 'to', value: 'kind=url', doc: `The endpoint: ${loadKinds.join(', ')}=url[,token=…].` },
-  { name: 'rate', value: 'n', doc: 'Calls per second, such as 5000 or 5k; where --find begins.' },
-  {
-    name: 'arrivals',
-    value: 'kind',
-    options: ['constant', 'poisson'],
-    doc: 'Evenly spaced, or as independent users arrive [constant].',
-  },
-  { name: 'for', value: 'time', doc: 'How long to measure [60s; 5s for each step of --find].' },
-  { name: 'warm-up', value: 'time', doc: 'Load before the measured part [1s].' },
-  { name: 'call', value: 'call', doc: 'Method, path, query, or a file with one call per line.' },
-  {
-    name: 'connections',
-    value: 'n',
-    range: [1, connectionsMax],
-    doc: 'Connections; a call that finds all of them busy waits [64; grpc 4].',
-  },
-  { name: 'threads', value: 'n', range: [1, threadsMax], doc: 'Generator threads [1].' },
-  { name: 'timeout', value: 'time', doc: 'Longest wait for an answer [10s].' },
-  { name: 'seed', value: 'n', range: [0, seedMax], doc: 'Seed of poisson arrivals [1].' },
-  {
-    name: 'find',
-    value: 'conditions',
-    doc: "Search the highest rate that meets them, such as 'p99<5ms,errors<0.1%'.",
-  },
-  { name: 'require', value: 'conditions', doc: 'Exit 1 unless the result meets them.' },
-  { name: 'record', value: 'file', doc: 'Write the intended starts and calls to a file.' },
-  { name: 'replay', value: 'file', doc: 'Run a recorded load instead of --rate and --call.' },
-  { name: 'speed', value: 'n', doc: 'How much faster to replay, 1 to 100 [1].' },
+  ...flagTable(`
+  --to <kind=url>      The endpoint: ${loadKinds.join(', ')}=url[,token=…].
+  --rate <n>           Calls per second, such as 5000 or 5k; where --find begins.
+  --arrivals <kind constant|poisson>  Evenly spaced, or as independent users arrive [constant].
+  --for <time>         How long to measure [60s; 5s for each step of --find].
+  --warm-up <time>     Load before the measured part [1s].
+  --call <call>        Method, path, query, or a file with one call per line.
+  --connections <n 1..${connectionsMax}>  Connections; a call that finds all of them busy waits
+                       [64; grpc 4].
+  --threads <n 1..${threadsMax}>  Generator threads [1].
+  --timeout <time>     Longest wait for an answer [10s].
+  --seed <n 0..${seedMax}>  Seed of poisson arrivals [1].
+  --find <conditions>  Search the highest rate that meets them, such as 'p99<5ms,errors<0.1%'.
+  --require <conditions>  Exit 1 unless the result meets them.
+  --record <file>      Write the intended starts and calls to a file.
+  --replay <file>      Run a recorded load instead of --rate and --call.
+  --speed <n>          How much faster to replay, 1 to 100 [1].`),
   ...outputFlags,
 ]
 

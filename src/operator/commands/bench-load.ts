@@ -16,9 +16,7 @@ import { writeRecording } from '../../loadtest/recording.ts'
 import { figureIn, type Result } from '../../loadtest/result.ts'
 import { shortNumber, valueText } from '../../loadtest/result-text.ts'
 import { conditionsOf, loadFlags, loadSettings } from './bench-load-settings.ts'
-import { type BenchFiles, reportResult } from './bench-output.ts'
-import { LiveLine } from './live-line.ts'
-import { watchStopSignals } from './stop-signal.ts'
+import { type BenchFiles, LiveLine, reportResult, watchStopSignals } from './bench-output.ts'
 import { type Call, flagOf, type Report, type Verb } from './verb.ts'
 
 export const benchLoadVerb: Verb = {

@@ -7,14 +7,12 @@ import { racePlot, raceResult, raceSentences } from '../../loadtest/race/race-re
 import { type RaceTarget, raceKinds, type Unit, unitOf, units } from '../../loadtest/race/units.ts'
 import { resultOf } from '../../loadtest/result.ts'
 import { parseTarget } from '../../loadtest/target.ts'
-import { outputFlags, reportResult } from './bench-output.ts'
-import { timesOf } from './bench-times.ts'
-import { LiveLine } from './live-line.ts'
-import { watchStopSignals } from './stop-signal.ts'
+import { LiveLine, outputFlags, reportResult, timesOf, watchStopSignals } from './bench-output.ts'
 import {
   type Call,
   type FlagSpec,
   flagOf,
+  flagTable,
   listOf,
   misuse,
   numberOf,
@@ -24,7 +22,6 @@ import {
 
 const letters = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const
 const commitments = ['processed', 'confirmed', 'finalized'] as const
-const pollRange = [1, 60_000] as const
 const pollMs = 50
 const seedMax = 0xffff_ffff
 const defaultTimes = { for: '30s', null: '10s', 'warm-up': '5s', 'cool-down': '5s' } as const
@@ -36,20 +33,16 @@ export const benchRaceVerb: Verb = {
   needsNoConfig: true,
   flags: [
     ...letters.map(endpointFlag),
-    { name: 'unit', value: 'unit', options: units, doc: 'What is compared [what all can show].' },
-    {
-      name: 'account',
-      value: 'address',
-      many: true,
-      doc: 'Only transactions that name it, or the account whose writes count.',
-    },
-    { name: 'commitment', value: 'level', options: commitments, doc: 'Commitment [processed].' },
-    { name: 'for', value: 'time', doc: 'Counted time [30s].' },
-    { name: 'null', value: 'time', doc: 'Counted time of the null run, 0s for none [10s].' },
-    { name: 'warm-up', value: 'time', doc: 'Time before the count [5s].' },
-    { name: 'cool-down', value: 'time', doc: 'Time after it for late endpoints [5s].' },
-    { name: 'poll', value: 'ms', range: pollRange, doc: `Time between two getSlot [${pollMs}].` },
-    { name: 'seed', value: 'n', range: [0, seedMax], doc: 'Seed of the bootstrap [1].' },
+    ...flagTable(`
+    --unit <unit ${units.join('|')}>  What is compared [what all can show].
+    --account <address> ...  Only transactions that name it, or the account whose writes count.
+    --commitment <level ${commitments.join('|')}>  Commitment [processed].
+    --for <time>        Counted time [30s].
+    --null <time>       Counted time of the null run, 0s for none [10s].
+    --warm-up <time>    Time before the count [5s].
+    --cool-down <time>  Time after it for late endpoints [5s].
+    --poll <ms 1..60000>  Time between two getSlot [${pollMs}].
+    --seed <n 0..${seedMax}>  Seed of the bootstrap [1].`),
     ...outputFlags,
   ],
   async run(call) {

@@ -8,6 +8,8 @@ import { type Answer, CallFailure, type CallRequest } from './call-request.ts'
 
 const headBytes = 5
 const defaultService = 'geyser.Geyser'
+/** Of the answers to the server's pings: an id that nobody types. */
+const answerId = 2 ** 31 - 1
 /** Status codes by their number. */
 const codes = [
   ...['OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED', 'NOT_FOUND'],
@@ -28,10 +30,12 @@ export async function* callGrpc(request: CallRequest): AsyncGenerator<Answer> {
     stream.write(framed(message))
     if (!method.isStream) stream.end()
     for await (const bytes of messagesOf(stream)) {
-      const result = method.decode(bytes) as { ping?: unknown }
-      // The server closes a stream that leaves its pings unanswered.
-      if (result.ping !== undefined) stream.write(framed(method.encode({ ping: { id: 1 } })))
-      else yield { result, whole: result, isUpdate: method.isStream }
+      const result = method.decode(bytes) as { ping?: unknown; pong?: { id: number } }
+      // The server closes a stream that leaves its pings unanswered. It answers in turn, with a
+      // pong that the user did not ask for.
+      if (result.ping !== undefined) stream.write(framed(method.encode({ ping: { id: answerId } })))
+      else if (result.pong?.id !== answerId)
+        yield { result, whole: result, isUpdate: method.isStream && result.pong === undefined }
     }
   } finally {
     request.signal.removeEventListener('abort', stop)

@@ -1,6 +1,7 @@
 // Calls a JSON-RPC method over HTTP for `sluice call`.
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import { text as textOf } from 'node:stream/consumers'
 import { type Answer, CallFailure, type CallRequest } from './call-request.ts'
 
 /** Of an answer that is not JSON, for an error message. */
@@ -54,14 +55,9 @@ export function sendHttp(
   }
   const options = { method, headers, signal, ...(ca === null ? {} : { ca }) }
   return new Promise((resolve, reject) => {
-    const sent = request(url, options, async (response) => {
-      try {
-        const parts: Buffer[] = []
-        for await (const part of response) parts.push(part)
-        resolve({ status: response.statusCode ?? 0, body: Buffer.concat(parts).toString('utf8') })
-      } catch (error) {
-        reject(error)
-      }
+    const sent = request(url, options, (response) => {
+      const status = response.statusCode ?? 0
+      textOf(response).then((body) => resolve({ status, body }), reject)
     })
     sent.on('error', reject).end(body === undefined ? undefined : JSON.stringify(body))
   })

@@ -5,7 +5,16 @@ import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { type Answer, type Caller, CallFailure, type CallRequest } from './call-request.ts'
 import { knownCredentials, tokenFlags } from './credentials.ts'
 import { contextFlag, findEndpoint, noAnswer } from './endpoint-url.ts'
-import { type Call, flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
+import {
+  type Call,
+  type FlagSpec,
+  flagOf,
+  isJson,
+  misuse,
+  numberOf,
+  type Report,
+  type Verb,
+} from './verb.ts'
 
 interface Protocol {
   /** Name of the endpoint in the configuration. */
@@ -30,6 +39,13 @@ const protocols: Readonly<Record<string, Protocol>> = {
 }
 const names = Object.keys(protocols)
 
+export const endpointFlags: readonly FlagSpec[] = [
+  { name: 'url', value: 'url', doc: 'The endpoint [the server of the data folder].' },
+  contextFlag,
+  ...tokenFlags,
+  { name: 'ca', value: 'file', doc: 'Certificate of the authority of a TLS endpoint.' },
+]
+
 export const callVerb: Verb = {
   words: ['call'],
   summary: 'Call a method of an endpoint: rpc, ws, grpc, tpu or metrics.',
@@ -51,10 +67,7 @@ export const callVerb: Verb = {
       range: [1, Number.MAX_SAFE_INTEGER],
       doc: 'Exit after this many notifications of a subscription.',
     },
-    { name: 'url', value: 'url', doc: 'The endpoint [the server of the data folder].' },
-    contextFlag,
-    ...tokenFlags,
-    { name: 'ca', value: 'file', doc: 'Certificate of the authority of a TLS endpoint.' },
+    ...endpointFlags,
   ],
   async run(call) {
     const [name = '', method = '', params] = call.positionals
@@ -80,9 +93,9 @@ export const callVerb: Verb = {
   },
 }
 
-async function requestOf(
+export async function requestOf(
   call: Call,
-  { endpoint, takesToken }: Protocol,
+  { endpoint, takesToken }: Pick<Protocol, 'endpoint' | 'takesToken'>,
   given: { method: string; params: string | undefined; signal: AbortSignal },
 ): Promise<Outcome<CallRequest>> {
   const found = await findEndpoint(call, endpoint)

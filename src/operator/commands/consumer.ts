@@ -3,9 +3,8 @@ import { commitmentNames } from '../../base/commitment.ts'
 import { accept, refuse } from '../../base/errors.ts'
 import type { NamedConsumer } from '../../customers/subscriptions/consumers.ts'
 import { isoTime } from '../../customers/subscriptions/usage.ts'
-import { confirm } from './ask.ts'
 import { tableOf } from './output.ts'
-import { notFound, refSpec, withStore } from './registry.ts'
+import { confirm, notFound, refSpec, withStore } from './registry.ts'
 import type { Verb } from './verb.ts'
 
 const nameSpec = { name: 'consumer', doc: 'Which consumer; all of them when absent.' }

@@ -15,7 +15,14 @@ import {
 } from './context-store.ts'
 import { askCredentials, credentialFlags, isTerminal, knownCredentials } from './credentials.ts'
 import { recordOf, tableOf } from './output.ts'
-import { type Call, misuse, type PositionalSpec, type Report, type Verb } from './verb.ts'
+import {
+  type Call,
+  flagTable,
+  misuse,
+  type PositionalSpec,
+  type Report,
+  type Verb,
+} from './verb.ts'
 
 const nameSpec: PositionalSpec = { name: 'name', doc: 'Name of the context.', words: 'contexts' }
 const endpointNames = ['rpc', 'websocket', 'grpc', 'tpu', 'indexer', 'metrics']
@@ -31,12 +38,8 @@ export const contextVerbs: readonly Verb[] = [
     positionals: [{ ...nameSpec, doc: 'Letters, digits, dot, dash and underscore.' }],
     flags: [
       ...credentialFlags,
-      {
-        name: 'endpoint',
-        value: 'name=url',
-        many: true,
-        doc: `An endpoint of a server elsewhere: ${endpointNames.join(', ')}.`,
-      },
+      ...flagTable(`
+      --endpoint <name=url> ...  An endpoint of a server elsewhere: ${endpointNames.join(', ')}.`),
     ],
     run: save,
   },

@@ -7,23 +7,18 @@ import { Writable } from 'node:stream'
 import { accept, messageOf, type Outcome } from '../../base/errors.ts'
 import { credentialsFile } from '../config/load.ts'
 import type { Context, Credentials } from './context-store.ts'
-import { type Call, type FlagSpec, flagOf, misuse } from './verb.ts'
+import { type Call, type FlagSpec, flagOf, flagTable, misuse } from './verb.ts'
 
-export const tokenFlags: readonly FlagSpec[] = [
-  {
-    name: 'credentials',
-    value: 'file',
-    doc:
-      'File with the lines TOKEN=, INDEXER_USER= and INDEXER_PASSWORD=, as printed at issue; ' +
-      '- is standard input [SLUICE_CREDENTIALS, then the context].',
-  },
-  { name: 'token-file', value: 'file', doc: 'File with the token; - is standard input.' },
-]
+export const tokenFlags = flagTable(`
+  --credentials <file>  File with the lines TOKEN=, INDEXER_USER= and INDEXER_PASSWORD=, as printed
+                        at issue; - is standard input [SLUICE_CREDENTIALS, then the context].
+  --token-file <file>   File with the token; - is standard input.`)
 
 export const credentialFlags: readonly FlagSpec[] = [
   ...tokenFlags,
-  { name: 'user', value: 'user', doc: 'Database user, which is the id of the subscription.' },
-  { name: 'password-file', value: 'file', doc: 'File with the database password.' },
+  ...flagTable(`
+  --user <user>           Database user, which is the id of the subscription.
+  --password-file <file>  File with the database password.`),
 ]
 
 /** What files and the context contain; '' for what none of them has. */

@@ -1,16 +1,10 @@
 // `sluice destination ...`: manages the address a subscription's shreds are sent to.
 // A new address receives only challenges until it is proven by an echo or by `confirm`.
-import { accept, type Outcome } from '../../base/errors.ts'
-import type { By, Subscription } from '../../customers/subscriptions/subscription.ts'
+import { accept } from '../../base/errors.ts'
+import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 import { recordOf } from './output.ts'
-import { byOf, type Changes, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
+import { byOf, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import type { Report, Verb } from './verb.ts'
-
-type Change = (
-  changes: Changes,
-  id: string,
-  by: By,
-) => Outcome<Subscription> | Promise<Outcome<Subscription>>
 
 export const destinationVerbs: readonly Verb[] = [
   {
@@ -37,25 +31,21 @@ export const destinationVerbs: readonly Verb[] = [
     name: 'confirm',
     summary: 'Mark the address as proven.',
     done: 'was confirmed: shreds are sent to it',
-    act: (changes, id, by) => changes.confirmDestination(id, by),
   }),
   change({
     name: 'pause',
     summary: 'Stop sending shreds.',
     done: 'is paused: no shreds are sent',
-    act: (changes, id, by) => changes.pauseDestination(id, by),
   }),
   change({
     name: 'resume',
     summary: 'Send shreds again.',
     done: 'is resumed: shreds are sent to it',
-    act: (changes, id, by) => changes.resumeDestination(id, by),
   }),
   change({
     name: 'clear',
     summary: 'Remove the address.',
     done: 'was removed: no shreds are sent',
-    act: (changes, id, by) => changes.clearDestination(id, by),
     asks: true,
   }),
   {
@@ -68,15 +58,14 @@ export const destinationVerbs: readonly Verb[] = [
 ]
 
 interface ChangeSpec {
-  readonly name: string
+  readonly name: 'confirm' | 'pause' | 'resume' | 'clear'
   readonly summary: string
   /** What happened to the destination, as the end of a sentence. */
   readonly done: string
-  readonly act: Change
   readonly asks?: boolean
 }
 
-function change({ name, summary, done, act, asks = false }: ChangeSpec): Verb {
+function change({ name, summary, done, asks = false }: ChangeSpec): Verb {
   return {
     words: ['destination', name],
     summary,
@@ -88,7 +77,7 @@ function change({ name, summary, done, act, asks = false }: ChangeSpec): Verb {
       withSubscription(
         call,
         async (_store, found, changes) => {
-          const changed = await act(changes, found.id, byOf(call))
+          const changed = await changes[`${name}Destination`](found.id, byOf(call))
           if (!changed.ok) return changed
           return accept(reportOf(changed.value, `The destination of ${found.label} ${done}.`))
         },

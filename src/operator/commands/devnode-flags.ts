@@ -7,111 +7,76 @@ import { type FaultName, faultNames, usualFaults } from '../../devnode/cluster/p
 import type { GenesisInput } from '../../devnode/genesis-input.ts'
 import type { DevnodeCluster } from '../../devnode/node.ts'
 import type { NodePorts } from '../../devnode/node-set.ts'
-import { type Call, type FlagSpec, flagOf, groupsOf, hasSwitch, misuse, numberOf } from './verb.ts'
+import {
+  type Call,
+  type FlagSpec,
+  flagOf,
+  flagTable,
+  groupsOf,
+  hasSwitch,
+  misuse,
+  numberOf,
+} from './verb.ts'
 
 /** As solana-test-validator: PubSub on the port after RPC; geyser where its plugins listen. */
 export const defaultPorts = { rpc: 8_899, grpc: 10_000 } as const
-const ports = [0, 65_535] as const
-const slots = [0, 2 ** 52] as const
+const ports = '0..65535'
+const slots = `0..${2 ** 52}`
 const lamportsPerSol = 1_000_000_000n
 /** 160 ticks a second, as on the real chain. */
 const msPerTick = 6.25
 const slotMsMin = 20
 const nodesMax = 16
 
-export const devnodeFlags: readonly FlagSpec[] = [
-  {
-    name: 'rpc-port',
-    value: 'port',
-    range: ports,
-    doc: `Port of JSON-RPC [${defaultPorts.rpc}]; 0 is any free one.`,
-  },
-  { name: 'ws-port', value: 'port', range: ports, doc: 'Port of PubSub [the RPC port + 1].' },
-  { name: 'grpc-port', value: 'port', range: ports, doc: `Port of geyser [${defaultPorts.grpc}].` },
-  { name: 'bind-address', value: 'host', doc: 'Loopback address of all ports [127.0.0.1].' },
-  {
-    name: 'ledger',
-    short: 'l',
-    value: 'folder',
-    doc: 'Folder of the chain [<data>/devnode].',
-  },
-  { name: 'reset', short: 'r', doc: 'Drop the chain in that folder and begin at slot 0.' },
-  { name: 'quiet', short: 'q', doc: 'Print nothing at the start.' },
-  { name: 'shreds', value: 'host:port', doc: 'Send shreds by UDP to this literal address.' },
-  {
-    name: 'agave',
-    value: 'version',
-    doc: `Version of agave to answer as: ${agaveVersions.join(', ')} [chain.agave].`,
-  },
-  {
-    name: 'traffic',
-    value: 'rate',
-    range: [0, 5_000],
-    doc: 'Background transactions per second [0].',
-  },
-  {
-    name: 'slot-ms',
-    value: 'ms',
-    range: [slotMsMin, 60_000],
-    doc: 'Slot time in milliseconds [400].',
-  },
-  {
-    name: 'ticks-per-slot',
-    value: 'ticks',
-    range: [2, 9_600],
-    doc: `Slot time in ticks of ${msPerTick} ms, at least ${slotMsMin} ms; or set --slot-ms.`,
-  },
-  {
-    name: 'limit-ledger-size',
-    value: 'slots',
-    range: slots,
-    doc: 'Slots of history to keep, not shreds [chain.historySlots]; at least 320.',
-  },
-  {
-    name: 'warp-slot',
-    short: 'w',
-    value: 'slot',
-    mayLackValue: true,
-    range: slots,
-    doc: 'Skip to this slot; without a value to the slot of --url.',
-  },
-  {
-    name: 'faucet-per-request-sol-cap',
-    value: 'sol',
-    doc: 'Most that one requestAirdrop may request [chain.airdropLamports].',
-  },
-  ...clusterFlags(),
-  { name: 'rpc-pubsub-enable-block-subscription', doc: 'No effect: blockSubscribe is always on.' },
-  {
-    name: 'rpc-pubsub-enable-vote-subscription',
-    doc: 'No effect: the chain has no vote transactions, voteSubscribe is refused.',
-  },
-  ...genesisFlags(),
-]
+/** What a chain begins with: ignored, with a warning, when the ledger exists. */
+const genesisFlags = flagTable(`
+  --account <address> <file> ...  Account from a file of solana account --output json;
+                                  "-": the address in the file.
+  --account-dir <folder> ...      Accounts of all its .json files.
+  --bpf-program <address|keypair> <program.so> ...  Program that cannot be upgraded.
+  --upgradeable-program <address|keypair> <program.so> <authority|none> ...  Program that its
+                                  authority can upgrade.
+  -c --clone <address> ...        Account copied from --url.
+  --maybe-clone <address> ...     The same; one that does not exist is left out.
+  --clone-upgradeable-program <address> ...  Program copied from --url with its code.
+  -u --url <url>                  Node to copy from: a URL, or mainnet-beta, testnet, devnet,
+                                  localhost.
+  --mint <address|keypair>        Wallet that receives 500,000,000 SOL.
+  --faucet-sol <sol>              Balance of the faucet [500000000].
+  --slots-per-epoch <slots 32..1000000>  Slots of an epoch [chain.slotsPerEpoch].`)
 
-/** Several nodes of one chain, and what goes wrong between them. */
-function clusterFlags(): FlagSpec[] {
-  return [
-    {
-      name: 'nodes',
-      value: 'count',
-      range: [1, nodesMax],
-      doc: 'Nodes that share the chain, each on the next ports, with faults between them [1].',
-    },
-    {
-      name: 'faults',
-      value: 'list',
-      doc: `Faults, by commas: ${faultNames.join(', ')}, none [the first six with --nodes].`,
-    },
-    {
-      name: 'seed',
-      value: 'number',
-      range: [0, 2 ** 31 - 1],
-      doc: 'The script of the faults, and the keys of a new chain [1].',
-    },
-    { name: 'alpenglow', doc: 'Start migrated: a block is confirmed and finalized together.' },
-  ]
-}
+export const devnodeFlags: readonly FlagSpec[] = [
+  ...flagTable(`
+  --rpc-port <port ${ports}>   Port of JSON-RPC [${defaultPorts.rpc}]; 0 is any free one.
+  --ws-port <port ${ports}>    Port of PubSub [the RPC port + 1].
+  --grpc-port <port ${ports}>  Port of geyser [${defaultPorts.grpc}].
+  --bind-address <host>     Loopback address of all ports [127.0.0.1].
+  -l --ledger <folder>      Folder of the chain [<data>/devnode].
+  -r --reset                Drop the chain in that folder and begin at slot 0.
+  -q --quiet                Print nothing at the start.
+  --shreds <host:port>      Send shreds by UDP to this literal address.
+  --agave <version>         Version of agave to answer as: ${agaveVersions.join(', ')}
+                            [chain.agave].
+  --traffic <rate 0..5000>  Background transactions per second [0].
+  --slot-ms <ms ${slotMsMin}..60000>  Slot time in milliseconds [400].
+  --ticks-per-slot <ticks 2..9600>  Slot time in ticks of ${msPerTick} ms, at least ${slotMsMin} ms;
+                            or set --slot-ms.
+  --limit-ledger-size <slots ${slots}>  Slots of history to keep, not shreds
+                            [chain.historySlots]; at least 320.
+  -w --warp-slot [slot ${slots}]  Skip to this slot; without a value to the slot of --url.
+  --faucet-per-request-sol-cap <sol>  Most that one requestAirdrop may request
+                            [chain.airdropLamports].
+  --nodes <count 1..${nodesMax}>     Nodes that share the chain, each on the next ports, with faults
+                            between them [1].
+  --faults <list>           Faults, by commas: ${faultNames.join(', ')}, none
+                            [the first six with --nodes].
+  --seed <number 0..${2 ** 31 - 1}>  The script of the faults, and the keys of a new chain [1].
+  --alpenglow               Start migrated: a block is confirmed and finalized together.
+  --rpc-pubsub-enable-block-subscription  No effect: blockSubscribe is always on.
+  --rpc-pubsub-enable-vote-subscription  No effect: the chain has no vote transactions,
+                            voteSubscribe is refused.`),
+  ...genesisFlags,
+]
 
 /** The cluster that the flags describe; null for one plain node. */
 export function clusterOf(
@@ -144,58 +109,6 @@ export function clusterOf(
   })
 }
 
-/** What a chain begins with: ignored, with a warning, when the ledger exists. */
-function genesisFlags(): FlagSpec[] {
-  return [
-    {
-      name: 'account',
-      value: ['address', 'file'],
-      many: true,
-      doc: 'Account from a file of solana account --output json; "-": the address in the file.',
-    },
-    { name: 'account-dir', value: 'folder', many: true, doc: 'Accounts of all its .json files.' },
-    {
-      name: 'bpf-program',
-      value: ['address|keypair', 'program.so'],
-      many: true,
-      doc: 'Program that cannot be upgraded.',
-    },
-    {
-      name: 'upgradeable-program',
-      value: ['address|keypair', 'program.so', 'authority|none'],
-      many: true,
-      doc: 'Program that its authority can upgrade.',
-    },
-    { name: 'clone', short: 'c', value: 'address', many: true, doc: 'Account copied from --url.' },
-    {
-      name: 'maybe-clone',
-      value: 'address',
-      many: true,
-      doc: 'The same; one that does not exist is left out.',
-    },
-    {
-      name: 'clone-upgradeable-program',
-      value: 'address',
-      many: true,
-      doc: 'Program copied from --url with its code.',
-    },
-    {
-      name: 'url',
-      short: 'u',
-      value: 'url',
-      doc: 'Node to copy from: a URL, or mainnet-beta, testnet, devnet, localhost.',
-    },
-    { name: 'mint', value: 'address|keypair', doc: 'Wallet that receives 500,000,000 SOL.' },
-    { name: 'faucet-sol', value: 'sol', doc: 'Balance of the faucet [500000000].' },
-    {
-      name: 'slots-per-epoch',
-      value: 'slots',
-      range: [32, 1_000_000],
-      doc: 'Slots of an epoch [chain.slotsPerEpoch].',
-    },
-  ]
-}
-
 const notOffered = 'it changes the runtime, which is fixed here'
 const noGossip = 'it has no gossip and serves on --rpc-port, --ws-port and --grpc-port only'
 
@@ -226,7 +139,7 @@ export const foreignFlags: Readonly<Record<string, string>> = {
 
 /** Accounts, programs and balances that the flags give; null when they give none. */
 export function genesisOf(call: Call): Outcome<GenesisInput | null> {
-  const flags = genesisFlags()
+  const flags = genesisFlags
     .map(({ name }) => name)
     .filter((name) => name !== 'url' && call.flags.has(name))
   if (flags.length === 0) return accept(null)

@@ -23,8 +23,8 @@ import {
   slotMsOf,
   warpSlotOf,
 } from './devnode-flags.ts'
-import { packageVersion } from './package-version.ts'
 import { type Call, flagOf, hasSwitch, misuse, numberOf, type Verb } from './verb.ts'
+import { packageVersion } from './version.ts'
 
 const defaultHost = '127.0.0.1'
 const shredVersion = 1

@@ -6,9 +6,9 @@ import { parseArgs, splitLeading } from './args.ts'
 import { chooseVerb, familyOf } from './choose-verb.ts'
 import { helpOf, overview } from './help.ts'
 import { type Form, printRefusal, printReport } from './output.ts'
-import { packageVersion } from './package-version.ts'
 import { EXIT, exitOf, flagOf, hasSwitch, type ParsedArgs, type Verb } from './verb.ts'
 import { loadVerbGroups, loadVerbs, loadVerbsFor } from './verbs.ts'
+import { packageVersion } from './version.ts'
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
   if (isVersion(argv[0])) return print(packageVersion())

@@ -8,12 +8,13 @@ import { accept, messageOf } from '../../base/errors.ts'
 import type { OperatorAnswer } from '../../base/transport/operator-socket.ts'
 import { problemOfRegistry } from '../../customers/subscriptions/seen-head.ts'
 import { type Endpoint, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
+import type { ServerStatus } from '../topology/service.ts'
 import { askServer } from './ask-server.ts'
 import { type OpenEndpoints, readEndpoints } from './endpoint-url.ts'
 import { bad, type Check, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
 import { registryPath, withStore } from './registry.ts'
-import { pushText, type UsagePushState } from './status.ts'
+import { pushText } from './status.ts'
 import type { Call, Verb } from './verb.ts'
 
 /** A burst of shreds must fit between two reads of the receiving thread. */
@@ -189,7 +190,7 @@ export function checkNodes(answer: OperatorAnswer): Check[] {
 
 /** Whether the receiver of usage takes it; nothing where the running server pushes none. */
 export function checkUsagePush(answer: OperatorAnswer): Check[] {
-  const { usagePush: push } = (answer.ok ? answer.value : {}) as { usagePush?: UsagePushState }
+  const { usagePush: push } = (answer.ok ? answer.value : {}) as Pick<ServerStatus, 'usagePush'>
   if (push === undefined) return []
   const found = pushText(push)
   if (push.lostRows) {

@@ -3,7 +3,7 @@
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { userName } from '../config/load.ts'
 import type { DrainAnswer } from '../topology/drained-nodes.ts'
-import { askServer } from './ask-server.ts'
+import { askServer, noServer } from './ask-server.ts'
 import { type Call, flagOf, misuse, type PositionalSpec, type Report, type Verb } from './verb.ts'
 
 const positionals: readonly PositionalSpec[] = [
@@ -44,10 +44,7 @@ async function change(call: Call, isDrained: boolean): Promise<Outcome<Report>> 
     reason: flagOf(call, 'reason') ?? '',
   }
   const answer = await askServer(data, 'drain', request)
-  if (!answer.ok)
-    return answer.reason === 'no-server'
-      ? refuse('unavailable', 'no-server', `no server runs on ${data}`)
-      : refuse('unavailable', 'no-answer', answer.message)
+  if (!answer.ok) return noServer(data, answer)
   // Reason for the cast: the server is of the same build.
   const done = answer.value as DrainAnswer
   if ('problem' in done) return refuse('rejected', 'not-drained', done.problem)

@@ -6,95 +6,29 @@ import { askServer } from './ask-server.ts'
 import { tableOf } from './output.ts'
 import type { Verb } from './verb.ts'
 
-export type ProductState = 'available' | 'coming soon' | 'arranged individually'
-
-interface CatalogueRow {
-  readonly product: string
-  readonly name: string
-  readonly purpose: string
-  readonly authorization: string
-  /** The configuration section of its endpoint; a row without one has a fixed `state`. */
-  readonly section?: string
-  readonly source?: string
-  readonly state?: ProductState
-}
-
 interface Address {
   readonly host: string
   readonly port: number
 }
 
-const catalogue: readonly CatalogueRow[] = [
-  {
-    product: 'bundle',
-    name: 'Bundle: RPC',
-    purpose: 'JSON-RPC 2.0 over HTTP',
-    authorization: 'token',
-    section: 'rpc',
-    source: 'chain.source',
-  },
-  {
-    product: 'bundle',
-    name: 'Bundle: WebSocket',
-    purpose: 'streaming subscriptions',
-    authorization: 'token',
-    section: 'websocket',
-    source: 'chain.source',
-  },
-  {
-    product: 'bundle',
-    name: 'Bundle: gRPC',
-    purpose: 'streaming interface (geyser.Geyser)',
-    authorization: 'token',
-    section: 'grpc',
-    source: 'chain.source',
-  },
-  {
-    product: 'indexer',
-    name: 'Indexer',
-    purpose: 'queryable database',
-    authorization: 'x-token plus database credentials',
-    section: 'indexer',
-  },
-  {
-    product: 'shredstream',
-    name: 'ShredStream Raw',
-    purpose: 'UDP push of raw shreds to one IP:port',
-    authorization: 'destination address',
-    section: 'shredstream',
-    source: 'shredstream.feed',
-  },
-  {
-    product: 'tpu',
-    name: 'TPU Sender',
-    purpose: 'transaction submission gated by a tip',
-    authorization: 'open access, tip required',
-    section: 'tpu',
-    source: 'chain.source',
-  },
-  {
-    product: 'shredstream-decoded',
-    name: 'ShredStream Decoded',
-    purpose: 'decoded shreds',
-    authorization: 'to be confirmed',
-    state: 'coming soon',
-  },
-  {
-    product: 'dedicated-node',
-    name: 'Dedicated Node',
-    purpose: 'single-customer node',
-    authorization: 'arranged individually at provisioning',
-    state: 'arranged individually',
-  },
-  {
-    product: 'metrics',
-    name: 'Metrics service',
-    purpose: 'event stream, REST, health, scraper, JSON-RPC',
-    authorization: 'open, or any token by metrics.auth',
-    section: 'metrics',
-    source: 'metrics.source',
-  },
-]
+/**
+ * Product, name, purpose, authorization; then the configuration section of its endpoint and the key
+ * of its source, or a fixed state.
+ */
+const catalogue = `
+bundle | Bundle: RPC | JSON-RPC 2.0 over HTTP | token | rpc | chain.source
+bundle | Bundle: WebSocket | streaming subscriptions | token | websocket | chain.source
+bundle | Bundle: gRPC | streaming interface (geyser.Geyser) | token | grpc | chain.source
+indexer | Indexer | queryable database | x-token plus database credentials | indexer
+shredstream | ShredStream Raw | UDP push of raw shreds to one IP:port | destination address | \
+  shredstream | shredstream.feed
+tpu | TPU Sender | transaction submission gated by a tip | open access, tip required | \
+  tpu | chain.source
+shredstream-decoded | ShredStream Decoded | decoded shreds | to be confirmed | | | coming soon
+dedicated-node | Dedicated Node | single-customer node | arranged individually at provisioning | \
+  | | arranged individually
+metrics | Metrics service | event stream, REST, health, scraper, JSON-RPC | \
+  open, or any token by metrics.auth | metrics | metrics.source`
 
 export const productsVerb: Verb = {
   words: ['products'],
@@ -129,15 +63,17 @@ function productsOf(config: Config, live: ReadonlyMap<string, Address>) {
   const configured = enabledEndpoints(config).map((endpoint) => [endpoint.name, endpoint] as const)
   const endpoints = new Map<string, Address>([...configured, ...live])
   const sources = sourcesOf(config)
-  return catalogue.map(({ section = '', source = '', state, ...row }) => {
+  const rows = catalogue.trim().split('\n')
+  return rows.map((row) => {
+    const cells = row.split('|').map((cell) => cell.trim())
+    const [product = '', name = '', purpose = '', authorization = ''] = cells
+    const [, , , , section = '', source = '', state] = cells
     const endpoint = endpoints.get(section)
-    // A product whose module is not in this build has no section in the configuration.
-    const isBuilt = Object.hasOwn(config, section)
     return {
-      ...row,
-      state: state ?? (isBuilt ? 'available' : 'coming soon'),
+      ...{ product, name, purpose, authorization },
+      state: state ?? 'available',
       address: endpoint === undefined ? null : `${endpoint.host}:${endpoint.port}`,
-      source: isBuilt ? (sources.get(source) ?? null) : null,
+      source: sources.get(source) ?? null,
     }
   })
 }

@@ -1,9 +1,8 @@
 // Queries the indexer over HTTP, like any ClickHouse client.
 // Aborting closes the connection, which is what cancels a query.
-
-import type { IncomingMessage } from 'node:http'
-import { request as requestHttp } from 'node:http'
+import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import { text as textOf } from 'node:stream/consumers'
 
 export interface QueryTarget {
   readonly url: string
@@ -72,12 +71,6 @@ function send(
     const request = url.protocol === 'https:' ? requestHttps : requestHttp
     request(url, options, resolve).on('error', reject).end(sql)
   })
-}
-
-async function textOf(response: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = []
-  for await (const part of response) parts.push(part)
-  return Buffer.concat(parts).toString('utf8')
 }
 
 /** Buffers the end of the response until it is known whether it is rows or an exception. */

@@ -1,8 +1,8 @@
 // Runs one SQL statement for `sluice query` and prints the result.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { noAnswer } from './endpoint-url.ts'
+import { safeText } from './output.ts'
 import { type Answer, askIndexer, QueryFailure, type QueryTarget } from './query-client.ts'
-import { renderTable, type TabularResult } from './query-table.ts'
 
 export const queryForms = ['table', 'json', 'csv'] as const
 export type QueryForm = (typeof queryForms)[number]
@@ -106,4 +106,40 @@ class Progress {
     const seconds = ((performance.now() - this.#beganMs) / 1000).toFixed(1)
     process.stderr.write(`\r\x1b[Krunning, ${seconds} s, ${(this.#bytes / 1e6).toFixed(1)} MB`)
   }
+}
+
+interface TabularResult {
+  readonly meta: readonly { readonly name: string; readonly type: string }[]
+  readonly data: readonly (readonly unknown[])[]
+}
+
+const CELL_CHARS_MAX = 80
+
+/** Numbers are right-aligned, everything else left-aligned; long cells are truncated. */
+export function renderTable({ meta, data }: TabularResult): string {
+  if (meta.length === 0) return ''
+  const rows = data.map((row) => row.map(cellText))
+  const widths = meta.map(({ name }, at) =>
+    rows.reduce((width, row) => Math.max(width, row[at]?.length ?? 0), safeText(name).length),
+  )
+  const isNumber = meta.map(({ type }) => /^(Nullable\()?(U?Int|Float|Decimal)/.test(type))
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, at) =>
+        isNumber[at] ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0),
+      )
+      .join('  ')
+      .trimEnd()
+  return [
+    line(meta.map(({ name }) => safeText(name))),
+    widths.map((width) => '-'.repeat(width)).join('  '),
+    ...rows.map(line),
+  ].join('\n')
+}
+
+function cellText(value: unknown): string {
+  if (value === null) return 'NULL'
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
+  const clean = safeText(text).replaceAll('\n', ' ')
+  return clean.length > CELL_CHARS_MAX ? `${clean.slice(0, CELL_CHARS_MAX - 1)}…` : clean
 }

@@ -2,13 +2,14 @@
 // With a statement as argument or on standard input it prints the result and exits; on a terminal
 // without one it starts the shell.
 import { readFileSync } from 'node:fs'
+import { text as textOf } from 'node:stream/consumers'
 import { accept, messageOf, type Outcome } from '../../base/errors.ts'
 import { credentialFlags, readCredentials } from './credentials.ts'
 import { contextFlag, findEndpoint } from './endpoint-url.ts'
 import type { QueryTarget } from './query-client.ts'
 import { type QueryForm, queryForms, runQuery } from './query-run.ts'
 import { runShell } from './query-shell.ts'
-import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
+import { type Call, flagOf, flagTable, misuse, type Report, type Verb } from './verb.ts'
 
 export const queryVerb: Verb = {
   words: ['query'],
@@ -23,12 +24,8 @@ export const queryVerb: Verb = {
     contextFlag,
     ...credentialFlags,
     { name: 'ca', value: 'file', doc: 'Certificate of the authority of a TLS endpoint.' },
-    {
-      name: 'output',
-      value: 'form',
-      options: queryForms,
-      doc: 'A table, one JSON object per line, or CSV [table].',
-    },
+    ...flagTable(`
+    --output <form ${queryForms.join('|')}>  A table, one JSON object per line, or CSV [table].`),
   ],
   async run(call) {
     const target = await targetOf(call)
@@ -36,7 +33,7 @@ export const queryVerb: Verb = {
     const form = (flagOf(call, 'output') ?? 'table') as QueryForm
     const [given] = call.positionals
     if (given === undefined && process.stdin.isTTY) return runShell(target.value, form)
-    const sql = given ?? (await readInput())
+    const sql = given ?? (await textOf(process.stdin))
     if (sql.trim() === '') return misuse('<sql> is empty: give a statement')
     return once(target.value, sql, form)
   },
@@ -66,10 +63,4 @@ async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
   }
   const credentials = await readCredentials(call, context)
   return credentials.ok ? accept({ url, ca, ...credentials.value }) : credentials
-}
-
-async function readInput(): Promise<string> {
-  const parts: Buffer[] = []
-  for await (const part of process.stdin) parts.push(part as Buffer)
-  return Buffer.concat(parts).toString('utf8')
 }

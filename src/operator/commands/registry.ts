@@ -3,8 +3,9 @@
 // In a cluster the registry here is brought up to date first, and changes are made in PostgreSQL.
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
 import { systemClock } from '../../base/clock.ts'
-import { type Outcome, refuse } from '../../base/errors.ts'
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { silentLog } from '../../base/telemetry/log.ts'
 import { askOperator } from '../../base/transport/operator-socket.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
@@ -15,8 +16,7 @@ import type { Verbs } from '../../customers/subscriptions/verbs.ts'
 import type { Config } from '../config/config.ts'
 import { knownOf, type offerOf } from '../config/known.ts'
 import { userName } from '../config/load.ts'
-import { confirm, type Question } from './ask.ts'
-import { type Call, type FlagSpec, flagOf, type PositionalSpec } from './verb.ts'
+import { type Call, type FlagSpec, flagOf, hasSwitch, type PositionalSpec } from './verb.ts'
 
 export const refSpec: PositionalSpec = {
   name: 'id|label',
@@ -187,4 +187,41 @@ export function notFound(ref: string) {
     'no-subscription',
     `no subscription "${ref}": npx --no -- sluice subscription list shows them`,
   )
+}
+
+interface Question {
+  readonly text: string
+  /** True where the change cannot be undone: without a terminal it is refused unless --yes. */
+  readonly isFinal: boolean
+}
+
+/** Accepts when --yes was given or the answer is yes, or when nothing is lost without asking. */
+export async function confirm(
+  call: Call,
+  { text: question, isFinal }: Question,
+): Promise<Outcome<null>> {
+  if (hasSwitch(call, 'yes')) return accept(null)
+  const isTerminal = process.stdin.isTTY && process.stderr.isTTY
+  if (!isTerminal && isFinal)
+    return refuse(
+      'rejected',
+      'not-confirmed',
+      'nothing was changed: this cannot be undone and there is no terminal to ask on; add --yes',
+    )
+  if (!isTerminal) return accept(null)
+  const answer = await readAnswer(`${question} [y/N] `)
+  if (/^y(es)?$/i.test(answer.trim())) return accept(null)
+  return refuse('rejected', 'not-confirmed', 'nothing was changed')
+}
+
+/** Ctrl-C and Ctrl-D at the prompt close it without an answer: that is a no. */
+function readAnswer(prompt: string): Promise<string> {
+  return new Promise((done) => {
+    const terminal = createInterface({ input: process.stdin, output: process.stderr })
+    terminal.once('close', () => done(''))
+    terminal.question(prompt, (answer) => {
+      done(answer)
+      terminal.close()
+    })
+  })
 }

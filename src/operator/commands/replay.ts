@@ -4,16 +4,17 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../../base/errors.ts'
 import { type Log, silentLog } from '../../base/telemetry/log.ts'
 import { type Kind, MetricsClient } from '../../client/client.ts'
 import { type Config, enabledEndpoints } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
-import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { frameText, topics } from './stream-lines.ts'
-import { type Call, flagOf, isJson, misuse, type Report, type Verb } from './verb.ts'
+import { type Call, flagOf, flagTable, isJson, misuse, type Report, type Verb } from './verb.ts'
+import { packageVersion } from './version.ts'
 
 const topicNames = Object.keys(topics)
 /** Poll interval for the end of the stream once the recording has ended. */
@@ -24,15 +25,10 @@ export const replayVerb: Verb = {
   summary: 'Replay a recorded snapshot and print tps, contention, top or lifecycle.',
   examples: ['replay recording.zst --topic tps --speed recorded'],
   positionals: [{ name: 'snapshot', doc: 'file of a recorded event ring, raw or .zst' }],
-  flags: [
-    { name: 'topic', value: 'topic', options: topicNames, doc: 'What to print [contention].' },
-    {
-      name: 'speed',
-      value: 'speed',
-      options: ['recorded', 'fixed', 'full'],
-      doc: 'As recorded, a block per 400 ms, or as fast as possible [full].',
-    },
-  ],
+  flags: flagTable(`
+    --topic <topic ${topicNames.join('|')}>  What to print [contention].
+    --speed <speed recorded|fixed|full>  As recorded, a block per 400 ms, or as fast as possible
+                                         [full].`),
   async run(call) {
     const path = resolve(call.positionals[0] ?? '')
     if (!existsSync(path)) return refuse('not-found', 'no-file', `there is no file ${path}`)
@@ -102,12 +98,15 @@ async function play(
     // Resumes from the first frame: the replay may have started before we could connect.
     resumeFrom: Math.max(0, (await statusOf(host, port)).oldest_seqno - 1),
   })
-  const watch = setInterval(async () => {
-    if (failed !== null) client.close()
-    if (!hasEnded) return
-    const { newest_seqno: newest } = await statusOf(host, port)
-    if (client.cursor >= newest) client.close()
-  }, pollMs)
+  let isOver = false
+  const hasAll = async () => hasEnded && client.cursor >= (await statusOf(host, port)).newest_seqno
+  const watching = (async () => {
+    while (!isOver && failed === null && !(await hasAll())) await sleep(pollMs)
+  })()
+    .catch((error) => {
+      failed = error.message
+    })
+    .finally(() => client.close())
   process.once('SIGINT', () => client.close())
   let printed = 0
   for await (const frame of client) {
@@ -116,7 +115,8 @@ async function play(
     process.stdout.write(frameText(frame, isJson))
     printed++
   }
-  clearInterval(watch)
+  isOver = true
+  await watching
   bar.onEnd()
   await service.stop()
   if (failed !== null)

@@ -15,9 +15,9 @@ import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
 import { demoLabel, firstStart } from './first-start.ts'
 import { privateCertificate } from './machine-checks.ts'
-import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { hasSwitch, type Verb } from './verb.ts'
+import { packageVersion } from './version.ts'
 
 /** Longest wait for the embedded chain before the banner: every printed call works then. */
 const readyMsMax = 30_000

@@ -8,10 +8,10 @@ import { UdpSocket } from '../../base/transport/udp.ts'
 import { parseEndpoint } from '../../customers/subscriptions/destination.ts'
 import type { Config } from '../config/config.ts'
 import { readEndpoints } from './endpoint-url.ts'
-import { flagOf, misuse, numberOf, type Report, type Verb } from './verb.ts'
+import { flagOf, flagTable, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 const rateDefault = 5000
-const limits = [1, 1_000_000] as const
+const limits = '1..1000000'
 /** Packets are sent in batches of this duration. */
 const sliceMs = 5
 
@@ -25,11 +25,10 @@ export const replayShredsVerb: Verb = {
   summary: 'Send the datagrams of a capture file (pcap) to the ingest port.',
   examples: ['shreds replay shreds.pcap --rate 5000'],
   positionals: [{ name: 'pcap', doc: 'Capture file, for example of sluice shreds listen --pcap.' }],
-  flags: [
-    { name: 'to', value: 'ip:port', doc: 'Where to [the ingest port of the data folder].' },
-    { name: 'rate', value: 'n', range: limits, doc: `Packets per second [${rateDefault}].` },
-    { name: 'times', value: 'n', range: limits, doc: 'How often the whole file is sent [1].' },
-  ],
+  flags: flagTable(`
+    --to <ip:port>       Where to [the ingest port of the data folder].
+    --rate <n ${limits}>   Packets per second [${rateDefault}].
+    --times <n ${limits}>  How often the whole file is sent [1].`),
   async run(call) {
     const path = resolve(call.positionals[0] ?? '')
     if (!existsSync(path)) return refuse('not-found', 'no-file', `there is no file ${path}`)

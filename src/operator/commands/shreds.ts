@@ -90,18 +90,9 @@ function reportOf(before: ShredsReport, now: ShredsReport): Report {
   return { json: { ...now, rates }, text }
 }
 
-const dropReasons = [
-  'size',
-  'variant',
-  'version',
-  'slot',
-  'layout',
-  'source',
-  'duplicate',
-  'signature',
-  'cap',
-  'error',
-]
+const dropReasons = 'size variant version slot layout source duplicate signature cap error'.split(
+  ' ',
+)
 
 function droppedOf({ totals }: ShredsReport): string {
   const seen = dropReasons.filter((reason) => (totals[reason] ?? 0) > 0)
@@ -139,16 +130,7 @@ function destinationsTable({ destinations }: ShredsReport): string {
 }
 
 function slotsTable({ slots }: ShredsReport): string {
-  const rows = slots
-    .slice(0, slotsShown)
-    .map((slot) =>
-      ['slot', 'data', 'code', 'missing', 'rebuilt', 'duplicates'].map((name) =>
-        String(slot[name]),
-      ),
-    )
-  return tableOf(
-    ['slot', 'data', 'code', 'missing', 'rebuilt', 'duplicates'],
-    rows,
-    'No slots yet.',
-  )
+  const head = ['slot', 'data', 'code', 'missing', 'rebuilt', 'duplicates']
+  const rows = slots.slice(0, slotsShown).map((slot) => head.map((name) => String(slot[name])))
+  return tableOf(head, rows, 'No slots yet.')
 }

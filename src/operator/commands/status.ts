@@ -11,6 +11,7 @@ import {
   rateOf,
   rateText,
 } from '../../client/product-figures.ts'
+import type { ServerStatus } from '../topology/service.ts'
 import { askServer } from './ask-server.ts'
 import { printReport, recordOf, tableOf } from './output.ts'
 import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
@@ -77,68 +78,19 @@ async function sample(data: string): Promise<FigureSamples | null> {
   }
 }
 
-/** A row of the server's node table; fields that an older server does not send are shown as -. */
-interface NodeRow {
-  readonly name?: string
-  readonly region?: string
-  readonly state?: string
-  readonly reason?: string
-  readonly slot?: number | null
-  readonly lagSlots?: number | null
-  readonly p50Ms?: number | null
-  readonly p99Ms?: number | null
-  readonly requests?: number
-  readonly errors?: number
-  readonly share?: number
-}
-
-interface Address {
-  readonly host: string
-  readonly port: number
-}
-
-interface ServerState {
-  readonly version?: string
-  readonly pid?: number
-  readonly uptimeSecs?: number
-  readonly doors?: Readonly<Record<string, Address | undefined>>
-  readonly sources?: Readonly<Record<string, string>>
-  readonly chain?: Readonly<Record<string, unknown>> | null
-  readonly registry?: { readonly isRolledBack?: boolean }
-  readonly usagePush?: UsagePushState
-  readonly upstreams?: readonly NodeRow[]
-  readonly geyser?: Readonly<Record<string, StreamRow>>
-  readonly gateways?: readonly GatewayRow[]
-}
-
-export interface UsagePushState {
-  readonly to?: string
-  readonly rows?: number
-  readonly ageMs?: number
-  readonly problem?: string | null
-  readonly lostRows?: number
-}
-
+/** The server's answer; what an older one does not send is shown as empty. */
+type ServerState = Sent<ServerStatus>
+type Sent<T> = T extends string
+  ? string
+  : T extends readonly unknown[] | Readonly<Record<string, object>>
+    ? { readonly [Name in keyof T]: Sent<T[Name]> }
+    : T extends object
+      ? { readonly [Name in keyof T]?: Sent<T[Name]> }
+      : T
+type Rows<Name extends keyof ServerState> = NonNullable<ServerState[Name]>
 /** The stream of a set of nodes. */
-interface StreamRow {
-  readonly node?: string | null
-  readonly slotMs?: number
-  readonly nodes?: StreamShares
-}
-
-/** Of the nodes whose geyser streams are read, by their names. */
-type StreamShares = Readonly<
-  Record<string, { readonly isOpen?: boolean; readonly firstShare?: number | null }>
->
-
-/** A row of the cluster's table of gateways. */
-interface GatewayRow {
-  readonly name?: string
-  readonly state?: string
-  readonly seenMs?: number | null
-  readonly pid?: number | null
-  readonly restarts?: number | null
-}
+type StreamRow = NonNullable<Rows<'geyser'>[string]>
+type GatewayRow = Rows<'gateways'>[number]
 
 /** The server, a table of its products, and those of its nodes and gateways if there are any. */
 export function statusText(state: ServerState, samples: FigureSamples | null): string {
@@ -158,7 +110,10 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
   if (state.usagePush !== undefined) facts.push(['usage push', pushText(state.usagePush)])
   const parts = [recordOf(facts), productsTable(doors, samples)]
   const { upstreams = [], geyser = {} } = state
-  const shares: StreamShares = Object.assign({}, ...Object.values(geyser).map(({ nodes }) => nodes))
+  const shares: NonNullable<StreamRow['nodes']> = Object.assign(
+    {},
+    ...Object.values(geyser).map(({ nodes }) => nodes),
+  )
   const head = 'node region state slot lag p50 p99 calls errors share first reason'.split(' ')
   const rows = upstreams.map((row) => nodeRow(row, shares[row.name ?? '']?.firstShare))
   if (rows.length > 0) parts.push(tableOf(head, rows, ''))
@@ -169,7 +124,13 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
 }
 
 /** Where usage is pushed to, and what waits there for how long. */
-export function pushText({ to, rows = 0, ageMs = 0, problem, lostRows }: UsagePushState): string {
+export function pushText({
+  to,
+  rows = 0,
+  ageMs = 0,
+  problem,
+  lostRows,
+}: Rows<'usagePush'>): string {
   const waiting =
     rows === 0 ? '' : `, ${rows} rows wait for ${durationOf(Math.floor(ageMs / 1000))}`
   const lost = lostRows ? `, ${lostRows} rows lost: usage.push.rowsMax was reached` : ''
@@ -183,10 +144,7 @@ function streamText([set, { node, nodes = {}, slotMs }]: readonly [string, Strea
 }
 
 /** One row per product; without samples the state and the address alone. */
-function productsTable(
-  endpoints: NonNullable<ServerState['doors']>,
-  samples: FigureSamples | null,
-): string {
+function productsTable(endpoints: Rows<'doors'>, samples: FigureSamples | null): string {
   const head = ['product', 'state', 'address', 'rate', 'errors', 'refused', 'open', 'lag']
   const rows = Object.entries(products).map(([name, spec]) => {
     const address = endpoints[name]
@@ -239,7 +197,7 @@ function durationOf(seconds: number): string {
   return shown.map(([count, unit]) => `${count} ${unit}`).join(' ')
 }
 
-function nodeRow(row: NodeRow, firstShare: number | null | undefined): string[] {
+function nodeRow(row: Rows<'upstreams'>[number], firstShare: number | null | undefined): string[] {
   const text = (value: unknown, unit = '') => (value == null ? '' : `${value}${unit}`)
   return [
     text(row.name),

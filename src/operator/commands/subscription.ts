@@ -1,11 +1,15 @@
-// `sluice subscription ...`: provisions customers.
+// `sluice subscription ...`: provisions customers. `token rotate` and `indexer rotate` replace
+// their secrets, `note add` keeps what happened to them.
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
+import { parseDuration } from '../../base/duration.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import {
   asOf,
   type CredentialState,
   type IndexerCredentials,
+  type NoteKind,
+  noteKinds,
   products,
   type SetRequest,
   type Subscription,
@@ -13,20 +17,25 @@ import {
 import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { recordOf, tableOf } from './output.ts'
 import { byOf, type Changes, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
-import { type Call, type FlagSpec, flagOf, listOf, misuse, type Report, type Verb } from './verb.ts'
+import {
+  type Call,
+  type FlagSpec,
+  flagOf,
+  flagTable,
+  listOf,
+  misuse,
+  type Report,
+  type Verb,
+} from './verb.ts'
 
 const fieldFlags: readonly FlagSpec[] = [
-  { name: 'product', value: 'a,b', many: true, doc: `Products: ${products.join(', ')}.` },
-  { name: 'plan', value: 'name', doc: 'Plan [standard].' },
-  {
-    name: 'cidr',
-    value: 'c',
-    many: true,
-    doc: 'Client networks that may use the token; "" is all.',
-  },
-  { name: 'destination', value: 'ip:port', doc: 'Where shreds are sent (shredstream).' },
-  { name: 'upstream', value: 'set', doc: 'Upstream set a dedicated node is bound to.' },
-  { name: 'until', value: 'date', doc: 'Its last day, as 2026-12-31 (UTC); "" removes the end.' },
+  ...flagTable(`
+  --product <a,b> ...      Products: ${products.join(', ')}.
+  --plan <name>            Plan [standard].
+  --cidr <c> ...           Client networks that may use the token; "" is all.
+  --destination <ip:port>  Where shreds are sent (shredstream).
+  --upstream <set>         Upstream set a dedicated node is bound to.
+  --until <date>           Its last day, as 2026-12-31 (UTC); "" removes the end.`),
   reasonFlag,
 ]
 
@@ -54,14 +63,7 @@ export const subscriptionVerbs: readonly Verb[] = [
     words: ['subscription', 'list'],
     summary: 'List subscriptions in order of creation.',
     examples: ['subscription list --state active', 'subscription list --json'],
-    flags: [
-      {
-        name: 'state',
-        value: 'state',
-        options: ['active', 'suspended', 'expired', 'ended'],
-        doc: 'Only those in this state.',
-      },
-    ],
+    flags: flagTable('--state <state active|suspended|expired|ended>  Only those in this state.'),
     run: list,
   },
   {
@@ -88,6 +90,92 @@ export const subscriptionVerbs: readonly Verb[] = [
     done: 'has ended: its token no longer works, its label and destination are free.',
     warning: 'This cannot be undone.',
   }),
+]
+
+// Without --grace the old token is revoked at once, as a leak requires.
+export const tokenVerbs: readonly Verb[] = [
+  {
+    words: ['token', 'rotate'],
+    summary: 'Issue a new token and show it once; the old one stops working.',
+    examples: ['token rotate acme --reason leak', 'token rotate acme --grace 24h --yes'],
+    asks: true,
+    positionals: [refSpec],
+    flags: [
+      { name: 'grace', value: 'time', doc: 'How long the old token still works, such as 1h [0s].' },
+      reasonFlag,
+    ],
+    async run(call) {
+      const graceMs = parseDuration(flagOf(call, 'grace') ?? '0s')
+      if (graceMs === null) return misuse('--grace must be a time such as 90s, 30m, 1h or 7d')
+      const effect = `The old token stops working ${graceMs === 0 ? 'at once' : 'after --grace'}.`
+      return withSubscription(
+        call,
+        async (store, found, changes) => {
+          const hadTwo = store.credentials(found.id)?.graceUntil != null
+          const rotated = await changes.rotate(found.id, { graceMs }, byOf(call))
+          if (!rotated.ok) return rotated
+          const { subscription, token } = rotated.value
+          const graceUntil = store.credentials(found.id)?.graceUntil ?? null
+          const old = graceUntil === null ? 'no longer works' : `works until ${graceUntil}`
+          const third = hadTwo ? ' The one before that no longer works.' : ''
+          const done = `${subscription.label} has a new token; the old one ${old}.${third}`
+          const text = `${done}\n\n${secretsText({ token })}`
+          return accept({ json: { subscription, token, graceUntil }, text })
+        },
+        (name) => ({ text: `rotate ${name}? ${effect}`, isFinal: graceMs === 0 }),
+      )
+    },
+  },
+]
+
+export const indexerVerbs: readonly Verb[] = [
+  {
+    words: ['indexer', 'rotate'],
+    summary: 'Issue a new indexer password and show it once; the old one stops working.',
+    examples: ['indexer rotate acme --reason leak'],
+    asks: true,
+    positionals: [refSpec],
+    flags: [reasonFlag],
+    run: (call) =>
+      withSubscription(
+        call,
+        async (_store, found, changes) => {
+          const rotated = await changes.rotateIndexer(found.id, byOf(call))
+          if (!rotated.ok) return rotated
+          const { subscription, indexer } = rotated.value
+          const { label } = subscription
+          const done = `${label} has a new indexer password; the old one no longer works.`
+          const text = `${done}\n\n${secretsText({ indexer })}`
+          return accept({ json: { subscription, indexer }, text })
+        },
+        (name) => ({
+          text: `rotate the indexer password of ${name}? The old one stops working at once.`,
+          isFinal: true,
+        }),
+      ),
+  },
+]
+
+/** Events outside the registry: refunds, leaks. */
+export const noteVerbs: readonly Verb[] = [
+  {
+    words: ['note', 'add'],
+    summary: 'Store a note with a subscription and in the audit table.',
+    examples: ['note add acme "refund agreed" --kind refund'],
+    positionals: [refSpec, { name: 'text', doc: 'The note, one line, never a secret.' }],
+    flags: [{ name: 'kind', value: 'kind', options: noteKinds, doc: 'What it is about [other].' }],
+    run: (call) =>
+      withStore(call, async (_store, changes) => {
+        const [ref = '', text = ''] = call.positionals
+        // Reason for the cast: the flag's options have been checked.
+        const kind = (flagOf(call, 'kind') ?? 'other') as NoteKind
+        const noted = await changes.addNote(ref, { kind, text }, byOf(call))
+        if (!noted.ok) return noted
+        const done = `The note was stored with ${noted.value.label} and in the audit table.`
+        const shown = `${done}\n\n${subscriptionText(noted.value)}`
+        return accept({ json: { subscription: noted.value }, text: shown })
+      }),
+  },
 ]
 
 /** The fields of a subscription as text. */
@@ -250,20 +338,14 @@ function move({ name, summary, done, warning }: MoveSpec): Verb {
 }
 
 function requestOf(call: Call): SetRequest {
-  const label = flagOf(call, 'label')
-  const asked = listOf(call, 'product')
-  const plan = flagOf(call, 'plan')
-  const cidrs = listOf(call, 'cidr')
-  const destination = flagOf(call, 'destination')
-  const upstream = flagOf(call, 'upstream')
-  const until = flagOf(call, 'until')
-  return {
-    ...(label === undefined ? {} : { label }),
-    ...(asked === undefined ? {} : { products: asked }),
-    ...(plan === undefined ? {} : { plan }),
-    ...(cidrs === undefined ? {} : { cidrs }),
-    ...(destination === undefined ? {} : { destination }),
-    ...(upstream === undefined ? {} : { upstream }),
-    ...(until === undefined ? {} : { until }),
+  const request = {
+    label: flagOf(call, 'label'),
+    products: listOf(call, 'product'),
+    plan: flagOf(call, 'plan'),
+    cidrs: listOf(call, 'cidr'),
+    destination: flagOf(call, 'destination'),
+    upstream: flagOf(call, 'upstream'),
+    until: flagOf(call, 'until'),
   }
+  return Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined))
 }

@@ -5,11 +5,11 @@ import { type Kind, kinds, type MetricsClient, ServiceError } from '../../client
 import { knownCredentials, tokenFlags } from './credentials.ts'
 import { contextFlag, findEndpoint, noAnswer } from './endpoint-url.ts'
 import { frameText, topics } from './stream-lines.ts'
-import { isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
+import { flagTable, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 /** Failed reconnects in a row before it gives up: about ten seconds. */
 const failuresMax = 6
-const anyNumber = [0, Number.MAX_SAFE_INTEGER] as const
+const anyNumber = `0..${Number.MAX_SAFE_INTEGER}`
 const topicNames = [...Object.keys(topics), 'gap', 'all']
 
 export const tailVerb: Verb = {
@@ -25,14 +25,10 @@ export const tailVerb: Verb = {
     },
   ],
   flags: [
-    {
-      name: 'from-seq',
-      value: 'n',
-      range: anyNumber,
-      doc: 'Resume after this frame, if the server still has it.',
-    },
-    { name: 'count', value: 'n', range: anyNumber, doc: 'Exit after this many frames.' },
-    { name: 'url', value: 'url', doc: 'The metrics service [the server of the data folder].' },
+    ...flagTable(`
+    --from-seq <n ${anyNumber}>  Resume after this frame, if the server still has it.
+    --count <n ${anyNumber}>     Exit after this many frames.
+    --url <url>          The metrics service [the server of the data folder].`),
     contextFlag,
     ...tokenFlags,
   ],

@@ -1,30 +1,14 @@
+// `sluice tip-accounts`: shows the tip accounts of the running server, else the configured ones.
 // `sluice tips`: shows what the TPU Sender accepted, the outcomes, and rejections by reason.
 // Queries the running server through the operator socket.
 import { accept, refuse } from '../../base/errors.ts'
-import { askServer } from './ask-server.ts'
+import type { Components } from '../topology/components.ts'
+import { askServer, noServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
-import { numberOf, type Verb } from './verb.ts'
+import { flagTable, numberOf, type Verb } from './verb.ts'
 
 /** As the server reports it; counts are since its start. */
-interface TipsReport {
-  readonly accepted: number
-  readonly duplicates: number
-  readonly landed: number
-  readonly expired: number
-  readonly failed: number
-  readonly tipLamports: number
-  readonly rejected: Readonly<Record<string, number>>
-  readonly last: readonly {
-    readonly receivedAtMs: number
-    readonly signature: string
-    readonly feePayer: string
-    readonly tipAccount: string
-    readonly lamports: string
-    readonly outcome: string
-    readonly reason: string
-    readonly landedSlot: number
-  }[]
-}
+type TipsReport = ReturnType<NonNullable<Components['tpu']>['report']>
 
 const lastMax = 1_000
 
@@ -32,26 +16,38 @@ export const tipsVerb: Verb = {
   words: ['tips'],
   summary: 'Show what the TPU Sender accepted, rejected by reason, and saw land.',
   examples: ['tips --last 50'],
-  flags: [
-    {
-      name: 'last',
-      value: 'n',
-      range: [0, lastMax],
-      doc: `Outcomes to show, at most ${lastMax} [20].`,
-    },
-  ],
+  flags: flagTable(`--last <n 0..${lastMax}>  Outcomes to show, at most ${lastMax} [20].`),
   async run(call) {
     const { data } = call.loaded.config
     const answer = await askServer(data, 'tips', { count: numberOf(call, 'last', 20) })
-    if (!answer.ok)
-      return answer.reason === 'no-server'
-        ? refuse('unavailable', 'no-server', `no server runs on ${data}`)
-        : refuse('unavailable', 'no-answer', answer.message)
+    if (!answer.ok) return noServer(data, answer)
     if (answer.value === null)
       return refuse('unavailable', 'no-tpu', 'the TPU Sender is disabled on this server')
     // Reason for the cast: the server is of the same build.
     const report = answer.value as TipsReport
     return accept({ json: report, text: textOf(report) })
+  },
+}
+
+export const tipAccountsVerb: Verb = {
+  words: ['tip-accounts'],
+  summary: 'Show the accounts that tips go to.',
+  examples: ['tip-accounts'],
+  async run({ loaded }) {
+    const { data, tpu } = loaded.config
+    const answer = await askServer(data, 'tip-accounts')
+    if (!answer.ok && answer.reason !== 'no-server')
+      return refuse('unavailable', 'no-answer', answer.message)
+    const { tipAccounts } = answer.ok
+      ? (answer.value as { tipAccounts: readonly string[] })
+      : { tipAccounts: tpu.tipAccounts }
+    if (tipAccounts.length > 0)
+      return accept({ json: { tipAccounts }, text: tipAccounts.join('\n') })
+    return refuse(
+      'unavailable',
+      'no-server',
+      `tpu.tipAccounts is empty and no TPU Sender runs on ${data}; a running one creates its own`,
+    )
   },
 }
 

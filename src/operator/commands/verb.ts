@@ -83,18 +83,44 @@ export interface ParsedArgs {
 /** CONTRACT of the command: what a script may rely on. */
 export const EXIT = { done: 0, refused: 1, usage: 2, notFound: 3 } as const
 
-export const commonFlags: readonly FlagSpec[] = [
-  { name: 'data', value: 'folder', doc: 'Data folder [./data].' },
-  { name: 'config', value: 'file', doc: 'Configuration file (YAML).' },
-  {
-    name: 'output',
-    value: 'form',
-    options: ['table', 'json'],
-    doc: 'How to print [table]; --json is short for --output json.',
-  },
-  { name: 'yes', doc: 'Do not ask before an irreversible change; scripts need it for one.' },
-  { name: 'help', doc: 'Show help.' },
-]
+/** Short and long name, values in their brackets, whether it may be repeated, the doc. */
+const flagRow = /^(?:-(\w) )?--(\S+)((?: <[^>]*>| \[[^\]]*\])*)( \.\.\.)? {2,}(.*)$/
+
+/**
+ * The flags of a text with one a line, as help shows them; other lines continue the doc above.
+ *
+ *   -w --warp-slot [slot 0..99]     Skip to this slot.    its value may be left out; an integer
+ *   --account <address> <file> ...  An account.           two values; may be given more than once
+ *   --output <form table|json>      How to print.         one of these words
+ */
+export function flagTable(text: string): FlagSpec[] {
+  const rows = text.trim().split(/\n *(?=-)/)
+  return rows.map((row) => {
+    const cells = flagRow.exec(row.replaceAll(/\n */g, ' '))!
+    const [, short, name = '', values = '', many, doc = ''] = cells
+    const given = [...values.matchAll(/[<[](\S+?)(?: (\S+))?[>\]](?= |$)/g)]
+    const [first, ...others] = given.map(([, value = '']) => value)
+    const allowed = given[0]?.[2]
+    const range = /^(\d+)\.\.(\d+)$/.exec(allowed ?? '')
+    return {
+      name,
+      doc,
+      ...(short && { short }),
+      ...(first && { value: others.length === 0 ? first : [first, ...others] }),
+      ...(values.startsWith(' [') && { mayLackValue: true }),
+      ...(range && { range: [Number(range[1]), Number(range[2])] as const }),
+      ...(allowed && !range && { options: allowed.split('|') }),
+      ...(many && { many: true }),
+    }
+  })
+}
+
+export const commonFlags = flagTable(`
+  --data <folder>             Data folder [./data].
+  --config <file>             Configuration file (YAML).
+  --output <form table|json>  How to print [table]; --json is short for --output json.
+  --yes                       Do not ask before an irreversible change; scripts need it for one.
+  --help                      Show help.`)
 
 /** Every flag of a verb: its own, and the common ones that it does not override. */
 export function flagsOf(verb: Pick<Verb, 'flags'>): readonly FlagSpec[] {

@@ -23,16 +23,16 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
     title: 'Provision',
     rows: [
       row('subscription', async () => (await import('./subscription.ts')).subscriptionVerbs),
-      row('token', async () => (await import('./token.ts')).tokenVerbs),
+      row('token', async () => (await import('./subscription.ts')).tokenVerbs),
       row('consumer', async () => (await import('./consumer.ts')).consumerVerbs),
       row('destination', async () => (await import('./destination.ts')).destinationVerbs),
-      row('indexer', async () => (await import('./indexer.ts')).indexerVerbs),
+      row('indexer', async () => (await import('./subscription.ts')).indexerVerbs),
     ],
   },
   {
     title: 'Usage and audit',
     rows: [
-      row('note', async () => (await import('./note.ts')).noteVerbs),
+      row('note', async () => (await import('./subscription.ts')).noteVerbs),
       row('usage', async () => [(await import('./usage.ts')).usageVerb]),
       row('audit', async () => (await import('./audit.ts')).auditVerbs),
     ],
@@ -44,7 +44,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
       row('top', async () => [(await import('./top.ts')).topVerb]),
       row('doctor', async () => [(await import('./doctor.ts')).doctorVerb]),
       row('products', async () => [(await import('./products.ts')).productsVerb]),
-      row('tip-accounts', async () => [(await import('./tip-accounts.ts')).tipAccountsVerb]),
+      row('tip-accounts', async () => [(await import('./tips.ts')).tipAccountsVerb]),
       row('tips', async () => [(await import('./tips.ts')).tipsVerb]),
       row('shreds', async () => [(await import('./shreds.ts')).shredsVerb]),
       row('node', async () => (await import('./node.ts')).nodeVerbs),
@@ -55,6 +55,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
     rows: [
       row('query', async () => [(await import('./query.ts')).queryVerb]),
       row('call', async () => [(await import('./call.ts')).callVerb]),
+      row('me', async () => [(await import('./me.ts')).meVerb]),
       row('tail', async () => [(await import('./tail.ts')).tailVerb]),
       row('shreds', async () => [(await import('./shreds-listen.ts')).listenVerb]),
       row('context', async () => (await import('./context.ts')).contextVerbs),
@@ -64,6 +65,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
     title: 'Measure and replay',
     rows: [
       row('bench', async () => (await import('./bench.ts')).benchVerbs),
+      row('record', async () => (await import('./record.ts')).recordVerbs),
       row('replay', async () => [(await import('./replay.ts')).replayVerb]),
       row('shreds', async () => [(await import('./shreds-replay.ts')).replayShredsVerb]),
     ],

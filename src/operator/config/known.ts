@@ -6,24 +6,17 @@ import { type Config, enabledEndpoints, isAllEmbedded } from './config.ts'
 
 /** Matches `Known` of the subscriptions module. */
 export function knownOf(config: Config) {
-  // Reason for the cast: both sections belong to modules of their own and may be absent.
-  const sections: {
-    shredstream?: Config['shredstream']
-    upstreams?: Readonly<Record<string, unknown>>
-  } = config as object
-  const { shredstream } = sections
+  const { plans, upstreams, shredstream } = config
+  const endpoints = enabledEndpoints(config).map(({ host, port }) => ({ host, port }))
   const interfaces = Object.values(networkInterfaces()).flatMap((found) =>
     (found ?? []).map(({ address }) => address),
   )
   return {
-    plans: Object.keys(config.plans),
-    ...(sections.upstreams === undefined ? {} : { upstreams: Object.keys(sections.upstreams) }),
+    plans: Object.keys(plans),
+    upstreams: Object.keys(upstreams),
     destinationRules: {
-      allowPrivate: shredstream?.allowPrivate === true || isAllEmbedded(config),
-      own: [
-        ...enabledEndpoints(config).map(({ host, port }) => ({ host, port })),
-        ...(shredstream === undefined ? [] : [sourceOf(shredstream)]),
-      ],
+      allowPrivate: shredstream.allowPrivate || isAllEmbedded(config),
+      own: [...endpoints, sourceOf(shredstream)],
       interfaces,
     },
   }

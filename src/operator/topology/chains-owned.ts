@@ -1,6 +1,7 @@
 // Threads, queues, hubs and caches of the component `chains`, with their bounds.
 import { gatewayBounds } from '../../streams/geyser/hub.ts'
 import { unfinalizedBytesInitial } from '../../streams/hub/hub.ts'
+import { lentBytesMax } from '../../streams/segments/batch-chunks.ts'
 import { waitingBytesMax } from '../../streams/segments/stream-log.ts'
 import { inFlightBytesMax } from '../../upstream/geyser/ingest.ts'
 import { bytes, type Owned, restarted, vital } from './lifecycle.ts'
@@ -25,7 +26,7 @@ export const chainsOwned: readonly Owned[] = [
   {
     kind: 'queue',
     name: 'slots to be written, per set',
-    bound: `${bytes(waitingBytesMax)}, then the stream log begins anew`,
+    bound: `${bytes(waitingBytesMax)} (${bytes(lentBytesMax)} as copies), then the log begins anew`,
   },
   { kind: 'file', name: '<data>/streams', bound: 'streams.keep, streams.bytes' },
   cache('accounts kept current by the stream', 'upstreams.<set>.streamAnswerBytes'),

@@ -17,6 +17,7 @@ import type { UsagePush } from '../../customers/usage-push/push.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import type { startEngine } from '../../indexer/engines.ts'
 import type { RunningIngest } from '../../indexer/ingest.ts'
+import type { IndexFeeds } from '../../products/indexer/feeds.ts'
 import type { Shredstream } from '../../products/shredstream/server.ts'
 import type { RunningTpu } from '../../products/tpu/server.ts'
 import type { ExecutionPipeline } from '../../streams/flows/execution.ts'
@@ -24,12 +25,14 @@ import type { EventLog } from '../../streams/log/log.ts'
 import type { SharedEvents } from '../../streams/log/shared-events.ts'
 import type { Upstreams } from '../../upstream/node-pool/upstreams.ts'
 import type { RpcProxy } from '../../upstream/proxy/rpc-proxy.ts'
+import type { Recorder } from '../record/recorder.ts'
 import type { Gateways } from './gateways.ts'
 import type { SetChains } from './set-chains.ts'
 
 export interface Components {
   lock: { stop(): void | Promise<void> }
   cluster: Cluster | null
+  recorder: Recorder
   registry: Store
   usagePush: UsagePush | null
   sharedRegistry: SharedRegistry | null
@@ -43,6 +46,7 @@ export interface Components {
   certificates: CertificatePair | null
   processMeters: { stop(): void }
   ingest: RunningIngest | null
+  indexFeeds: IndexFeeds | null
   events: EventLog
   sharedEvents: SharedEvents | null
   execution: ExecutionPipeline | null

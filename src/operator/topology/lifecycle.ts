@@ -29,7 +29,8 @@ interface Component<R extends Name, V> {
   readonly writes?: readonly string[]
   /** Where false, the component is not started and its value is null. */
   isEnabled?(context: Context): boolean
-  start(context: Context, read: Pick<Components, R>): V | Promise<V>
+  /** A property: the parameters of a method are not checked against what the row declares. */
+  readonly start: (context: Context, read: Pick<Components, NoInfer<R>>) => V | Promise<V>
   /** Default: the value's own `stop`, where it has one. */
   stop?(value: V): void | Promise<void>
 }

@@ -13,6 +13,7 @@ import { IngestPipeline } from '../../indexer/ingest.ts'
 import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
 import { declareIndexerMeters, declareIngestMeters } from '../../indexer/meters.ts'
 import { startGrpc } from '../../products/grpc/server.ts'
+import { openIndexFeeds } from '../../products/indexer/feeds.ts'
 import { startIndexer } from '../../products/indexer/server.ts'
 import { type MetricsDeps, startMetrics } from '../../products/metrics/server.ts'
 import { declareRpcMeters } from '../../products/rpc/meters.ts'
@@ -38,14 +39,15 @@ const holder = `${hostname()} pid ${process.pid} run ${randomBytes(4).toString('
 
 /** Some of the components by name. */
 type Read<K extends keyof Components> = Pick<Components, K>
-type Admission = Read<'gate' | 'quota' | 'certificates'>
+type Admission = Read<'gate' | 'quota' | 'certificates' | 'recorder'>
 
 /** What every product with customers is given. */
-function sharedOf({ config, clock, log }: Context, { gate, quota, certificates }: Admission) {
+function sharedOf({ config, clock, log }: Context, read: Admission) {
+  const { gate, quota, certificates, recorder: calls } = read
   const { trustedProxies, connectionsPerAddressMax, cluster } = config
   const { sharePorts } = cluster
   const listener = { tls: certificates, trustedProxies, connectionsPerAddressMax, sharePorts }
-  return { gate, ...quota, ...listener, clock, log }
+  return { gate, ...quota, ...listener, calls, clock, log }
 }
 
 const chainOf = (chains: SetChains) => (served: { readonly upstream: string | null }) =>
@@ -59,14 +61,19 @@ export function openProxy(context: Context, read: Read<'upstreams' | 'chains'>) 
   return new RpcProxy({ upstreams, tally, version, clock, answersOf })
 }
 
-export function openRpc(context: Context, read: Admission & Read<'proxy'>) {
+export function openRpc(
+  context: Context,
+  read: Admission & Read<'proxy' | 'registry' | 'sharedRegistry'>,
+) {
   const { config, meters } = context
-  const { proxy } = read
+  const { proxy, registry, sharedRegistry } = read
   return startRpc(config.rpc, {
     ...sharedOf(context, read),
     meters: declareRpcMeters(meters),
     proxy,
     health: () => proxy.health(),
+    usageOf: async (id) =>
+      sharedRegistry === null ? registry.usage(id) : sharedRegistry.report(id),
   })
 }
 
@@ -141,13 +148,17 @@ export async function openShredstream(
     registry,
     sharedRegistry,
     destinationLeases,
-  }: Read<'devnode' | 'directory' | 'registry' | 'sharedRegistry' | 'destinationLeases'>,
+    recorder,
+  }: Read<
+    'devnode' | 'directory' | 'registry' | 'sharedRegistry' | 'destinationLeases' | 'recorder'
+  >,
 ) {
   const { config, clock, log, meters } = context
   const shreds = await startShredstream(config.shredstream, {
     directory,
     store: sharedRegistry?.verbs ?? registry,
     leases: destinationLeases,
+    tap: recorder.taps.shreds,
     embeddedLeader: devnode && decodeKey(devnode.addresses.identity),
     meters,
     clock,
@@ -200,13 +211,18 @@ export async function openTpu(
   })
 }
 
+export function openFeeds({ data, version, clock, log }: Context, { events }: Read<'events'>) {
+  return openIndexFeeds(join(data, 'index.sock'), { events, version, clock, log })
+}
+
 export function runIngest(
   { config, data, clock, log, meters }: Context,
-  read: Read<'events' | 'registry' | 'sharedRegistry' | 'indexLease'>,
+  read: Read<'indexFeeds' | 'registry' | 'sharedRegistry' | 'indexLease'>,
 ) {
-  const { events, indexLease: lease } = read
+  const { indexFeeds, indexLease: lease } = read
   const deps = {
-    events,
+    // Reason for the assertion: they are served wherever the index is written.
+    feeds: indexFeeds!,
     folder: join(data, 'index'),
     holder: holderOf(read),
     meters: declareIngestMeters(meters),
@@ -234,18 +250,18 @@ function holderOf({ registry, sharedRegistry }: Read<'registry' | 'sharedRegistr
 /** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */
 export function openIndexer(
   context: Context,
-  read: Admission & Read<'ingest' | 'queryEngine' | 'chains' | 'tpu'>,
+  read: Admission & Read<'ingest' | 'indexFeeds' | 'queryEngine' | 'chains' | 'tpu'>,
 ) {
   const { config, meters } = context
-  const { ingest, queryEngine, chains, tpu } = read
-  const hub = chains.of(setOf({ upstream: null }))?.hub
-  if (hub !== undefined) ingest!.follow(hub)
-  tpu?.listen((row) => ingest!.tip(row))
+  const { ingest, indexFeeds, queryEngine, chains, tpu } = read
+  const chain = chains.of(setOf({ upstream: null }))
+  if (chain !== null) indexFeeds!.serve(chain)
+  tpu?.listen((row) => indexFeeds!.tip(row))
   return startIndexer(config.indexer, {
     ...sharedOf(context, read),
     engine: queryEngine!,
     meters: declareIndexerMeters(meters),
-    usage: (fact) => ingest!.usage(fact),
+    usage: (fact) => indexFeeds!.usage(fact),
     freshness: () => ingest!.freshness(),
   })
 }

@@ -1,7 +1,7 @@
 // Starts the service from the topology and answers questions about it.
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { Readiness } from '../../base/readiness.ts'
+import { Readiness, type ReadyCheck } from '../../base/readiness.ts'
 import type { EndpointAddress } from '../../base/running.ts'
 import { Meters } from '../../base/telemetry/meters.ts'
 import { runningThreads } from '../../base/threads/running.ts'
@@ -11,16 +11,16 @@ import type { Store } from '../../customers/subscriptions/store.ts'
 import { declareUsagePushMeters } from '../../customers/usage-push/meters.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import { topology } from '../../topology.ts'
-import { type Config, sourcesOf } from '../config/config.ts'
+import { type Config, enabledEndpoints, sourcesOf } from '../config/config.ts'
 import { offerOf } from '../config/known.ts'
 import { ownConfig } from '../config/roles.ts'
+import type { RecordRequest } from '../record/recorder.ts'
 import type { Components } from './components.ts'
 import type { TopologyDeps } from './context.ts'
 import { type DrainAnswer, DrainedNodes, type DrainRequest } from './drained-nodes.ts'
-import { gatewayStatus } from './gateway-status.ts'
 import { ComponentLifecycle } from './lifecycle.ts'
-import { readyChecks } from './ready-checks.ts'
 import { geyserStatus } from './set-chains.ts'
+import { setOf } from './upstream.ts'
 
 export interface Service {
   readonly endpoints: Readonly<Record<string, EndpointAddress>>
@@ -55,7 +55,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   readiness.begin(readyChecks(config, components))
   declareClusterMeters(meters, components)
   declareUsagePushMeters(meters, components.usagePush)
-  const { cluster, registry, sharedRegistry, directory, tpu, shredstream } = components
+  const { cluster, registry, sharedRegistry, directory, tpu, shredstream, recorder } = components
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
   const doorsPath = join(data, 'doors.json')
@@ -73,6 +73,11 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
       if (!('problem' in answer)) await components.gateways?.drain(request)
       return answer
     },
+    // Reason for the cast: as above.
+    record: ({ params }: OperatorQuestion) =>
+      recorder.start(params as unknown as RecordRequest, { shreds: shredstream?.admits ?? null }),
+    'record-state': () => recorder.state,
+    'record-stop': () => recorder.finish('it was ended by its operator'),
     offer: () => offerOf(given),
     cluster: async () =>
       sharedRegistry && {
@@ -103,6 +108,8 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     async stop() {
       readiness.end()
       rmSync(doorsPath, { force: true })
+      // Before the socket closes: a command that misses it may rely on a file that is whole.
+      await recorder.stop()
       await operator.stop()
       await lifecycle.stop()
     },
@@ -123,6 +130,9 @@ function addressesOf(components: Components): Record<string, EndpointAddress> {
   })
   return Object.fromEntries(open)
 }
+
+/** What the command `sluice status` shows. */
+export type ServerStatus = Awaited<ReturnType<ReturnType<typeof statusOf>>>
 
 function statusOf(
   components: Components,
@@ -165,4 +175,66 @@ function writeWhole(path: string, text: string): void {
   const fresh = `${path}.${process.pid}`
   writeFileSync(fresh, text)
   renameSync(fresh, path)
+}
+
+/** A gateway writes its row every second; one that missed three is away. */
+const awayMs = 3_000
+
+interface GatewayStatus {
+  readonly name: string
+  readonly state: 'up' | 'starting' | 'away'
+  /** Since it last wrote its row; null where PostgreSQL has none of it. */
+  readonly seenMs: number | null
+  /** Of a gateway of this hub. */
+  readonly pid: number | null
+  readonly restarts: number | null
+}
+
+/** All gateways of the cluster, with the processes of this hub. */
+async function gatewayStatus({ cluster, gateways }: Components) {
+  if (cluster === null) return {}
+  // Without PostgreSQL the processes of this hub are still known.
+  const rows = await cluster.gateways().catch(() => [])
+  const newest = new Map(rows.toSorted((a, b) => b.ageMs - a.ageMs).map((row) => [row.name, row]))
+  const own = new Map((gateways?.report() ?? []).map((report) => [report.name, report]))
+  const names = [...new Set([...newest.keys(), ...own.keys()])].toSorted()
+  const list = names.map((name): GatewayStatus => {
+    const seenMs = newest.get(name)?.ageMs ?? null
+    const report = own.get(name)
+    const isUp = report?.isUp ?? (seenMs !== null && seenMs < awayMs)
+    const state = isUp ? 'up' : report === undefined ? 'away' : 'starting'
+    return { name, state, seenMs, pid: report?.pid ?? null, restarts: report?.restarts ?? null }
+  })
+  return { gateways: list }
+}
+
+/** As the endpoint's own limit, after which it closes. */
+const eventAgeMsMax = 30_000
+
+/** What GET /ready checks: that the sources of the enabled products deliver. */
+function readyChecks(config: Config, components: Components): (() => ReadyCheck)[] {
+  const open = new Set(enabledEndpoints(config).map(({ name }) => name))
+  const { proxy, chains, execution, cluster, sharedRegistry, sharedEvents } = components
+  const { gateways } = components
+  const checks: (() => ReadyCheck)[] = []
+  if (gateways !== null) checks.push(() => ({ name: 'gateways', ok: gateways.isServing() }))
+  if (open.has('rpc')) checks.push(() => ({ name: 'rpc nodes', ok: proxy.health() === 'ok' }))
+  const chain = chains.of(setOf({ upstream: null }))
+  if (chain !== null && (open.has('websocket') || open.has('grpc')))
+    checks.push(() => ({ name: 'solana stream', ok: chain.isUp() }))
+  if (open.has('metrics'))
+    checks.push(() => {
+      const ageMs = execution!.lastEventAgeMs()
+      return { name: 'events', ok: ageMs < eventAgeMsMax, age_ms: Math.round(ageMs) }
+    })
+  const { staleMs } = config.cluster
+  if (cluster !== null) checks.push(() => aged('cluster', cluster.ageMs(), staleMs))
+  if (sharedRegistry !== null)
+    checks.push(() => aged('registry', sharedRegistry.follower.ageMs(), staleMs))
+  if (sharedEvents !== null) checks.push(() => aged('event log', sharedEvents.ageMs(), staleMs))
+  return checks
+}
+
+function aged(name: string, ageMs: number, ageMsMax: number): ReadyCheck {
+  return { name, ok: ageMs <= ageMsMax, age_ms: Math.round(ageMs) }
 }

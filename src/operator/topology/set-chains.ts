@@ -14,6 +14,7 @@ import { Heads } from '../../streams/geyser/heads.ts'
 import { gatewayBounds, openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
 import { PublishedSlots } from '../../streams/geyser/position.ts'
 import type { HubBounds } from '../../streams/hub/hub.ts'
+import { SharedTurns } from '../../streams/hub/replay-turns.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import { MINT_BYTES_READ } from '../../streams/pubsub/mint-cache.ts'
 import type { StreamLogReading } from '../../streams/segments/meters.ts'
@@ -32,6 +33,8 @@ import {
   readAccounts,
   readSignatureStatus,
 } from '../../upstream/set-reads.ts'
+
+import type { Recorder } from '../record/recorder.ts'
 
 /** How far a stream may lag the best node of its set and still answer calls. */
 const behindMsMax = 3_200
@@ -83,6 +86,8 @@ export interface SetChainsDeps {
   readonly warmSlots?: Readonly<Record<string, number>>
   /** Where and how much is kept beyond memory; null for nothing. */
   readonly streamLog?: { readonly folder: string; readonly bounds: LogBounds } | null
+  /** Records what the streams of sets bring. */
+  readonly recorder?: Pick<Recorder, 'sink'>
   readonly clock: Clock
   readonly log: Log
   /** The worker of a set's stream died too often to be started again. */
@@ -92,6 +97,8 @@ export interface SetChainsDeps {
 export class SetChains {
   readonly #nodes: Upstreams
   readonly #deps: SetChainsDeps
+  /** Of the replays of all sets. */
+  readonly #turns: SharedTurns
   readonly #chains = new Map<
     string,
     SetChain & { ingest: IngestWorker; feed: GeyserFeed; sink: SolanaUpstream }
@@ -99,6 +106,7 @@ export class SetChains {
 
   constructor(nodes: Upstreams, deps: SetChainsDeps) {
     this.#nodes = nodes
+    this.#turns = new SharedTurns(deps.clock)
     this.#deps = { ...deps, log: deps.log.area('upstream') }
   }
 
@@ -109,7 +117,7 @@ export class SetChains {
     const set = this.#nodes.set(name)
     if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
     const { bounds = gatewayBounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
-    const hub = openSolanaHub(bounds, set.slotTime)
+    const hub = openSolanaHub(bounds, set.slotTime, this.#turns)
     const streamLog = this.#openLog(hub, name)
     const published = streamLog && new PublishedSlots(hub)
     const sink = new SolanaUpstream(hub, {
@@ -124,9 +132,10 @@ export class SetChains {
       ...bankSaltOf(set),
     })
     const ingest = new IngestWorker({ clock, log, onDown })
-    const feed = new GeyserFeed(set, {
+    const versions = () => ({ api: set.apiVersion(), node: nodeVersion() })
+    const feed: GeyserFeed = new GeyserFeed(set, {
       ingest,
-      sink,
+      sink: this.#deps.recorder?.sink(name, sink, versions) ?? sink,
       warmSlots: warmSlots?.[name],
       knowsBlockhash: (blockhash, slot) => knowsBlockhash(set, blockhash, slot),
       clock,

@@ -19,6 +19,7 @@ import { declareGeyserMeters } from '../../upstream/geyser/meters.ts'
 import { declareUpstreamMeters } from '../../upstream/node-pool/meters.ts'
 import { Upstreams } from '../../upstream/node-pool/upstreams.ts'
 import { type Config, needsDevnode } from '../config/config.ts'
+import type { Recorder } from '../record/recorder.ts'
 import type { Context } from './context.ts'
 import { SetChains } from './set-chains.ts'
 
@@ -34,10 +35,11 @@ export function setOf({ upstream }: { readonly upstream: string | null }): strin
   return upstream ?? defaultSet
 }
 
-export function runExecution(context: Context, events: FrameLog) {
+export function runExecution(context: Context, recorder: Recorder, events: FrameLog) {
   const { config, clock, log, meters, playing } = context
   const onDown = downOf(context, 'execution source')
-  return startExecution(config.metrics, { ...playing, events, clock, log, meters, onDown })
+  const tap = recorder.taps.events
+  return startExecution(config.metrics, { ...playing, events, tap, clock, log, meters, onDown })
 }
 
 /**
@@ -93,13 +95,15 @@ function setsOf(configured: UpstreamsSection, devnode: DevnodeProcess | null): U
 /** Opens the streams of the sets that have readers. */
 export function openChains(
   context: Context,
-  { registry, upstreams }: { readonly registry: Store; readonly upstreams: Upstreams },
+  read: { readonly registry: Store; readonly upstreams: Upstreams; readonly recorder: Recorder },
 ): SetChains {
   const { config, clock, log, meters } = context
+  const { registry, upstreams, recorder } = read
   const warmSlots = needsDevnode(config) ? { [defaultSet]: devnodeWarmSlots } : {}
   const onDown = downOf(context, 'geyser stream')
   const streamLog = streamLogOf(config)
-  const chains = new SetChains(upstreams, { warmSlots, streamLog, clock, log, onDown })
+  const deps = { warmSlots, streamLog, recorder, clock, log, onDown }
+  const chains = new SetChains(upstreams, deps)
   declareGeyserMeters(meters, () => chains.readings())
   declareStreamLogMeters(meters, () => chains.logReadings())
   const { rpc, websocket, grpc, tpu, indexer } = config
