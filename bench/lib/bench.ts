@@ -48,12 +48,14 @@ export interface Contender {
   close?(): Promise<void>
 }
 
-/** A ratio that the design promises, printed under the table as met or not met. */
+/** A figure, ratio or difference that the design promises, printed under the table as met or not met. */
 export interface Goal {
   readonly contender: string
   /** The contender that it is compared with; left out, `value` is absolute. */
   readonly to?: string
-  readonly figure: 'opsPerSecond' | 'p50' | 'p99'
+  /** The contender whose figure of the same round is taken off. */
+  readonly minus?: string
+  readonly figure: 'opsPerSecond' | 'p50' | 'p99' | 'cpuUsPerOp'
   readonly atLeast?: number
   readonly atMost?: number
 }

@@ -15,8 +15,13 @@ export function processorSeconds(pid: number): number {
 /** The same without its children, in nanosecond steps; threads that have ended are not counted. */
 export function ownProcessorSeconds(pid: number): number {
   const folder = `/proc/${pid}/task`
-  const ofThread = (thread: string) =>
-    Number(readFileSync(`${folder}/${thread}/schedstat`, 'latin1').split(' ')[0])
+  const ofThread = (thread: string) => {
+    try {
+      return Number(readFileSync(`${folder}/${thread}/schedstat`, 'latin1').split(' ')[0])
+    } catch {
+      return 0
+    }
+  }
   return readdirSync(folder).reduce((sum, thread) => sum + ofThread(thread), 0) / 1e9
 }
 

@@ -117,13 +117,12 @@ function summarise(
 
 /** Null when one of the two contenders was left out. */
 function judge(goal: Goal, measured: Map<string, Measurement[]>): GoalResult | null {
-  const own = measured.get(goal.contender)?.map((one) => figureOf(one, goal.figure))
-  const other =
-    goal.to === undefined
-      ? own?.map(() => 1)
-      : measured.get(goal.to)?.map((one) => figureOf(one, goal.figure))
-  if (own === undefined || other === undefined) return null
-  const value = median(own.map((figure, round) => figure / other[round]!))
+  const figures = (name: string) => measured.get(name)?.map((one) => figureOf(one, goal.figure))
+  const own = figures(goal.contender)
+  const other = goal.to === undefined ? own?.map(() => 1) : figures(goal.to)
+  const less = goal.minus === undefined ? own?.map(() => 0) : figures(goal.minus)
+  if (own === undefined || other === undefined || less === undefined) return null
+  const value = median(own.map((figure, round) => (figure - less[round]!) / other[round]!))
   const isMet =
     (goal.atLeast === undefined || value >= goal.atLeast) &&
     (goal.atMost === undefined || value <= goal.atMost)
@@ -132,6 +131,7 @@ function judge(goal: Goal, measured: Map<string, Measurement[]>): GoalResult | n
 
 function figureOf(measurement: Measurement, figure: Goal['figure']): number {
   if (figure === 'opsPerSecond') return measurement.opsPerSecond
+  if (figure === 'cpuUsPerOp') return measurement.cpuUsPerOp ?? Number.NaN
   return measurement.latencyUs?.[figure] ?? Number.NaN
 }
 

@@ -1,6 +1,6 @@
 // What several whole runs of one commit say together, and the tables of docs/PERFORMANCE.md that show
 // it. Pure. Guarantees: figures of two commits, of a changed tree or of two machines are never
-// mixed; only rows between `<!-- bench: name -->` and `<!-- /bench -->` change; a row that no three
+// mixed, nor those of two releases of Node; only rows between `<!-- bench: name -->` and `<!-- /bench -->` change; a row that no three
 // runs stand behind says so; writing the same results twice changes nothing.
 import type { GoalResult, StoredResult } from './bench.ts'
 import { median } from './rounds.ts'
@@ -96,9 +96,11 @@ function ratiosOf({ rows, axis }: StoredResult): GoalResult[] {
   }))
 }
 
-export function labelOf({ contender, to, figure }: GoalResult): string {
-  const of = figure === 'opsPerSecond' ? 'ops/s' : figure
-  return to === undefined ? `${contender}, ${of}` : `${contender} to ${to}, ${of}`
+const figureNames = { opsPerSecond: 'ops/s', p50: 'p50', p99: 'p99', cpuUsPerOp: 'cpu/op' }
+
+export function labelOf({ contender, to, minus, figure }: GoalResult): string {
+  const compared = to === undefined ? contender : `${contender} to ${to}`
+  return `${compared}${minus === undefined ? '' : ` minus ${minus}`}, ${figureNames[figure]}`
 }
 
 export function boundOf(goal: GoalResult): string {
@@ -132,21 +134,34 @@ function rowOf(cells: readonly string[]): string {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 }
 
-/** The document with the rows of the summary in its regions; every other row gets its mark. */
-export function rewriteTables(document: string, { rows }: Summary): string {
+/** The region of a Node release that has one of its own; all others share the rest of the page. */
+export function regionOfNode(document: string, node: string): string | null {
+  const region = `node-${/\d+/.exec(node)}`
+  return document.includes(`<!-- bench: ${region} -->`) ? region : null
+}
+
+/**
+ * The document with the rows of the summary in its regions; every other row gets its mark. `only`
+ * is a region of a Node release: it gets all of them, and no other changes.
+ */
+export function rewriteTables(document: string, { rows }: Summary, only?: string | null): string {
   const lines = document.split('\n')
   const written: string[] = []
-  const named = new Set(lines.filter(isRow).flatMap((line) => benchOf(line) ?? []))
+  const shared = document.replace(/<!-- bench: node-[\s\S]*?<!-- \/bench -->/g, '').split('\n')
+  const named = new Set(shared.filter(isRow).flatMap((line) => benchOf(line) ?? []))
   for (let index = 0; index < lines.length; index += 1) {
     written.push(lines[index]!)
     const region = /^<!-- bench: (\S+) -->$/.exec(lines[index]!)?.[1]
     if (region === undefined) continue
     const end = lines.indexOf('<!-- /bench -->', index)
     if (end < 0) throw new Error(`the region ${region} has no end`)
-    written.push(...regionOf(lines.slice(index + 1, end), rows))
-    if (region === restRegion)
-      for (const [name, own] of rows) if (!named.has(name)) written.push(...own)
+    const before = lines.slice(index + 1, end)
     index = end - 1
+    if (region === only) written.push(...before.slice(0, 2), ...[...rows.values()].flat())
+    else if (only || region.startsWith('node-')) written.push(...before)
+    else written.push(...regionOf(before, rows))
+    if (region === restRegion && !only)
+      for (const [name, own] of rows) if (!named.has(name)) written.push(...own)
   }
   return written.join('\n')
 }

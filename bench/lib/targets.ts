@@ -27,6 +27,7 @@ const reasons: Readonly<Record<string, string>> = {
   'proxy-cpu': ownCpu,
   'proxy-latency': beside,
   'pubsub-latency': 'its transactions are of accounts that only its own chain has',
+  record: ownCpu,
   'rpc-endpoint-cpu': ownCpu,
   'shred-fan-out': ownCpu,
   'shred-latency': ownFeed,

@@ -1,5 +1,5 @@
-// Rows per second from the hub into the index, durable: slots of 400 transactions, read by the
-// feeds, made into rows and written by the writer process. Thread: main of the bench process.
+// Rows per second from the hub into the index, durable: slots of 400 transactions, read from the
+// gateway's socket by the writer process, made into rows and written. Thread: main of the bench process.
 // The plain way is the sink alone, with rows that were made before. The figure per CPU-second
 // counts all the time of the writer process, merging included: what one core brings. Freshness is
 // the time from a slot's arrival until a query has returned it, at 52,000 rows a second.
@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/base/clock.ts'
+import { ProtoReader } from '../../src/base/proto-reader.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
@@ -20,8 +21,10 @@ import { declareIngestMeters } from '../../src/indexer/meters.ts'
 import { addSlotRows, RowBatches } from '../../src/indexer/rows/delivery-rows.ts'
 import { openSink } from '../../src/indexer/writer.ts'
 import { Latencies } from '../../src/loadtest/latencies.ts'
+import { openIndexFeeds } from '../../src/products/indexer/feeds.ts'
 import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
+import { chainOf } from '../../test/testkit/ingest-stage.ts'
 import { ask } from '../../test/testkit/query-stage.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import {
@@ -113,12 +116,25 @@ function template(context: RoundContext): SolanaUpdate[] {
   return [...first.filter(({ kind }) => kind !== 'block'), confirmed!]
 }
 
+/** The update under another number, which has two bytes in the bytes that streams carry. */
+function under(update: SolanaUpdate, slot: number): SolanaUpdate {
+  if (!('body' in update)) return { ...update, slot }
+  const body = Buffer.from(update.body)
+  const field = update.kind === 'account' || update.kind === 'transaction' ? 2 : 1
+  const reader = new ProtoReader(body)
+  while (reader.next()) {
+    if (reader.field !== field) continue
+    body[reader.start] = (slot & 0x7f) | 0x80
+    body[reader.start + 1] = slot >> 7
+    break
+  }
+  return { ...update, slot, body }
+}
+
 /** The rows of the template's slot, by table. */
 function templateRows(updates: readonly SolanaUpdate[]): RowBatch[] {
-  const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1 << 30 })
-  const lost = { inc() {} }
-  const source = new SlotSource({ hub, lost, clock: systemClock })
-  for (const update of updates) publishUpdate(hub, update)
+  const source = new SlotSource(undefined, { lost() {}, clock: systemClock })
+  for (const update of updates) source.take(update)
   const rows = new RowBatches()
   for (let parcel = source.next(); parcel !== null; parcel = source.next())
     if (parcel.feed === 'slots') addSlotRows(parcel.content, rows)
@@ -150,15 +166,26 @@ async function openIngest(folder: string, context: RoundContext) {
   const rowsPerSlot = templateRows(updates).reduce((sum, { count }) => sum + count, 0)
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 })
   const meters = new Meters()
-  const running = await IngestPipeline.start(section, {
-    events: new EventLog({ reserve: () => 0, clock: systemClock }),
-    folder,
-    holder: 'bench',
-    meters: declareIngestMeters(meters),
-    clock: systemClock,
-    log: silentLog,
+  const shared = { clock: systemClock, log: silentLog }
+  const events = new EventLog({ reserve: () => 0, clock: systemClock })
+  const feeds = await openIndexFeeds(join(folder, 'feeds.sock'), {
+    events,
+    version: '0',
+    ...shared,
   })
-  running.follow(hub)
+  feeds.serve(chainOf(hub))
+  const writing = await IngestPipeline.start(section, {
+    ...{ feeds, folder, holder: 'bench', meters: declareIngestMeters(meters) },
+    ...shared,
+  })
+  const running = {
+    freshness: () => writing.freshness(),
+    pid: () => writing.pid(),
+    async stop() {
+      await writing.stop()
+      await feeds.stop()
+    },
+  }
   return { updates, rowsPerSlot, hub, meters, running }
 }
 
@@ -168,7 +195,7 @@ async function ingest(folder: string, context: RoundContext, hasQueries = false)
   let slot = firstSlot
   const durable = () => (running.freshness().slot ?? firstSlot - 1) + 1 - firstSlot
   const publish = async () => {
-    for (const update of updates) publishUpdate(hub, { ...update, slot })
+    for (const update of updates) publishUpdate(hub, under(update, slot))
     slot++
     while (slot - firstSlot - durable() >= aheadSlots) await sleep(1)
   }
@@ -199,7 +226,7 @@ async function untilReturned(folder: string, context: RoundContext): Promise<Mea
   const publish = () => {
     const slot = firstSlot + publishedMs.length
     publishedMs.push(performance.now())
-    for (const update of updates) publishUpdate(hub, { ...update, slot })
+    for (const update of updates) publishUpdate(hub, under(update, slot))
   }
   const durable = () => (running.freshness().slot ?? firstSlot - 1) + 1 - firstSlot
   publish()

@@ -1,8 +1,8 @@
 // The generator of `sluice bench load` in a process of its own, as its load thread runs it.
 // Thread: main of that process.
 import { Arrivals } from '../../../src/loadtest/arrivals.ts'
-import { createDriver } from '../../../src/loadtest/create-driver.ts'
 import { LoadGenerator, sampleFields } from '../../../src/loadtest/load-generator.ts'
+import { createDriver } from '../../../src/loadtest/load-worker.ts'
 import { sharedNowMs } from '../../../src/loadtest/thread-clock.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { usedSeconds } from '../../lib/processor-time.ts'

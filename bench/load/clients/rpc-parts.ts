@@ -66,7 +66,11 @@ export async function startEndpoint(proxy: HandleDeps['proxy']): Promise<Started
   const { token, ...deps } = parts()
   const endpoint = await startRpc(
     { enabled: true, host, port: 0, inFlightPerAddress: 1000 },
-    { ...deps, proxy, health: () => 'ok', tls: null, trustedProxies: [], clock, log },
+    {
+      ...{ ...deps, proxy, tls: null, trustedProxies: [], clock, log },
+      health: () => 'ok',
+      usageOf: async () => null,
+    },
   )
   return { port: endpoint.address!.port, token }
 }
