@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { compiled, inDist } from './test/testkit/compiled.ts'
 
 const unitTests = join(import.meta.dirname, 'test', 'unit')
 /** Files that replace a module, which lasts as long as their process. */
@@ -33,6 +34,7 @@ const shared = ['e2e', 'integration'].flatMap((folder) =>
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
 export default defineConfig({
   test: {
+    server: { deps: { external: [inDist] } },
     globalSetup: ['test/testkit/compile.ts'],
     pool: 'forks',
     maxWorkers: 3,
@@ -42,6 +44,7 @@ export default defineConfig({
     projects: [
       {
         extends: true,
+        plugins: [compiled()],
         test: {
           name: 'rest',
           include: ['test/**/*.test.ts'],
@@ -51,10 +54,12 @@ export default defineConfig({
       // These files share a process: most of them take less time than to load what they test.
       {
         extends: true,
+        plugins: [compiled()],
         test: { name: 'unit', include: [unit], exclude: mocks, isolate: false },
       },
       {
         extends: true,
+        plugins: [compiled()],
         test: {
           name: 'shared',
           include: shared,
@@ -62,6 +67,7 @@ export default defineConfig({
           setupFiles: ['test/testkit/nothing-left.ts'],
         },
       },
+      // A compiled module imports its neighbours past what a test puts in their place.
       { extends: true, test: { name: 'mocks', include: mocks } },
     ],
   },

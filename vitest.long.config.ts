@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { compiled, inDist } from './test/testkit/compiled.ts'
 import { isSlice } from './test/testkit/slice.ts'
 
 const files = (folder: string, names: readonly string[]) =>
@@ -95,7 +96,9 @@ const cases = {
 
 // Everything slow: kills, restarts, other servers, whole recordings; then storms and soaks.
 export default defineConfig({
+  plugins: [compiled()],
   test: {
+    server: { deps: { external: [inDist] } },
     globalSetup: ['test/testkit/compile.ts'],
     reporters: ['default'],
     pool: 'forks',

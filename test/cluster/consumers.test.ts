@@ -6,6 +6,7 @@ import { PostgresConnection } from '../../src/customers/cluster/postgres/client.
 import { PostgresConsumers } from '../../src/customers/cluster/postgres/consumers.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
 import { hangMs } from '../testkit/until.ts'
+import { by, openGateway, removeFolders } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 describe.skipIf(!hasPostgres())('consumers', () => {
@@ -56,6 +57,25 @@ describe.skipIf(!hasPostgres())('consumers', () => {
     expect(await gateways[0]!.remove('s1')).toBe(1)
     expect(await gateways[1]!.commit([{ ...mine, position: 'void' }])).toHaveLength(1)
     expect((await open(0, 'a')).position).toBeNull()
+  })
+
+  it('of a gateway that was alone are in the cluster that is seeded from it', async () => {
+    const gateway = openGateway(await postgres.database(), 'alone')
+    const { store, shared } = gateway
+    const added = store.add({ label: 'a', products: ['bundle'] }, by)
+    if (!added.ok) throw new Error(added.refusal.message)
+    const { id } = added.value.subscription
+    for (const name of ['orders', 'new']) await store.consumers.open(id, name)
+    const { term } = (await store.consumers.open(id, 'orders')) as { term: number }
+    await store.consumers.commit([{ id, name: 'orders', term, position: 'there' }])
+    const before = await store.consumers.list(id)
+    expect(await shared.seed()).toBe(true)
+    expect(await shared.consumers.list(id)).toEqual(before)
+    const opened = await shared.consumers.open(id, 'orders')
+    expect(opened).toMatchObject({ position: 'there' })
+    expect((opened as { term: number }).term).toBeGreaterThanOrEqual(term)
+    await gateway.stop()
+    removeFolders()
   })
 
   it('are sixteen of a subscription, however many ask at once', async () => {

@@ -26,6 +26,8 @@ export class Rover {
   longestSilenceMs = 0
   run = ''
   cursor = 0
+  /** The first frame that is not of a snapshot: from here on it has all of them. */
+  first = 0
   readonly #options: RoverOptions
   #socket: WebSocket | null = null
   #url = ''
@@ -112,7 +114,7 @@ export class Rover {
     if (this.cursor !== 0 && seq !== this.cursor + 1)
       this.problems.push(`${seq} after ${this.cursor}`)
     this.cursor = seq
-    this.frames++
+    if (this.frames++ === 0) this.first = seq
     this.#await()
     const nowMs = performance.now()
     this.longestSilenceMs = Math.max(this.longestSilenceMs, nowMs - this.#lastMs)

@@ -1,6 +1,6 @@
 // Usage of a whole gateway that is killed while PostgreSQL is away: all but its last second is
 // counted after the next start, and once.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
@@ -14,21 +14,21 @@ describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
   let postgres: Postgres
   let node: Devnode
   const servers: Server[] = []
-  const data = newFolder()
-  const pushed = join(newFolder(), 'usage.ndjson')
+  const folders = [newFolder(), newFolder()]
+  const pushedBy = (gateway: number) => join(folders[gateway]!, 'usage.ndjson')
 
-  const start = async () => {
+  const start = async (gateway = 0) => {
     const closed = ['websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer']
     const server = await startServer({
-      data,
+      data: join(folders[gateway]!, 'data'),
       flags: [
         ...closed.map((name) => `--${name}.enabled=false`),
         '--chain.source=upstream',
         `--upstreams.default.nodes.0.rpc=${node.url('rpc')}`,
         `--upstreams.default.nodes.0.grpc=${node.url('grpc')}`,
         `--cluster.url=${postgres.url}`,
-        '--cluster.gateway=g0',
-        `--usage.push.file=${pushed}`,
+        `--cluster.gateway=g${gateway}`,
+        `--usage.push.file=${pushedBy(gateway)}`,
         '--usage.push.everyMs=500',
       ],
     })
@@ -44,6 +44,21 @@ describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
     })
     await answer.arrayBuffer()
     return answer.status
+  }
+
+  const creditsOf = async (id: string) => {
+    const [row] = await postgres.sql<{ credits: number }>(
+      'SELECT sum(credits) AS credits FROM usage_windows WHERE id = $1',
+      [id],
+    )
+    return Number(row?.credits)
+  }
+
+  /** What the records that a gateway pushed add up to. */
+  const billed = (id: string, gateway: number) => {
+    const bill = new UsageBill()
+    if (existsSync(pushedBy(gateway))) bill.take(readFileSync(pushedBy(gateway), 'utf8'))
+    return bill.credits(id)
   }
 
   beforeAll(async () => {
@@ -87,16 +102,28 @@ describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
     await until(async () => (await counted()) >= calls + 1, 'the usage of one more call')
     expect(await counted()).toBe(calls + 1)
     // What was pushed is the bill of the cluster, to the credit.
-    const billed = () => {
-      const bill = new UsageBill()
-      bill.take(readFileSync(pushed, 'utf8'))
-      return bill.credits(subscription.id)
-    }
-    const [row] = await postgres.sql<{ credits: number }>(
-      'SELECT sum(credits) AS credits FROM usage_windows WHERE id = $1',
-      [subscription.id],
+    const credits = await creditsOf(subscription.id)
+    await until(() => billed(subscription.id, 0) >= credits, 'the records')
+    expect(billed(subscription.id, 0)).toBe(credits)
+  })
+
+  it('of two gateways side by side is pushed by both, each its own part', async () => {
+    const { subscription, token } = await provision(
+      newFolder(),
+      'two',
+      '--product=bundle',
+      '--plan=unlimited',
     )
-    await until(() => billed() >= Number(row?.credits), 'the records')
-    expect(billed()).toBe(Number(row?.credits))
+    const { id } = subscription
+    const both = [servers.at(-1)!, await start(1)]
+    for (const server of both)
+      await until(async () => (await statusOf(server, token)) === 200, 'the new token')
+    for (let calls = 0; calls < 60; calls++)
+      expect(await statusOf(both[calls % 2]!, token)).toBe(200)
+    await until(async () => (await creditsOf(id)) >= 62, 'the usage of both')
+    const credits = await creditsOf(id)
+    await until(() => billed(id, 0) + billed(id, 1) >= credits, 'the records of both')
+    expect(billed(id, 0) + billed(id, 1)).toBe(credits)
+    expect([billed(id, 0), billed(id, 1)]).toEqual([31, 31])
   })
 })

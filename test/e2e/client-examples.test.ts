@@ -15,6 +15,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { onlyMetrics, type Server, startServer } from '../testkit/server.ts'
+import { SubscriptionStage } from '../testkit/subscription-stage.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
@@ -34,19 +35,24 @@ const examples = pages.flatMap((page) =>
 describe('the examples of sluice/client', () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-examples-'))
   let server: Server
+  let pubsub: SubscriptionStage
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'node_modules'))
     symlinkSync(root, join(folder, 'node_modules', 'sluice'))
     server = await startServer({ flags: [...onlyMetrics, '--metrics.generator.tps=50'] })
+    pubsub = new SubscriptionStage()
+    await pubsub.open()
   })
   afterAll(async () => {
     await server.dispose()
+    await pubsub.stop()
     rmSync(folder, { recursive: true, force: true })
   })
 
   test('are in the README and in a page of docs', () => {
     expect(examples.map(({ page }) => page)).toContain('README.md')
+    expect(examples.map(({ page }) => page)).toContain('docs/api/websocket.md')
     expect(examples.length).toBeGreaterThan(1)
   })
 
@@ -54,8 +60,12 @@ describe('the examples of sluice/client', () => {
     const name = `${index}-example`
     test(`run on this Node: ${page}, ${block.split('\n')[0]}`, async () => {
       const file = join(folder, `${name}.mjs`)
-      writeFileSync(file, block.replaceAll('127.0.0.1:8443', new URL(server.url('metrics')).host))
-      const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'pipe'] })
+      const hosts = block
+        .replaceAll('127.0.0.1:8443', new URL(server.url('metrics')).host)
+        .replaceAll('127.0.0.1:8900', `127.0.0.1:${pubsub.port}`)
+      writeFileSync(file, hosts)
+      const env = { ...process.env, TOKEN: pubsub.bundle.issue().token }
+      const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'pipe'], env })
       let stdout = ''
       let stderr = ''
       child.stdout.on('data', (chunk) => {
@@ -65,7 +75,10 @@ describe('the examples of sluice/client', () => {
         stderr += chunk
       })
       try {
-        await until(() => stdout !== '' || child.exitCode !== null, 'its first line')
+        await until(() => {
+          if (block.includes('PubsubClient')) pubsub.step()
+          return stdout !== '' || child.exitCode !== null
+        }, 'its first line')
         expect({ stderr, hasPrinted: stdout !== '' }).toEqual({ stderr: '', hasPrinted: true })
       } finally {
         child.kill()

@@ -7,8 +7,8 @@ import { SolanaNode } from '../testkit/solana-node.ts'
 let devnode: Devnode
 let gateway: SolanaNode
 beforeAll(async () => {
-  // Clients keep a blockhash for 30 s, and one is valid for 150 blocks: longer, on any machine.
-  devnode = await startDevnode({ slotMs: 220 })
+  // Clients keep a finalized blockhash for 30 s, and one is valid for 118 blocks: longer.
+  devnode = await startDevnode({ slotMs: 270 })
   const flags = ['--websocket.queryToken=true', '--metrics.enabled=false']
   gateway = await SolanaNode.before([await SolanaNode.of(devnode)], ...flags)
 })
@@ -17,11 +17,12 @@ afterAll(async () => {
   await devnode?.dispose()
 })
 
-describe('the devnode', () => {
+// Both at once: they mostly wait for slots.
+describe.concurrent('the devnode', () => {
   describeClientFlows(() => ({ http: devnode.url('rpc'), ws: devnode.url('websocket') }))
 })
 
-describe('the gateway, with the token in the URL', () => {
+describe.concurrent('the gateway, with the token in the URL', () => {
   const withToken = (name: string) => `${gateway.server.url(name)}/?api-key=${gateway.token}`
   describeClientFlows((): ClientPlace => ({ http: withToken('rpc'), ws: withToken('websocket') }))
 })

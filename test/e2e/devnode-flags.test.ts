@@ -1,9 +1,7 @@
 // The flags of solana-test-validator that `sluice devnode` takes: accounts and programs of files and
 // of another node, in the first block.
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -51,15 +49,6 @@ async function refused(
   const words = devnodeWords(`--ledger=${ledger}`, '--rpc-port=0', '--grpc-port=0', ...flags)
   const { code, stderr } = await run(process.execPath, words).catch((error) => error)
   return { code, stderr, left: existsSync(join(ledger, 'chain')) }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 const stakeConfig = 'StakeConfig11111111111111111111111111111111'
@@ -164,6 +153,7 @@ describe('the first block', () => {
   })
 })
 
+// What it cannot lend: integration/devnode-flags.test.ts.
 describe('another node', () => {
   it('lends its accounts and programs', async () => {
     const loan = Keypair.generate().publicKey
@@ -185,26 +175,6 @@ describe('another node', () => {
     } finally {
       await devnode.dispose()
     }
-  })
-
-  it.each([
-    ['an account that it lacks', (key: string) => ['--clone', key], 'does not exist'],
-    ['no address', () => ['--clone', 'l0l'], '--clone: "l0l" is not an address in base58'],
-    [
-      'no program',
-      () => ['--clone-upgradeable-program', memo.toBase58()],
-      'is not an upgradeable program',
-    ],
-  ])('cannot lend %s', async (_, flags, sentence) => {
-    const failed = await refused('--url', first.url('rpc'), ...flags(address()))
-    expect(failed).toEqual({ code: 1, stderr: expect.stringContaining(sentence), left: false })
-  })
-
-  it('must be reached', async () => {
-    const url = `http://127.0.0.1:${await freePort()}`
-    const failed = await refused('--url', url, '--clone', address())
-    expect(failed.stderr).toContain(`--url: ${url} cannot be reached: connect ECONNREFUSED`)
-    expect([failed.code, failed.left]).toEqual([1, false])
   })
 })
 

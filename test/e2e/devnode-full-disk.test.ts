@@ -16,7 +16,7 @@ const fileBlocksMax = 1_000
 it('goes on when the disk takes no more of its history', async () => {
   const ledger = mkdtempSync(join(tmpdir(), 'sluice-full-'))
   const flags = [`--ledger=${ledger}`, '--rpc-port=0', '--grpc-port=0', '--slot-ms=40']
-  const words = [process.execPath, ...devnodeWords(...flags, '--traffic=500')]
+  const words = [process.execPath, ...devnodeWords(...flags, '--traffic=200')]
   const script = `ulimit -f ${fileBlocksMax}; exec "$@"`
   const child = spawn('bash', ['-c', script, 'bash', ...words], { stdio: 'pipe' })
   process.once('exit', () => child.kill('SIGKILL'))

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { CpuWait } from '../testkit/cpu-wait.ts'
 import { endWithProcess } from '../testkit/end-with-process.ts'
 import { adjacentPorts } from '../testkit/free-port.ts'
 import { runHere } from '../testkit/run-here.ts'
@@ -19,7 +20,7 @@ import {
   startServer,
 } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 
 const run = promisify(execFile)
 
@@ -98,6 +99,8 @@ describe('the first start', () => {
     for (const params of [`["${'1'.repeat(32)}"]`, '1'.repeat(32)])
       expect(await call('rpc', 'getBalance', params, '--json')).toContain('"value"')
     expect(await call('rpc', 'getBlockTime', '1')).toMatch(/^\d+\n$/)
+    const me = await runHere('me', '--token-file', file, `--data=${server.data}`, '--json')
+    expect(JSON.parse(me.stdout)).toMatchObject({ plan: 'standard', days: expect.any(Array) })
     expect(await call('ws', 'getVersion')).toContain('"sluice"')
     expect(JSON.parse(await call('grpc', 'Ping', '{"count":7}'))).toEqual({ count: 7 })
     expect(await call('grpc', 'grpc.health.v1.Health/Check')).toContain('SERVING')
@@ -146,7 +149,7 @@ describe('the first start', () => {
           RPC_URL: server.url('rpc'),
           WEBSOCKET_URL: server.url('websocket'),
         },
-        timeout: 60_000,
+        timeout: hangMs,
       })
       expect(stdout).toMatch(/^confirmed \w{80,}\n(slot \d+\n){3}$/)
     },
@@ -228,10 +231,11 @@ describe('a start that cannot be', () => {
       readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ')
     await until(() => children()[0] !== '', 'its first child process')
     const started = children()
-    const fromMs = performance.now()
+    const [fromMs, cpuWait] = [performance.now(), new CpuWait()]
     child.kill('SIGINT')
     expect(await once(child, 'exit')).toEqual([0, null])
-    expect(performance.now() - fromMs).toBeLessThan(2_000)
+    // Without the time that a busy machine had no core for it.
+    expect(performance.now() - fromMs - cpuWait.stop()).toBeLessThan(2_000)
     expect(stdout).toBe('')
     // Killed, not asked: each is gone as soon as the system has seen to it.
     const isLeft = () => started.some((pid) => existsSync(`/proc/${pid}`))

@@ -5,7 +5,7 @@ import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCommand } from '../testkit/command.ts'
 import { littleTraffic, type Server, startServer } from '../testkit/server.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 
 let server: Server
 let client: ReturnType<typeof createClient>
@@ -22,6 +22,7 @@ beforeAll(async () => {
     username: printed('INDEXER_USER'),
     password: printed('INDEXER_PASSWORD'),
     http_headers: { 'x-token': printed('TOKEN') },
+    request_timeout: hangMs,
     log: { level: ClickHouseLogLevel.OFF },
   })
 })

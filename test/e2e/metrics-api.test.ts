@@ -10,6 +10,8 @@ import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 
 const recording = realData('execution/emn-30b-15m.snapshot.zst')
+/** Of the generator, and of a recording in place of its own. */
+const quickBlocks = ['--metrics.generator.blockMs=50']
 const sources = [
   { name: 'the generator', flags: [], isMissing: false, blocks: 6 },
   {
@@ -26,7 +28,7 @@ describe.each(sources)('with $name', ({ flags, isMissing, blocks }) => {
 
   beforeAll(async () => {
     if (isMissing) return
-    server = await startServer({ flags: [...onlyMetrics, ...flags] })
+    server = await startServer({ flags: [...onlyMetrics, ...quickBlocks, ...flags] })
     const { host, port } = server.doors.metrics!
     origin = `http://${host}:${port}`
     await until(

@@ -24,7 +24,8 @@ const accounts = [newAddress(), newAddress()]
 
 beforeAll(async () => {
   writeFileSync(file, `tpu:\n  tipAccounts: [${accounts.join(', ')}]\n`)
-  server = await startServer({ flags: [`--config=${file}`, '--metrics.enabled=false'] })
+  const flags = ['--metrics.enabled=false', '--chain.traffic=0']
+  server = await startServer({ flags: [`--config=${file}`, ...flags] })
 })
 afterAll(async () => {
   await server.dispose()

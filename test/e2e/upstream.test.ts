@@ -1,8 +1,8 @@
 // Unmodified web3.js and kit, and every method's shape and errors, against a server in front of
-// three addresses of another one, which has the embedded chain: nothing that a customer does over
-// JSON-RPC is different.
+// three addresses of a devnode: nothing that a customer does over JSON-RPC is different.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
+import { startDevnode } from '../testkit/devnode.ts'
 import { type NodeAddress, SolanaNode } from '../testkit/solana-node.ts'
 import { describeRpcErrors } from '../testkit/solana-rpc-errors.ts'
 import { describeRpcShapes } from '../testkit/solana-rpc-golden.ts'
@@ -14,6 +14,8 @@ import { until } from '../testkit/until.ts'
 // One chain behind three addresses, on which only the test does something: the shapes are those of it.
 let chain: SolanaNode
 let front: SolanaNode
+/** A devnode takes any. */
+const nodeToken = 'token-of-the-node'
 const relays: Record<'rpc' | 'grpc', TcpCut[]> = { rpc: [], grpc: [] }
 
 async function relayed(door: 'rpc' | 'grpc'): Promise<string> {
@@ -23,11 +25,11 @@ async function relayed(door: 'rpc' | 'grpc'): Promise<string> {
 }
 
 beforeAll(async () => {
-  chain = await SolanaNode.start('--chain.traffic=0')
+  chain = await SolanaNode.of(await startDevnode())
   const nodes: NodeAddress[] = []
   for (let number = 1; number <= 3; number++) {
     const [url, grpc] = [await relayed('rpc'), await relayed('grpc')]
-    nodes.push({ url, token: chain.token, server: { url: () => grpc } })
+    nodes.push({ url, token: nodeToken, server: { url: () => grpc } })
   }
   front = await SolanaNode.before(
     nodes,
@@ -47,7 +49,7 @@ it('counts what the proxy does, and names no node by its address', async () => {
   expect(text).toMatch(/^sluice_upstream_cache_hits_total 1$/m)
   expect(text).toMatch(/^sluice_upstream_failovers_total \d+$/m)
   const addresses = [...relays.rpc, ...relays.grpc].map(({ target }) => target)
-  for (const secret of [chain.token, ...addresses]) {
+  for (const secret of [nodeToken, ...addresses]) {
     expect(text).not.toContain(secret)
     expect(front.server.stderr()).not.toContain(secret)
   }
@@ -70,7 +72,7 @@ describe('PubSub', () => {
     const text = await (await fetch(`${front.server.url('metrics')}/metrics`)).text()
     expect(text).toMatch(/^sluice_websocket_notifications_total\{topic="slot"\} [1-9]\d*$/m)
     expect(text).toMatch(/^sluice_upstream_geyser_up\{set="default"\} 1$/m)
-    expect(text).not.toContain(chain.token)
+    expect(text).not.toContain(nodeToken)
   })
 })
 

@@ -8,10 +8,10 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { Arrivals } from '../../src/loadtest/arrivals.ts'
-import { createDriver } from '../../src/loadtest/create-driver.ts'
 import type { DriverTarget } from '../../src/loadtest/driver.ts'
 import { LoadGenerator } from '../../src/loadtest/load-generator.ts'
 import { LoadTally } from '../../src/loadtest/load-tally.ts'
+import { createDriver } from '../../src/loadtest/load-worker.ts'
 import { sharedNowMs } from '../../src/loadtest/thread-clock.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { until } from '../testkit/until.ts'
@@ -28,9 +28,10 @@ interface Driven {
   readonly notifications: number
 }
 
-/** 100 calls within 500 ms. */
+/** 100 calls within 500 ms; and `lost` connections are opened again, if need be after the last. */
 async function drive(
   target: Partial<DriverTarget> & { kind: string; url: string },
+  lost = 0,
 ): Promise<Driven> {
   const plan = { kind: 'constant', rate: 200, seed: 1, durationMs: 500, callCount: 1 } as const
   const tally = new LoadTally(0)
@@ -43,6 +44,7 @@ async function drive(
   const driver = createDriver({ ...common, ...target }, generator.events)
   try {
     const problem = (await driver.open()) ?? (await generator.run(driver, sharedNowMs()))
+    await until(() => driver.reconnects >= lost, 'the connections that were lost')
     const { reconnects, notifications } = driver
     return { problem, tally, reconnects, notifications }
   } finally {
@@ -110,7 +112,7 @@ describe('load over WebSocket', () => {
 
   test('reconnects when the endpoint closes a socket, and counts that call', async () => {
     const { url } = await startPubsub({ closeAt: 20 })
-    const { problem, tally, reconnects } = await drive({ ...subscribe, url })
+    const { problem, tally, reconnects } = await drive({ ...subscribe, url }, 1)
     expect(problem).toBe(null)
     expect([...tally.errors]).toEqual([['close 1013', 1]])
     expect(tally.succeeded).toBe(99)
@@ -186,7 +188,7 @@ describe('load over gRPC', () => {
       }
       answerGrpc(stream, 0)
     })
-    const { problem, tally, reconnects } = await drive({ kind: 'grpc', url })
+    const { problem, tally, reconnects } = await drive({ kind: 'grpc', url }, 1)
     expect(problem).toBe(null)
     expect(tally.calls).toBe(100)
     // Only a call that crosses the GOAWAY on its way may be refused; after a stall there are many.

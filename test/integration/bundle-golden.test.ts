@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { Bundle } from '../testkit/bundle.ts'
+import { Bundle, noRefill } from '../testkit/bundle.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { until } from '../testkit/until.ts'
 
@@ -14,10 +14,13 @@ let token = ''
 let poor = ''
 
 beforeAll(async () => {
-  bundle = new Bundle({
-    poor: { creditsPerSecond: 1, burst: 1 },
-    thrifty: { creditsPerSecond: 1, burst: 2 },
-  })
+  bundle = new Bundle(
+    {
+      poor: { creditsPerSecond: 1, burst: 1 },
+      thrifty: { creditsPerSecond: 1, burst: 2 },
+    },
+    noRefill,
+  )
   url = `http://127.0.0.1:${(await bundle.openRpc()).port}`
   websocketPort = (await bundle.openWebsocket()).port
   token = bundle.issue().token

@@ -35,7 +35,7 @@ function lastWrites(updates: readonly SolanaUpdate[]): Map<string, string> {
 
 test('has the slots before the restart, also those before the last snapshot', async () => {
   // Snapshots of every few slots: most of the replayed blocks are older than the last one.
-  const stage = new ChainStage({ traffic: 200, snapshotSlots: 20 })
+  const stage = new ChainStage({ traffic: 50, snapshotSlots: 20 })
   stages.push(stage)
   await stage.start()
   await until(() => stage.chain.ledger.newest.slot >= 70, 'slots')

@@ -244,6 +244,12 @@ describe('manners', () => {
     expect(ran.stderr).toBe('')
   })
 
+  test('an output that cannot be written is one sentence', () => {
+    const shell = `${process.execPath} ${commandPath} config docs > /dev/full`
+    const { status, stderr } = spawnSync('bash', ['-c', shell], { encoding: 'utf8' })
+    expect([status, stderr]).toEqual([1, expect.stringMatching(/^sluice: .*ENOSPC.*\n$/)])
+  })
+
   test('prompts on a terminal, changes nothing after no, and --yes skips the prompt', async (context) => {
     if (spawnSync('script', ['--version']).error !== undefined)
       return context.skip('script(1) is not here')

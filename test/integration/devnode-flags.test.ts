@@ -15,6 +15,8 @@ import { genesisOf } from '../../src/operator/commands/devnode-flags.ts'
 import { EXIT, exitOf, type ParsedArgs } from '../../src/operator/commands/verb.ts'
 import { loadConfig } from '../../src/operator/config/load.ts'
 import { quickSection } from '../testkit/chain-stage.ts'
+import { FakeNode } from '../testkit/fake-node.ts'
+import { freePort } from '../testkit/free-port.ts'
 
 const memo = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr'
 const system = '11111111111111111111111111111111'
@@ -51,6 +53,14 @@ async function startChain(flags: readonly string[]): Promise<void> {
   await running.stop()
 }
 
+async function expectRefused(flags: readonly string[], sentence: string): Promise<void> {
+  const start = startChain(flags)
+  const message = expect.stringMatching(/^[^\n]+$/)
+  await expect(start).rejects.toMatchObject({ kind: 'genesis-input', message })
+  await expect(start).rejects.toThrow(sentence)
+  expect(existsSync(path)).toBe(false)
+}
+
 describe('a mistake', () => {
   it.each([
     [
@@ -72,11 +82,32 @@ describe('a mistake', () => {
     ['a bad authority', ['--upgradeable-program', memo, '@elf', 'x'], '"x" is neither'],
     ['a bad mint', ['--mint', 'x'], '--mint: "x" is neither'],
   ])('%s ends the start with one sentence and leaves no chain', async (_, flags, sentence) => {
-    const start = startChain(flags.map((flag) => flag.replace('@', `${folder}/`)))
-    const message = expect.stringMatching(/^[^\n]+$/)
-    await expect(start).rejects.toMatchObject({ kind: 'genesis-input', message })
-    await expect(start).rejects.toThrow(sentence)
-    expect(existsSync(path)).toBe(false)
+    await expectRefused(
+      flags.map((flag) => flag.replace('@', `${folder}/`)),
+      sentence,
+    )
+  })
+
+  it.each([
+    ['an account that it lacks', ['--clone', address()], 'does not exist'],
+    ['no address', ['--clone', 'l0l'], '--clone: "l0l" is not an address in base58'],
+    ['no program', ['--clone-upgradeable-program', memo], 'is not an upgradeable program'],
+  ])('another node cannot lend %s', async (_, flags, sentence) => {
+    const node = new FakeNode()
+    const shown = { lamports: 1, data: ['', 'base64'], owner: system, executable: true }
+    node.answers.set('getMultipleAccounts', ([keys]) => ({
+      context: { slot: 1 },
+      value: (keys as string[]).map((key) => (key === memo ? { ...shown, rentEpoch: 0 } : null)),
+    }))
+    await node.listen()
+    await expectRefused(['--url', node.url, ...flags], sentence)
+    await node.kill()
+  })
+
+  it('another node must be reached', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`
+    const sentence = `--url: ${url} cannot be reached: connect ECONNREFUSED`
+    await expectRefused(['--url', url, '--clone', address()], sentence)
   })
 
   it.each([

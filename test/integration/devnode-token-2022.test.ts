@@ -2,7 +2,7 @@
 // jsonParsed; their amounts beside what the token program itself computes.
 import * as spl from '@solana/spl-token'
 import {
-  Connection,
+  type Connection,
   Keypair,
   type PublicKey,
   SystemProgram,
@@ -10,7 +10,7 @@ import {
 } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
-import { SolanaNode } from '../testkit/solana-node.ts'
+import { ShortSlotConnection, SolanaNode } from '../testkit/solana-node.ts'
 import { until } from '../testkit/until.ts'
 
 const program = spl.TOKEN_2022_PROGRAM_ID
@@ -31,7 +31,7 @@ let me: PublicKey
 beforeAll(async () => {
   devnode = await startDevnode()
   node = await SolanaNode.of(devnode)
-  connection = new Connection(devnode.url('rpc'), {
+  connection = new ShortSlotConnection(devnode.url('rpc'), {
     commitment: 'confirmed',
     wsEndpoint: devnode.url('websocket'),
   })

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { ProtoReader } from '../../src/base/proto-reader.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import type { GrpcStatus } from '../../src/base/transport/grpc-status.ts'
 import type { GrpcStream } from '../../src/base/transport/grpc-stream.ts'
+import { decodeKey, encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { FanOut } from '../../src/streams/geyser/fan-out.ts'
 import { declareGrpcMeters, type GrpcMeters } from '../../src/streams/geyser/meters.ts'
 import { Subscriber } from '../../src/streams/geyser/subscriber.ts'
@@ -21,7 +21,6 @@ import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
 import { until } from '../testkit/until.ts'
 
 const mebibyte = 1024 * 1024
-const behindField = 1011
 const stalledReaders = 200
 let folder: string
 let node: GrpcStage
@@ -51,6 +50,9 @@ class Reader implements GrpcStream {
   readonly encoding = null
   readonly messages: string[] = []
   readonly behind: { isBehind: boolean; slot: number }[] = []
+  /** Accounts that came, as `slot key`, and the slots from which changed keys count. */
+  readonly accounts: string[] = []
+  readonly changedFrom: number[] = []
   bytes = 0
   #part = Buffer.alloc(0)
   status: GrpcStatus | null = null
@@ -63,6 +65,7 @@ class Reader implements GrpcStream {
     isStalled: boolean,
     commitment: number,
     backlogBytesMax = 16 * mebibyte,
+    filters: object = everything,
   ) {
     this.#consumer = consumer
     this.isStalled = isStalled
@@ -78,8 +81,11 @@ class Reader implements GrpcStream {
       charge: () => null,
       ended() {},
     })
-    const request = codec.encode('geyser.SubscribeRequest', { ...everything, commitment })
-    this.subscriber.message(Buffer.from(request))
+    this.ask({ ...filters, commitment })
+  }
+
+  ask(request: object): void {
+    this.subscriber.message(Buffer.from(codec.encode('geyser.SubscribeRequest', request)))
   }
 
   header(name: string): string | undefined {
@@ -104,13 +110,13 @@ class Reader implements GrpcStream {
 
   #take(message: Buffer): void {
     this.bytes += message.length
-    if (!fieldsOf(message).includes(behindField)) {
-      this.messages.push(hash('sha1', message))
-      return
-    }
-    // Reason for the assertion: the message was found to have that member.
-    const { behind } = codec.decode<Told>('geyser.SubscribeUpdate', message)!
-    this.behind.push({ isBehind: behind.isBehind, slot: Number(behind.slot) })
+    // Reason for the assertion: a server sends what can be read.
+    const told = codec.decode<Told>('geyser.SubscribeUpdate', message)!
+    const { behind, account, keys } = told
+    if (behind) this.behind.push({ isBehind: behind.isBehind, slot: Number(behind.slot) })
+    else this.messages.push(hash('sha1', message))
+    if (account) this.accounts.push(`${account.slot} ${encodeBase58(account.account.pubkey)}`)
+    if (keys) this.changedFrom.push(Number(keys.fromSlot))
   }
 
   end(status: GrpcStatus): void {
@@ -119,14 +125,9 @@ class Reader implements GrpcStream {
 }
 
 interface Told {
-  readonly behind: { readonly isBehind: boolean; readonly slot: unknown }
-}
-
-function fieldsOf(message: Buffer): number[] {
-  const reader = new ProtoReader(message)
-  const fields: number[] = []
-  while (reader.next()) fields.push(reader.field)
-  return fields
+  readonly behind?: { readonly isBehind: boolean; readonly slot: unknown }
+  readonly account?: { readonly slot: unknown; readonly account: { readonly pubkey: Uint8Array } }
+  readonly keys?: { readonly fromSlot: unknown }
 }
 
 async function publish(slots: number): Promise<void> {
@@ -156,10 +157,48 @@ describe('a reader that stalls', () => {
     slow.isStalled = false
     slow.subscriber.drained()
     await publish(3)
-    await until(() => slow.messages.length >= quick.messages.length, 'everything')
+    // That it is live is told after the last message.
+    const isLive = () => slow.behind.length >= 4
+    await until(() => isLive() && slow.messages.length >= quick.messages.length, 'everything')
     expect(slow.messages).toEqual(quick.messages)
     expect(slow.behind.map(({ isBehind }) => isBehind)).toEqual([true, false, true, false])
     expect(slow.behind[0]!.slot).toBeGreaterThan(1_000)
+  })
+
+  it('changes its keys when it has a consumer: every slot is matched by one set', async () => {
+    const keys = source.keys.map((key) => encodeBase58(key))
+    const [old, fresh] = [keys.slice(0, 20), keys.slice(20)]
+    const filterOf = (account: string[]) => ({ accounts: { a: { account } } })
+    const delta = (add: string[], remove: string[]) => {
+      const bytes = (list: string[]) => list.map((key) => decodeKey(key))
+      return { changes: [{ filter: 'a', add: bytes(add), remove: bytes(remove) }] }
+    }
+    await publish(2)
+    const all = new Reader(undefined, false, 0)
+    const slow = new Reader('a', true, 0, 16 * mebibyte, filterOf(old))
+    // With equal filters, which stay as they are.
+    const alike = new Reader(undefined, false, 0, 16 * mebibyte, filterOf(old))
+    await publish(9)
+    // Nothing is replayed yet: they count above what was sent before it fell behind.
+    slow.ask({ keys: { id: 1, ...delta(fresh, old) } })
+    slow.ask({ keys: { id: 2, ...delta(old.slice(0, 5), []) } })
+    await publish(3)
+    slow.isStalled = false
+    slow.subscriber.drained()
+    await publish(2)
+    await until(() => slow.behind.length === 2, 'live again')
+    const [from, again] = slow.changedFrom
+    expect(from).toBeGreaterThan(1_002)
+    expect(again).toBe(from)
+    const wanted = (slot: number, key: string) =>
+      slot < from! ? old.includes(key) : fresh.includes(key) || old.indexOf(key) < 5
+    const due = (takes: typeof wanted) =>
+      all.accounts.filter((one) => {
+        const [slot, key] = one.split(' ')
+        return takes(Number(slot), key!)
+      })
+    expect(slow.accounts).toEqual(due(wanted))
+    expect(alike.accounts).toEqual(due((_, key) => old.includes(key)))
   })
 
   it('is ended when it has none', async () => {

@@ -105,13 +105,14 @@ describe('golden shapes of gRPC', () => {
     }
     const spender = stage.provision().token
     const unary = (of: string) => call(stage.client(), 'GetSlot', { commitment: 7 }, withToken(of))
-    await unary(spender)
-    await unary(spender)
+    // A slow machine regains a credit a second.
+    let spent = await unary(spender)
+    while (spent.code !== 8) spent = await unary(spender)
     const seen = {
       'no-token': await unary('none'),
       'bad-commitment': await unary(token),
       'no-block': early,
-      'rate-spent': await unary(spender),
+      'rate-spent': spent,
       'bad-filter': await ended({ accounts: { a: { account: ['x'] } } }),
       'from-slot-too-old': await ended({ slots: { s: {} }, fromSlot: 1 }),
       'coming-soon': await ended(null, token, 'SubscribeDeshred'),

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { openEverything, wordsIn } from '../testkit/geyser-everything.ts'
 import { RelayStage } from '../testkit/geyser-relay.ts'
@@ -49,8 +50,8 @@ const countIn = (stream: Subscription) =>
   stream.raw.length - stream.of('pong').length - stream.of('ping').length
 
 /** What the node and the gateway replay from a slot on. */
-async function replayed(fromSlot: number, commitment: number) {
-  const request = { fromSlot, commitment }
+async function replayed(fromSlot: number, commitment: number, asked: object = {}) {
+  const request = { ...asked, fromSlot, commitment }
   const direct = await openEverything(node.client(), unlimited(node), request)
   const { endpoint } = relay
   const through = await openEverything(endpoint.client(), unlimited(endpoint), request)
@@ -75,6 +76,32 @@ it('replays from disk what the node replays, at every commitment, and says how f
     expect(direct.length).toBeGreaterThan(500)
     expect(through).toEqual(direct)
   }
+})
+
+it('has what filters of ours add, live and from disk, as the node replays it', async () => {
+  const source = chain()
+  const accountInclude = source.keys.slice(0, 20).map((key) => encodeBase58(key))
+  const asked = {
+    accounts: { a: { diffOnly: true } },
+    transactions: { t: { accountInclude, blockTime: true, accountStates: true } },
+    transactionsStatus: { u: { blockTime: true } },
+    ...{ slots: {}, blocks: {} },
+  }
+  const { endpoint } = relay
+  const request = { ...asked, commitment: 1 }
+  const live = await openEverything(endpoint.client(), unlimited(endpoint), request)
+  await publish(source, 30)
+  const { direct, through } = await replayed(1000, 1, asked)
+  expect(through).toEqual(direct)
+  await until(() => countIn(live) >= direct.length, 'the live updates')
+  expect(wordsIn(live.raw)).toEqual(direct)
+  const transactions = live.of('transaction')
+  for (const { slot, blockTime } of transactions)
+    expect(Number(blockTime)).toBe(Math.floor((1_700_000_000_000 + Number(slot) * 400) / 1000))
+  const states = transactions.flatMap(({ accountStates }) => accountStates)
+  const known = states.filter(({ before }) => before !== null)
+  expect(known.length).toBeGreaterThan(20)
+  expect(states.length - known.length).toBeLessThanOrEqual(20)
 })
 
 it('continues over a restart, with nothing lost and nothing twice', async () => {

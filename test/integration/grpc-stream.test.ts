@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { builtInPlans, standardPlan } from '../../src/customers/subscriptions/plans.ts'
+import { callGrpc } from '../../src/operator/commands/call-grpc.ts'
 import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
 import { readFrames, readUpdate, requestOf } from '../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../testkit/geyser-oracle.ts'
@@ -229,6 +230,25 @@ describe('Subscribe', () => {
     expect(stream.status).toBeNull()
   })
 
+  it('sends sluice call an answer to a ping that is no update', async () => {
+    stage = await GrpcStage.open({ section: { pingMs: 100 } })
+    const { token } = stage.provision()
+    const answers = callGrpc({
+      url: `http://${stage.target}`,
+      token,
+      ca: null,
+      method: 'Subscribe',
+      params: { slots: { s: {} } },
+      signal: new AbortController().signal,
+    })
+    const next = answers.next()
+    const stream = await open({ slots: { s: {} } })
+    await until(() => stream.of('ping').length > 2, 'pings')
+    stage.publish(new SyntheticSolana().next())
+    expect((await next).value).toMatchObject({ result: { filters: ['s'] }, isUpdate: true })
+    await answers.return(undefined)
+  })
+
   it('reads requests that come in pieces or joined', async () => {
     stage = await GrpcStage.open()
     const { token } = stage.provision()
@@ -323,6 +343,45 @@ describe('replay', () => {
       expect(marks(withoutLifeCycle(got(stream)))).toEqual(marks(all))
       expect(marks(expected)).toEqual(expect.arrayContaining(marks(got(stream))))
     }
+  })
+
+  it.each([0, 1, 2] as const)(
+    'begins at a slot that is still to come, at %i',
+    async (commitment) => {
+      stage = await GrpcStage.open()
+      const chain = new SyntheticSolana({ seed: 22, isSkipped: (slot) => slot === 1021 })
+      const published = record()
+      for (let slot = 0; slot < 20; slot++) stage.publish(chain.next())
+      const asked: Asked = { ...everything, commitment }
+      const { token } = stage.provision({ plan: 'unlimited' })
+      const streams = [1016, 1020, 1022, 1025].map((from) => {
+        const stream = new Subscription(stage.client(), withToken(token))
+        stream.ask({ ...requestOf(asked), fromSlot: from })
+        stream.ask({ ping: { id: 1 } })
+        return { from, stream }
+      })
+      for (const { stream } of streams) await until(() => stream.of('pong').length > 0, 'a pong')
+      for (let slot = 0; slot < 15; slot++) {
+        stage.publish(chain.next())
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      const content = (all: Expected[]) => all.filter(({ field }) => field !== 'slot')
+      for (const { from, stream } of streams) {
+        const due = published[commitment].filter(({ slot }) => slot >= from)
+        const expected = content(due.flatMap((update) => expectedOf(asked, update)))
+        await until(() => content(got(stream)).length >= expected.length, `slots from ${from}`)
+        expect(content(got(stream))).toEqual(expected)
+      }
+    },
+  )
+
+  it('is UNAVAILABLE from a slot on before anything was published, not live', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const stream = new Subscription(stage.client(), withToken(token))
+    stream.ask({ slots: { s: {} }, fromSlot: 1000 })
+    await until(() => stream.status !== null, 'a status')
+    expect(stream.status).toMatchObject({ code: 14, details: 'nothing is kept yet, try again' })
   })
 
   it('answers OUT_OF_RANGE with the oldest slot, which SubscribeReplayInfo returns, too', async () => {

@@ -25,7 +25,7 @@ const identity = (bytes: Buffer) => bytes
 const slots = Buffer.from('12030a0161', 'hex')
 
 describe('the wire', () => {
-  it('refuses a message of 4 MiB and a byte, and takes one of 4 MiB', async () => {
+  it('refuses a message of 5 MiB and a byte, and takes one of 5 MiB', async () => {
     stage = await GrpcStage.open()
     const { token } = stage.provision()
     const client = stage.client()
@@ -39,7 +39,7 @@ describe('the wire', () => {
       ])
     }
     const path = '/geyser.Geyser/Ping'
-    const mebibytes = 4 * 1024 * 1024
+    const mebibytes = 5 * 1024 * 1024
     const most = await callBytes(client, path, filled(mebibytes), withToken(token), identity)
     expect(most.code).toBe(0)
     const over = await callBytes(client, path, filled(mebibytes + 1), withToken(token), identity)

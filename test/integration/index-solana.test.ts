@@ -27,7 +27,7 @@ describe('the Solana chain in the index', () => {
   beforeAll(async () => {
     await tpu.start()
     await stage.start(tpu.chain.hub)
-    tpu.tpu.listen((row) => stage.ingest.tip(row))
+    tpu.tpu.listen((row) => stage.feeds.tip(row))
   })
   afterAll(async () => {
     await stage.dispose()
@@ -214,7 +214,7 @@ describe('the Solana chain in the index', () => {
 
   test('has the queries that were reported', async () => {
     const fact = { subscription: 's', atMs: 1_700_000_000_123, queryId: 'q' }
-    stage.ingest.usage({ ...fact, elapsedMs: 1.5, rows: 7, bytes: 99, code: 0 })
+    stage.feeds.usage({ ...fact, elapsedMs: 1.5, rows: 7, bytes: 99, code: 0 })
     await until(async () => (await stage.rows('usage')).length === 1, 'the row')
     expect(await stage.rows('usage')).toEqual([
       {

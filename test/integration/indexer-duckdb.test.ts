@@ -5,16 +5,17 @@ import { Bundle } from '../testkit/bundle.ts'
 import { planLimits } from '../testkit/indexer-stage.ts'
 import { QueryStage } from '../testkit/query-stage.ts'
 import { transactionRows } from '../testkit/row-samples.ts'
-import { until } from '../testkit/until.ts'
+import { hangMs, until } from '../testkit/until.ts'
 
 type Client = ReturnType<typeof createClient>
 
-const wideLimits = { ...planLimits, timeMs: 120_000, rows: 2_000_000, resultBytes: 1e9 }
+const patientLimits = { ...planLimits, timeMs: hangMs }
+const wideLimits = { ...patientLimits, rows: 2_000_000, resultBytes: 1e9 }
 const bundle = new Bundle({
   wide: { creditsPerSecond: 0, indexer: wideLimits },
   hasty: { creditsPerSecond: 0, indexer: { ...planLimits, timeMs: 300 } },
-  small: { creditsPerSecond: 0, indexer: { ...planLimits, timeMs: 60_000, rows: 1_000 } },
-  plain: { creditsPerSecond: 0, indexer: { ...planLimits, timeMs: 60_000 } },
+  small: { creditsPerSecond: 0, indexer: { ...patientLimits, rows: 1_000 } },
+  plain: { creditsPerSecond: 0, indexer: patientLimits },
 })
 const clients: Client[] = []
 let stage: QueryStage
@@ -41,7 +42,7 @@ function connect(plan = 'plain', options: object = {}): Client {
     username: indexer!.user,
     password: indexer!.password,
     http_headers: { 'x-token': token },
-    request_timeout: 120_000,
+    request_timeout: hangMs,
     log: { level: ClickHouseLogLevel.OFF },
     ...options,
   })

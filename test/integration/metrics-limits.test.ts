@@ -68,7 +68,7 @@ describe.concurrent('an address that has used up its budget', () => {
   /** A service at which 127.0.0.2 has nothing left for a long time. */
   async function exhausted(options: ServiceOptions = {}): Promise<Service> {
     const service = await openService({
-      addressLimits: { workMsPerSecond: 1, workMsBurst: 1, bytesPerSecond: 1024 },
+      addressLimits: { workMsPerSecond: 1, workMsBurst: 1, bytesPerSecond: 1024, bytesBurst: 1024 },
       ...options,
     })
     services.push(service)

@@ -323,6 +323,48 @@ describe('transactionSubscribe', () => {
     }
   })
 
+  it('joins the states of accounts before and after, where that is asked for', async () => {
+    const accountInclude = stage.synthetic.keys.map(text)
+    const details = { commitment: 'confirmed', transactionDetails: 'signatures' }
+    const config = { ...details, accountStates: true, cursor: true }
+    const id = await client.subscribe('transaction', { accountInclude }, config)
+    const plain = await client.subscribe('transaction', { accountInclude }, details)
+    const writes = new Map<string, { readonly was: AccountUpdate | null; now: AccountUpdate }>()
+    const last = new Map<string, AccountUpdate>()
+    for (let slot = 0; slot < 30; slot++)
+      for (const write of ofKind(stage.step(), 'account')) {
+        const key = text(write.pubkey)
+        if (!accountInclude.includes(key)) continue
+        if (write.txnSignature !== null) {
+          const name = `${text(write.txnSignature)} ${key}`
+          const was = writes.has(name) ? writes.get(name)!.was : (last.get(key) ?? null)
+          writes.set(name, { was, now: write })
+        }
+        last.set(key, write)
+      }
+    const told = await client.upTo(id, 60)
+    const shown = (account: AccountUpdate) => ({
+      lamports: Number(account.lamports),
+      data: [Buffer.from(account.data).toString('base64'), 'base64'],
+      owner: text(account.owner),
+    })
+    let known = 0
+    for (const { signature, accountStates } of told)
+      for (const { pubkey, before, after } of accountStates) {
+        // Of a slot before the subscribe, which is confirmed after it.
+        const write = writes.get(`${signature} ${pubkey}`)
+        if (write === undefined) continue
+        expect(after).toMatchObject(shown(write.now))
+        if (before === null || write.was === null) continue
+        expect(before).toMatchObject(shown(write.was))
+        known++
+      }
+    expect(known).toBeGreaterThan(0)
+    const without = (await client.upTo(plain, 20)).slice(0, 20)
+    expect(told.slice(0, 20).map(({ accountStates: _, ...rest }) => rest)).toEqual(without)
+    for (const one of [id, plain]) await client.ask('transactionUnsubscribe', [one])
+  })
+
   it('joins its filters by and, and shows what was sent', async () => {
     const [a, b, c] = stage.synthetic.keys
     const keyed = await client.subscribe(
@@ -401,6 +443,10 @@ describe('the limits of a connection', () => {
 })
 
 describe('a client that does not read', () => {
+  /** Publishes a slot; how many notifications it makes for the first owner. */
+  const ownedIn = (stage: SubscriptionStage) =>
+    lastWrites(stage.step()).filter(({ owner }) => same(owner, stage.synthetic.owners[0]!)).length
+
   it('is closed with 1013 at its bound while the others get everything', async () => {
     const busy = new SubscriptionStage({ accounts: 4, owners: 2, dataBytes: 60_000 })
     await busy.open({ unsentBytes: 1_048_576 })
@@ -415,18 +461,56 @@ describe('a client that does not read', () => {
       const closed = new Promise<number>((resolve) => slow.socket.once('close', resolve))
       slow.socket.pause()
       let written = 0
-      const owned = (updates: ReturnType<SubscriptionStage['step']>) =>
-        lastWrites(updates).filter(({ owner }) => same(owner, busy.synthetic.owners[0]!))
-      await until(async () => {
-        written += owned(busy.step()).length
+      while (busy.meters.subscriptions().count > 1) {
+        written += ownedIn(busy)
         await fast.upTo(id, written)
-        return busy.meters.subscriptions().count === 1
-      }, 'the slow one to be cut')
+      }
       slow.socket.resume()
       expect(await closed).toBe(1013)
-      written += owned(busy.step()).length
+      written += ownedIn(busy)
       expect((await fast.upTo(id, written)).length).toBe(written)
       expect(fast.socket.readyState).toBe(WebSocket.OPEN)
+    } finally {
+      await busy.stop()
+    }
+  })
+
+  it('continues from the log, with everything once, where it has cursors', async () => {
+    const busy = new SubscriptionStage({ accounts: 4, owners: 2, dataBytes: 60_000 }, {}, 2_000)
+    await busy.open({ unsentBytes: 1_048_576 })
+    try {
+      const [slow, fast] = [await busy.connect(), await busy.connect()]
+      const options = { commitment: 'processed', encoding: 'base64', cursor: true }
+      const params = [text(busy.synthetic.owners[0]!), options]
+      const id = await slow.subscribe('program', ...params)
+      expect(await fast.subscribe('program', ...params)).toBe(id)
+      let bytes = 0
+      fast.socket.on('message', (data) => {
+        bytes += String(data).length
+      })
+      slow.socket.pause()
+      // More than the sockets of the system and the bound have together.
+      for (let written = 0; bytes <= 16 * 1_048_576; ) {
+        written += ownedIn(busy)
+        await fast.upTo(id, written)
+      }
+      slow.socket.resume()
+      const notices = () =>
+        slow.notifications
+          .filter(({ method }) => method === 'behindNotification')
+          .map(({ result }) => result.isBehind)
+      await until(() => {
+        // Not while it reads: it would have more to read with every step.
+        if (slow.of(id).length === fast.of(id).length) busy.step()
+        return notices().at(-1) === false
+      }, 'to be live again')
+      for (let steps = 0; steps < 5; steps++) busy.step()
+      await until(() => slow.of(id).length === fast.of(id).length, 'the same')
+      expect(slow.of(id).map((result) => JSON.stringify(result))).toEqual(
+        fast.of(id).map((result) => JSON.stringify(result)),
+      )
+      expect(notices()[0]).toBe(true)
+      expect(slow.socket.readyState).toBe(WebSocket.OPEN)
     } finally {
       await busy.stop()
     }

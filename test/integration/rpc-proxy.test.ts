@@ -1,11 +1,15 @@
 // The rpc endpoint in front of scripted nodes: what passes, what is asked again, what never is.
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { HandClock } from '../testkit/fake-execution.ts'
 import { ProxyStage } from '../testkit/proxy-stage.ts'
 import { drop, error, result, type Script, silence, status } from '../testkit/scripted-node.ts'
 import { until } from '../testkit/until.ts'
 
 let stage: ProxyStage
-afterEach(() => stage?.stop())
+afterEach(async () => {
+  vi.useRealTimers()
+  await stage?.stop()
+})
 
 const address = '"So11111111111111111111111111111111111111112"'
 const unhealthy = { code: -32005, message: 'Node is unhealthy', data: { numSlotsBehind: null } }
@@ -204,29 +208,49 @@ describe('failover', () => {
     expect((await stage.call('getBalance', '[]')).json.result).toBe(5)
   })
 
+  const timeoutMs = 1000
+  const none = () => null
   const stuck: Script = (_, response) =>
     void response.writeHead(200, { 'content-length': 500 }).write('{"jsonrpc":"2.0","result":')
   for (const [name, script] of Object.entries({ silent: silence, 'half silent': stuck }))
     it(`times out a ${name} node and retries at the other`, async () => {
-      stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 1000 } })
+      // Only the first call's time passes: the other node has its own, however slow the machine.
+      stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs } }, none, new HandClock())
+      let reached = () => {}
+      const isAsked = new Promise<void>((resolve) => {
+        reached = resolve
+      })
       let turns = 0
       for (const node of stage.nodes.default!)
-        node.scripts.getBalance = (asked, response) =>
-          turns++ === 0 ? script(asked, response) : result('"good"')(asked, response)
-      expect((await stage.call('getBalance', '[]')).json.result).toBe('good')
+        node.scripts.getBalance = (asked, response) => {
+          if (turns++ > 0) return result('"good"')(asked, response)
+          script(asked, response)
+          reached()
+        }
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      const told = stage.call('getBalance', '[]')
+      await isAsked
+      // By then what the node wrote has arrived.
+      await stage.call('getTheMoon', '[]')
+      expect(turns).toBe(1)
+      vi.advanceTimersByTime(timeoutMs / 2)
+      expect((await told).json.result).toBe('good')
     })
 
-  it('answers -32005 in time when no node answers, and at once when all are dead', async () => {
+  it('answers -32005 in time when no node answers', async () => {
     stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 400 } })
     for (const node of stage.nodes.default!) node.scripts.getBalance = silence
     expect((await stage.call('getBalance', '[]')).json.error.code).toBe(-32005)
+  })
+
+  it('answers -32005 at once when all are dead, and goes on when one is back', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 2 } })
     await Promise.all(stage.nodes.default!.map((node) => node.close()))
     await stage.untilState('down')
     await stage.untilState('down', 'default', 2)
     const told = await stage.call('getBalance', '[]')
     expect([told.status, told.json.error]).toEqual([200, unhealthy])
     expect((await stage.call('sendTransaction', '["x"]')).json.error).toEqual(unhealthy)
-    // It comes back by itself.
     await stage.node().listen()
     stage.node().scripts.getBalance = result('1')
     await stage.untilState('up')

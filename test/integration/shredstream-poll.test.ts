@@ -88,13 +88,10 @@ test('pauses of the worker are counted by cause, also its garbage collections', 
     )
   }
   expect(await countOf('forward')).toBeGreaterThan(0)
-  let collected = await countOf('gc')
-  for (let attempt = 0; attempt < 50 && collected === 0; attempt += 1) {
-    stage.strike('collect')
-    await new Promise((resolve) => setTimeout(resolve, 50))
-    collected = await countOf('gc')
-  }
-  expect(collected).toBeGreaterThan(0)
+  await until(async () => {
+    stage!.strike('collect')
+    return (await countOf('gc')) > 0
+  }, 'a garbage collection')
 })
 
 test('every shred of the warm-up passes the checks of the worker', async () => {

@@ -128,6 +128,8 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
       await title.locator('xpath=following-sibling::button[1]').click()
       expect(await page.locator('#panel-body').textContent()).toContain(about)
       await page.keyboard.press('Escape')
+      // The browser closes a dialog some time after the key; until then the page ignores keys.
+      await page.locator('#panel').waitFor({ state: 'hidden' })
     }
     await page.keyboard.press('?')
     await page.locator('#panel-body .words dt').last().waitFor()

@@ -22,9 +22,7 @@ describe.skipIf(noBrowser !== null)(`/play in Chromium (${noBrowser ?? 'present'
   let open: WatchedPage
 
   beforeAll(async () => {
-    // A busy machine may need longer for a query than the plan allows.
-    const flags = ['--plans.standard.indexer.timeMs=5m']
-    server = await startServer({ isWhole: true, flags })
+    server = await startServer({ isWhole: true })
     browser = await launchBrowser()
   })
   afterAll(async () => {

@@ -85,8 +85,7 @@ describe('the documents', () => {
     )
     mkdirSync(join(folder, 'programs'))
     symlinkSync(join(root, 'node_modules'), join(folder, 'programs', 'node_modules'))
-    // A busy machine may need longer for a query than the plan allows.
-    const flags = ['--plans.standard.indexer.timeMs=5m', ...(await adjacentPorts())]
+    const flags = await adjacentPorts()
     server = await startServer({ data: join(folder, 'data'), isWhole: true, flags })
     writeFileSync(join(folder, 'credentials.txt'), server.stdout(), { mode: 0o600 })
     writeFileSync(join(folder, 'questions.sql'), 'SELECT 1 AS one')

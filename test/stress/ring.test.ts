@@ -62,7 +62,7 @@ describe('ring between threads', () => {
     const how = isAsync ? 'asleep in waitAsync' : 'asleep in wait'
     it(`passes every record without loss to a reader ${how}`, async () => {
       const ring = formatted(2 ** 18)
-      const records = caseCount(1_000_000, 5_000_000)
+      const records = caseCount(400_000, 5_000_000)
       const reading = startEnd<Read>({ role: 'read', ring, lease: 0, isAsync })
       await leaseTaken(ring, 0)
       const shared = { role: 'write', ring, records, batch: 64, isLossless: true } as const

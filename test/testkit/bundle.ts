@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { systemClock } from '../../src/base/clock.ts'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { initialOf } from '../../src/base/fields.ts'
 import { encodedText } from '../../src/base/jsonrpc/build.ts'
 import { Methods, type MethodTable } from '../../src/base/jsonrpc/serve.ts'
@@ -42,6 +42,9 @@ const nodeMethods = {
   getHealth: () => encodedText('"ok"'),
 }
 
+/** For plans that must stay spent, however slow the machine is. */
+export const noRefill: Clock = { ...systemClock, monotonicMs: () => 0 }
+
 export class Bundle {
   readonly folder = mkdtempSync(join(tmpdir(), 'sluice-bundle-'))
   readonly meters = new Meters()
@@ -53,8 +56,8 @@ export class Bundle {
   readonly #shared
   #made = 0
 
-  /** `plans` are changes to the standard plan, under names of their own. */
-  constructor(plans: Readonly<Record<string, Partial<PlanValues>>> = {}) {
+  /** `plans` are changes to the standard plan, under names of their own; `clock` is of budgets. */
+  constructor(plans: Readonly<Record<string, Partial<PlanValues>>> = {}, clock = systemClock) {
     const all: Record<string, PlanValues> = { ...builtInPlans }
     for (const [name, changes] of Object.entries(plans)) all[name] = { ...standardPlan, ...changes }
     this.store = openStore(join(this.folder, 'registry'), {
@@ -64,7 +67,7 @@ export class Bundle {
     this.directory = new Directory(this.store, { clock: systemClock, log: silentLog })
     this.directory.start()
     this.gate = new Gate(this.directory, { clock: systemClock })
-    this.quota = new Quota({ plans: all, ledger: this.store, clock: systemClock, log: silentLog })
+    this.quota = new Quota({ plans: all, ledger: this.store, clock, log: silentLog })
     this.#shared = {
       gate: this.gate,
       quota: this.quota,
@@ -98,6 +101,7 @@ export class Bundle {
         meters: deps.meters ?? declareRpcMeters(this.meters),
         proxy: new Methods<Caller>(nodeMethods, table ?? {}),
         health: () => 'ok',
+        usageOf: async (id) => this.store.usage(id),
         ...deps,
       },
     )

@@ -30,12 +30,17 @@ export const quickSection: ChainSection = {
 export class ChainStage {
   readonly folder: string
   readonly section: ChainSection
-  hub: SolanaHub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
+  hub: SolanaHub
   /** Every update published as processed, in order. */
   readonly told: SolanaUpdate[] = []
   #running: RunningChain | null = null
 
-  constructor(section: Partial<ChainSection> = {}) {
+  /** Slots that the hub keeps. */
+  readonly #replaySlots: number
+
+  constructor(section: Partial<ChainSection> = {}, replaySlots = 150) {
+    this.#replaySlots = replaySlots
+    this.hub = this.#newHub()
     this.folder = mkdtempSync(join(tmpdir(), 'sluice-chain-'))
     this.section = { ...quickSection, ...section }
   }
@@ -45,7 +50,7 @@ export class ChainStage {
   }
 
   async start(isFresh = false): Promise<void> {
-    this.hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
+    this.hub = this.#newHub()
     this.hub.listen((commitment, update) => {
       if (commitment === 0) this.told.push(update)
     })
@@ -58,6 +63,12 @@ export class ChainStage {
       clock: systemClock,
       log: silentLog,
     })
+    this.#running.startTraffic()
+  }
+
+  #newHub(): SolanaHub {
+    const replayBytesMax = this.#replaySlots > 150 ? 1 << 30 : 64 << 20
+    return openSolanaHub({ replaySlots: this.#replaySlots, replayBytesMax })
   }
 
   async stop(): Promise<void> {

@@ -37,7 +37,7 @@ export interface ClientPlace {
 const sol = 1_000_000_000
 const memo = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr')
 
-/** Declares the tests; `place` is asked when they run. */
+/** Declares the tests, of which one follows another; `place` is asked when they run. */
 export function describeClientFlows(place: () => ClientPlace): void {
   let connection: Connection
   let payer: Keypair
@@ -56,7 +56,7 @@ export function describeClientFlows(place: () => ClientPlace): void {
   const send = (...instructions: TransactionInstruction[]) =>
     sendAndConfirmTransaction(connection, new Transaction().add(...instructions), [payer])
 
-  it.each([
+  it.sequential.each([
     ['Token', TOKEN_PROGRAM_ID],
     ['Token-2022', TOKEN_2022_PROGRAM_ID],
   ])('spl-token creates a mint, mints and transfers with %s', async (_, program) => {
@@ -78,7 +78,7 @@ export function describeClientFlows(place: () => ClientPlace): void {
     expect((await getMint(connection, mint, 'confirmed', program)).supply).toBe(1_000n)
   })
 
-  it('AnchorProvider sends and confirms, at its default commitment', async () => {
+  it.sequential('AnchorProvider sends and confirms, at its default commitment', async () => {
     const provider = new AnchorProvider(connection, new Wallet(payer))
     const to = Keypair.generate().publicKey
     const signature = await provider.sendAndConfirm!(new Transaction().add(pay(to, sol)))
@@ -87,7 +87,7 @@ export function describeClientFlows(place: () => ClientPlace): void {
     expect(await provider.connection.getBalance(to, 'processed')).toBe(sol)
   })
 
-  it('a lookup table is created at the newest slot, extended and used', async () => {
+  it.sequential('a lookup table is created at the newest slot, extended and used', async () => {
     const recentSlot = await connection.getSlot('processed')
     const { publicKey } = payer
     const owned = { authority: publicKey, payer: publicKey }
@@ -114,7 +114,7 @@ export function describeClientFlows(place: () => ClientPlace): void {
     expect(await connection.getBalance(to)).toBe(sol)
   })
 
-  it('a durable nonce is created, used once and advanced', async () => {
+  it.sequential('a durable nonce is created, used once and advanced', async () => {
     const account = Keypair.generate()
     const { publicKey } = payer
     const create = SystemProgram.createNonceAccount({
@@ -143,7 +143,7 @@ export function describeClientFlows(place: () => ClientPlace): void {
     expect(await nonceOf()).not.toBe(second)
   })
 
-  it('a program is deployed, called, upgraded and called again', async () => {
+  it.sequential('a program is deployed, called, upgraded and called again', async () => {
     const elf = (await connection.getAccountInfo(memo))!.data
     expect(String(elf.subarray(1, 4))).toBe('ELF')
     const program = await deployProgram(connection, payer, elf)

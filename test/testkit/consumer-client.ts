@@ -5,13 +5,19 @@ import { everything, wordsIn } from './geyser-everything.ts'
 import { Subscription, withToken } from './grpc-stage.ts'
 import { until } from './until.ts'
 
+/** Of SubscribeUpdateSlot. */
+const finalized = 2
+
 /** Everything that a stream has, each with its slot before it. */
 export function linesOf(stream: Subscription): string[] {
   return stream.updates.flatMap((_, at) => lineOf(stream, at))
 }
 
-function lineOf({ raw, updates }: Subscription, at: number): string[] {
-  const { filters, createdAt, ...kinds } = updates[at]
+/** One update of it; nothing for a ping, a pong and what says that the stream is behind. */
+export function lineOf({ raw, updates }: Subscription, at: number): string[] {
+  const { filters, createdAt, behind, ...kinds } = updates[at]
+  // Tells of the stream, not of the chain.
+  if (behind) return []
   // Reason for the cast: one member is there, and all but pings have a slot.
   const [content] = Object.values(kinds) as [{ slot?: unknown } | undefined]
   return wordsIn([raw[at]!]).map((words) => `${content?.slot} ${words}`)
@@ -26,8 +32,10 @@ export class ConsumerClient {
   #read: string[] = []
   /** Messages before each pong of this stream, counted from the last commit. */
   #marks = new Map<number, number>()
-  /** Messages of a commit that was sent and not acknowledged when the stream ended. */
-  #uncertain: string[] = []
+  /** Slots that were told to be final, each with the messages up to it, counted likewise. */
+  #finals: { readonly slot: number; readonly at: number }[] = []
+  /** Of commits that were sent and not acknowledged when the stream ended: they may come again. */
+  readonly #uncertain = new Set<string>()
   /** The id of a commit that was sent and is not acknowledged. */
   #sent: number | null = null
   #pings = 0
@@ -45,6 +53,7 @@ export class ConsumerClient {
     this.stream = new Subscription(client, metadata)
     this.#read = []
     this.#marks = new Map()
+    this.#finals = []
     this.#taken = 0
     this.stream.ask({ ...everything, ...this.#request })
     return this.stream
@@ -53,27 +62,33 @@ export class ConsumerClient {
   /** Takes in what has arrived. */
   take(): void {
     for (; this.#taken < this.stream.updates.length; this.#taken++) {
-      const { pong } = this.stream.updates[this.#taken]
+      const { pong, slot } = this.stream.updates[this.#taken]
       if (!pong) this.#read.push(...lineOf(this.stream, this.#taken))
-      else if (pong.id > 0) this.#marks.set(pong.id, this.#read.length)
+      if (slot?.status === finalized)
+        this.#finals.push({ slot: Number(slot.slot), at: this.#read.length })
+      if (!pong) continue
+      if (pong.id > 0) this.#marks.set(pong.id, this.#read.length)
       else this.#commit(-pong.id)
     }
   }
 
   #commit(id: number): void {
     this.#sent = null
-    this.#settle()
     const count = this.#marks.get(id)!
-    this.committed.push(...this.#read.splice(0, count))
+    this.#count(this.#read.splice(0, count))
     for (const [other, at] of this.#marks) this.#marks.set(other, at - count)
+    const passed = this.#finals.filter(({ at }) => at <= count)
+    const final = passed.at(-1)?.slot ?? 0
+    // Nothing of slots that are final before an acknowledged commit comes again, whatever it was.
+    for (const line of this.#uncertain)
+      if (Number.parseInt(line, 10) <= final) this.#uncertain.delete(line)
+    const left = this.#finals.slice(passed.length)
+    this.#finals = left.map(({ slot, at }) => ({ slot, at: at - count }))
   }
 
-  /** What comes first tells whether the last commit of the stream before was stored. */
-  #settle(): void {
-    const [first] = this.#read
-    if (first === undefined) return
-    if (!this.#uncertain.includes(first)) this.committed.push(...this.#uncertain)
-    this.#uncertain = []
+  /** What may come again was counted when it came first. */
+  #count(lines: readonly string[]): void {
+    this.committed.push(...lines.filter((line) => !this.#uncertain.delete(line)))
   }
 
   /** Commits what was sent so far; the place of the pong decides. */
@@ -106,9 +121,12 @@ export class ConsumerClient {
   ended(): void {
     this.take()
     if (this.#sent === null) return
+    // They are processed. Whether the server has stored that is told by what it sends next, at
+    // another gateway in another order.
     const before = this.#read.slice(0, this.#marks.get(this.#sent)!)
     this.#sent = null
-    this.#settle()
-    this.#uncertain.push(...before)
+    const fresh = before.filter((line) => !this.#uncertain.has(line))
+    this.committed.push(...fresh)
+    for (const line of fresh) this.#uncertain.add(line)
   }
 }

@@ -10,15 +10,16 @@ import {
   updateTag,
 } from '../../src/streams/geyser/frame.ts'
 
-const pool = new SlabPool()
+const batch = new FrameBatch(new SlabPool())
 
 /** The message of an update under a filter's name; blocks have none. */
 export function messageOf(update: SolanaUpdate, filter = 'f'): Buffer {
   if (update.kind === 'block') throw new Error('blocks are put together by whoever receives')
-  const batch = new FrameBatch(pool)
   const suffix = createdAtSuffix(update.createdAtMs)
   batch.append(updateTag[update.kind], namePrefix(filter), update.body, suffix)
-  const frame = Buffer.concat(batch.take().map(({ bytes }) => bytes))
+  const runs = batch.take()
+  const frame = Buffer.concat(runs.map(({ bytes }) => bytes))
+  for (const { slab } of runs) slab?.release()
   return frame.subarray(framePrefixBytes)
 }
 

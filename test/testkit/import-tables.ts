@@ -23,19 +23,16 @@ export const groups = [
  */
 export const programs: Readonly<Record<string, readonly string[]>> = {
   devnode: ['node', 'node-set', 'process', 'config', 'genesis-input', 'cluster/plan'],
-  indexer: ['engines', 'ingest', 'leased-ingest', 'config', 'meters'],
+  indexer: ['engines', 'ingest', 'leased-ingest', 'config', 'meters', 'feed-items'],
   loadtest: ['*'],
   live: [],
   client: ['*'],
 }
 
-/** Imports that go with the step that makes the indexer a customer of the gateway. */
-const indexerDebts = {
-  ofProduct: ['catalogue', 'clickhouse', 'engine', 'parcels', 'settings', 'tables'].map(
-    (file) => `indexer/${file}`,
-  ),
-  ofProgram: ['streams/hub', 'streams/log', 'customers/subscriptions/plans'],
-}
+/** Imports that go when the gateway only relays queries to the indexer. */
+const indexerDebts = ['catalogue', 'clickhouse', 'engine', 'settings', 'tables'].map(
+  (file) => `indexer/${file}`,
+)
 
 // A module is a folder of a group, a product, a program, or a single file; `base/` are the files of
 // base itself. Each row: what the module may import besides itself.
@@ -45,9 +42,13 @@ const rpcMethods = ['chain/solana-rpc', 'base/jsonrpc', 'chain/solana']
 const entries = (program: string) => programs[program]!.map((file) => `${program}/${file}`)
 export const mayImport: Readonly<Record<string, readonly string[]>> = {
   main: ['operator/commands', ...ground],
-  topology: ['operator', 'streams', 'customers', 'indexer/config', 'base/threads', ...floorTwo],
+  topology: [
+    ...['operator', 'streams', 'customers', 'indexer/config', 'base/threads', 'base/rings'],
+    ...floorTwo,
+  ],
   'operator/commands': [
     'operator/config',
+    'operator/record',
     'operator/topology',
     'topology',
     'customers/cluster',
@@ -61,12 +62,27 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'base/threads/running',
     ...floorTwo,
   ],
+  // A replay runs the pipelines themselves, without their endpoints.
+  'operator/record': [
+    'products/shredstream/replay',
+    ...['answers', 'flows', 'geyser', 'log', 'pubsub'].map((name) => `streams/${name}`),
+    'upstream/config',
+    'upstream/ports',
+    'chain/solana',
+    'base/jsonrpc',
+    'base/transport',
+    'base/threads',
+    'base/rings',
+    ...floorTwo,
+  ],
   'operator/topology': [
     'topology',
     'operator/config',
+    'operator/record',
     'products/*/server',
     'products/*/meters',
     'products/*/config',
+    'products/indexer/feeds',
     ...entries('devnode'),
     ...entries('indexer'),
     'customers',
@@ -116,7 +132,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'base/rings',
     ...floorTwo,
   ],
-  'products/indexer': [...entries('indexer'), ...indexerDebts.ofProduct],
+  'products/indexer': [...entries('indexer'), ...indexerDebts],
   'customers/auth': ['customers/subscriptions', ...floorTwo],
   // Ports of what several gateways share, and their PostgreSQL implementation.
   'customers/cluster': ['customers/subscriptions', 'customers/quota', ...floorTwo],
@@ -148,7 +164,10 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...floorTwo,
   ],
   'streams/geyser': ['streams/hub', 'streams/log', 'chain/solana', 'base/transport', ...floorTwo],
-  'streams/pubsub': ['streams/hub', 'streams/log', 'chain/solana', 'base/jsonrpc', ...floorTwo],
+  'streams/pubsub': [
+    ...['streams/geyser/bank-chain', 'streams/geyser/joined-states'],
+    ...['streams/hub', 'streams/log', 'chain/solana', 'base/jsonrpc', ...floorTwo],
+  ],
   'streams/hub': ['streams/log', ...floorTwo],
   'streams/log': floorTwo,
   // Computation over bytes: nothing that does I/O.
@@ -180,8 +199,9 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'base/threads',
     ...floorTwo,
   ],
+  // A customer of the gateway: it reads its streams as others do.
   indexer: [
-    ...indexerDebts.ofProgram,
+    'upstream/geyser',
     'chain/evm',
     'chain/solana',
     'base/transport',
@@ -202,6 +222,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   workers: [
     // A gateway of a hub is the whole service.
     'operator/topology/gateway-process',
+    'operator/record/recorder-thread',
     'products/shredstream/handle',
     'streams/analysis',
     'streams/segments',
@@ -218,28 +239,29 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Lines of TypeScript that a module may have; one that needs more takes them from another. */
+/**
+ * Lines of TypeScript that a module may have, 117,800 together; one that needs more takes them from
+ * another.
+ */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 11_500,
-  products: 11_000,
-  customers: 7_000,
-  streams: 16_800,
-  upstream: 9_550,
-  chain: 8_000,
-  base: 11_150,
-  devnode: 11_000,
-  indexer: 20_000,
-  'live client': 6_500,
-  loadtest: 6_000,
-  workers: 250,
+  operator: 11_880,
+  products: 10_859,
+  customers: 6_892,
+  streams: 18_673,
+  upstream: 9_633,
+  chain: 7_903,
+  base: 11_000,
+  devnode: 10_624,
+  indexer: 18_978,
+  'live client': 5_132,
+  loadtest: 5_950,
+  workers: 276,
 }
 
 // One package, one importer.
 export const importers: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['src/base/transport/'],
-  '@grpc/grpc-js': ['grpc.ts', 'grpc-bind.ts', 'grpc-metadata.ts'].map(
-    (file) => `src/base/transport/${file}`,
-  ),
+  '@grpc/grpc-js': ['src/base/transport/grpc.ts', 'src/base/transport/grpc-bind.ts'],
   protobufjs: ['src/streams/geyser/codec.ts', 'src/products/grpc/', 'src/base/transport/'],
   piscina: ['src/base/threads/pool.ts'],
   'prom-client': ['src/base/telemetry/meters.ts'],

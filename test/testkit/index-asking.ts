@@ -4,6 +4,7 @@ import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { bindParameters } from '../../src/indexer/clickhouse/sql/parameters.ts'
 import { readStatement } from '../../src/indexer/clickhouse/sql/reading.ts'
 import type { Query, QueryEngine, QueryLimits, QueryTotals } from '../../src/indexer/engine.ts'
+import { hangMs } from './until.ts'
 
 export interface AskOptions {
   readonly format?: string
@@ -20,7 +21,7 @@ export interface Asked {
 }
 
 const limitsUsual: QueryLimits = {
-  timeMs: 60_000,
+  timeMs: hangMs,
   rows: 2_000_000,
   resultBytes: 1_000_000_000,
   memoryBytes: 2_000_000_000,

@@ -38,6 +38,7 @@ for (;;) {
   }
 }
 
+/** @returns {import('../../dist/src/indexer/engine.js').RowBatch} */
 function transactions(at) {
   const column = (cell) => Array.from({ length: perSlot }, (_, idx) => cell(idx))
   return {

@@ -3,9 +3,9 @@ import { expect } from 'vitest'
 import { type LogFields, silentLog } from '../../src/base/telemetry/log.ts'
 import type { PlanValues } from '../../src/customers/subscriptions/plans.ts'
 import type { AddRequest } from '../../src/customers/subscriptions/subscription.ts'
+import type { UsageFact } from '../../src/indexer/feed-items.ts'
 import { declareIndexerMeters, type IndexerMeters } from '../../src/indexer/meters.ts'
-import type { UsageFact } from '../../src/indexer/parcels.ts'
-import { Bundle } from './bundle.ts'
+import { Bundle, noRefill } from './bundle.ts'
 import { FakeEngine } from './fake-engine.ts'
 
 export const planLimits = {
@@ -39,7 +39,7 @@ export class IndexerStage {
   credentials: Record<string, string> = {}
 
   constructor(plans: Readonly<Record<string, Partial<PlanValues>>> = {}) {
-    this.bundle = new Bundle(plans)
+    this.bundle = new Bundle(plans, noRefill)
     this.meters = declareIndexerMeters(this.bundle.meters)
   }
 

@@ -1,17 +1,19 @@
-// The way into the index with a real writer process on DuckDB: an event log, a hub, and rows read
-// back from the files as another engine sees them.
-import { mkdtempSync, rmSync } from 'node:fs'
+// The way into the index with a real writer process on DuckDB: an event log and a hub behind the
+// gateway's socket, and rows read back from the files as another engine sees them.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
-import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
+import { slotStatus } from '../../src/chain/solana/updates.ts'
 import { requestSnapshot, socketPath } from '../../src/indexer/duckdb/snapshot-socket.ts'
-import { IngestPipeline, type RunningIngest } from '../../src/indexer/ingest.ts'
+import { IngestPipeline } from '../../src/indexer/ingest.ts'
 import { declareIngestMeters } from '../../src/indexer/meters.ts'
 import { type TableName, tables } from '../../src/indexer/tables.ts'
-import type { Hub } from '../../src/streams/hub/hub.ts'
+import { type IndexFeeds, openIndexFeeds } from '../../src/products/indexer/feeds.ts'
+import { Heads } from '../../src/streams/geyser/heads.ts'
+import type { SolanaHub } from '../../src/streams/geyser/hub.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
 import { handOutSeqs } from './fake-execution.ts'
 import { type ReadRow, readRows } from './index-reader.ts'
@@ -23,33 +25,45 @@ export class IngestStage {
   framesMax = 100_000
   log!: EventLog
   meters = new Meters()
-  ingest!: RunningIngest
+  ingest!: IngestPipeline
+  feeds!: IndexFeeds
+  /** The newest confirmed slot of the hub. */
+  #confirmed: number | null = null
   readonly #reserve = handOutSeqs(0)
 
   /** A run: a new log, as after a restart of the server, over the same index. */
-  async start(hub: Hub<SolanaUpdate> | null): Promise<void> {
+  async start(hub: SolanaHub | null): Promise<void> {
     this.meters = new Meters()
-    const { framesMax } = this
+    const { framesMax, folder } = this
+    const shared = { clock: systemClock, log: silentLog }
     this.log = new EventLog({ reserve: this.#reserve, clock: systemClock, framesMax })
+    this.#confirmed = null
+    hub?.listen((_, update) => {
+      const isConfirmed = update.kind === 'slot' && update.status === slotStatus.confirmed
+      if (isConfirmed) this.#confirmed = update.slot
+    })
+    const deps = { events: this.log, version: '0', ...shared }
+    mkdirSync(folder, { recursive: true })
+    this.feeds = await openIndexFeeds(join(folder, 'feeds.sock'), deps)
+    if (hub !== null) this.feeds.serve(chainOf(hub))
     this.ingest = await IngestPipeline.start(
       {
         ...{ engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 20_000_000_000 },
         clickhouse: { insertMs: 2_000, insertRows: 100_000 },
       },
       {
-        events: this.log,
-        folder: this.folder,
+        feeds: this.feeds,
+        folder: join(folder, 'index'),
         holder: 'test',
         meters: declareIngestMeters(this.meters),
-        clock: systemClock,
-        log: silentLog,
+        ...shared,
       },
     )
-    if (hub !== null) this.ingest.follow(hub)
   }
 
   async stop(): Promise<void> {
     await this.ingest?.stop()
+    await this.feeds?.stop()
   }
 
   async dispose(): Promise<void> {
@@ -59,15 +73,25 @@ export class IngestStage {
 
   /** Waits until everything published is durable. */
   settled(): Promise<void> {
-    return until(() => this.ingest.lagMs() === 0, 'everything is durable')
+    const isThere = () => {
+      const { events, tips, usage } = this.feeds.positions()
+      const at = this.ingest.cursors()
+      const isRead = [
+        this.log.frames === 0 || at.events?.seq === events,
+        ...[tips === 0 || at.tips?.seq === tips, usage === 0 || at.usage?.seq === usage],
+        this.#confirmed === null || this.ingest.freshness().slot === this.#confirmed,
+      ]
+      return isRead.every(Boolean) && this.ingest.lagMs() === 0
+    }
+    return until(isThere, 'everything is durable')
   }
 
   /** Every row of a table that is durable now. */
   async rows(table: TableName): Promise<ReadRow[]> {
-    const snapshot = await requestSnapshot(socketPath(this.folder), hangMs)
+    const snapshot = await requestSnapshot(socketPath(join(this.folder, 'index')), hangMs)
     if (snapshot === null) throw new Error('the writer does not answer')
     const names = Object.keys(tables[table].columns)
-    const rows = await readRows(this.folder, table, snapshot)
+    const rows = await readRows(join(this.folder, 'index'), table, snapshot)
     return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]])))
   }
 
@@ -86,4 +110,10 @@ export class IngestStage {
     const isOther = () => ![0, pid].includes(this.ingest.pid())
     await until(isOther, 'another writer')
   }
+}
+
+/** A chain as a gateway has it, of a hub alone. */
+export function chainOf(hub: SolanaHub) {
+  const heads = new Heads(hub)
+  return { hub, heads, isUp: () => true, watch: () => () => {}, solanaVersion: () => '' }
 }

@@ -8,11 +8,15 @@ export class MemorySink implements RowSink {
   readonly #rows = new Map<TableName, Map<string, Row>>()
   #marks: Marks = {}
   writes = 0
+  /** How often it was asked for blockhashes. */
+  comparisons = 0
   /** Rows that came although their keys were there. */
   repeated = 0
   isStopped = false
   /** Faults of the next writes. */
   readonly faults: Fault[] = []
+  /** Whether it rejects these rows for good. */
+  isBad: (batches: readonly RowBatch[]) => boolean = () => false
   /** What a write waits for. */
   gate: Promise<void> = Promise.resolve()
 
@@ -24,15 +28,19 @@ export class MemorySink implements RowSink {
     await this.gate
     const fault = this.faults.shift()
     if (fault !== undefined) throw fault
+    if (this.isBad(batches)) throw new Fault('sink', 'a bad row')
     this.writes++
     this.#marks = { ...this.#marks, ...marks }
     const found = rowsOf(batches)
     for (const name of tableNames) for (const row of found[name] ?? []) this.#put(name, row)
   }
 
-  async blockhash(slot: number): Promise<string | null> {
-    const row = this.rows('blocks').find((one) => Number(one.slot) === slot)
-    return row === undefined ? null : String(row.blockhash)
+  async blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>> {
+    this.comparisons++
+    const rows = this.rows('blocks').map(
+      (row) => [Number(row.slot), String(row.blockhash)] as const,
+    )
+    return new Map(rows.filter(([slot]) => slot >= from && slot <= to))
   }
 
   async cut(from: number, to: number): Promise<void> {

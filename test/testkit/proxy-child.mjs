@@ -10,10 +10,12 @@ import { Directory } from '../../dist/src/customers/auth/directory.js'
 import { Gate } from '../../dist/src/customers/auth/gate.js'
 import { declareQuotaMeters } from '../../dist/src/customers/quota/meters.js'
 import { Quota } from '../../dist/src/customers/quota/quota.js'
+import { strictRules } from '../../dist/src/customers/subscriptions/destination.js'
 import { unlimitedPlan } from '../../dist/src/customers/subscriptions/plans.js'
 import { openStore } from '../../dist/src/customers/subscriptions/store.js'
 import { declareRpcMeters } from '../../dist/src/products/rpc/meters.js'
 import { startRpc } from '../../dist/src/products/rpc/server.js'
+import { singleNodeSet } from '../../dist/src/upstream/config.js'
 import { Upstreams } from '../../dist/src/upstream/node-pool/upstreams.js'
 import { declareProxyMeters } from '../../dist/src/upstream/proxy/meters.js'
 import { RpcProxy } from '../../dist/src/upstream/proxy/rpc-proxy.js'
@@ -23,21 +25,21 @@ process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 process.once('disconnect', () => process.exit(0))
 
 const plans = { unlimited: unlimitedPlan }
-const store = openStore(folder, { clock, known: { plans: ['unlimited'] } })
+const known = { plans: ['unlimited'], destinationRules: strictRules }
+const store = openStore(folder, { clock, known })
 const request = { label: 'one', products: ['bundle'], plan: 'unlimited' }
-const { token } = store.add(request, { who: 'test' }).value
+const added = store.add(request, { who: 'test' })
+if ('refusal' in added) throw new Error(added.refusal.message)
+const { token } = added.value
 const meters = new Meters()
 const quota = new Quota({ plans, ledger: store, clock, log })
-const node = { rpc: process.argv[2], ws: '', grpc: '', xToken: '', weight: 1, region: '' }
-const set = { lagSlots: 50, timeoutMs: 10_000, hedge: false, broadcast: false, cacheBytes: 1e6 }
-const upstreams = new Upstreams(
-  { default: { ...set, nodes: [{ ...node, allow: [], deny: [] }] } },
-  { clock, log },
-)
+const patience = { hedge: false, timeoutMs: 120_000 }
+const set = { ...singleNodeSet({ rpc: process.argv[2] }), ...patience, cacheBytes: 1e6 }
+const upstreams = new Upstreams({ default: set }, { clock, log })
 await upstreams.start()
 const tally = declareProxyMeters(meters)
 const proxy = new RpcProxy({ upstreams, tally, version: '0', clock })
-const door = await startRpc(
+const endpoint = await startRpc(
   { enabled: true, host: '127.0.0.1', port: 0, inFlightPerAddress: 1000 },
   {
     gate: new Gate(new Directory(store, { clock, log }), { clock }),
@@ -46,10 +48,11 @@ const door = await startRpc(
     meters: declareRpcMeters(meters),
     proxy,
     health: () => proxy.health(),
+    usageOf: async () => null,
     tls: null,
     trustedProxies: [],
     clock,
     log,
   },
 )
-process.send({ port: door.address.port, token })
+process.send({ port: endpoint.address.port, token })

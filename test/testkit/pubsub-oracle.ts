@@ -56,8 +56,11 @@ export class PubsubOracle {
 
   /** Waits for what follows the slot, and compares everything up to it. */
   async expectNothingLost(last: number): Promise<void> {
-    const isPast = ({ results }: Followed) => slotIn(results.at(-1)) > last
-    await until(() => this.#followed.every(isPast), `slot ${last}`)
+    const behind = () => this.#followed.filter(({ results }) => slotIn(results.at(-1)) <= last)
+    await until(() => behind().length === 0, `slot ${last}`).catch((error: Error) => {
+      const topics = behind().map(({ topic, results }) => `${topic} at ${slotIn(results.at(-1))}`)
+      throw new Error(`${error.message}; ${topics.join(', ')}`)
+    })
     for (const { topic, results, id } of this.#followed) {
       const [expected, names] = [this.#client.of(id).map(nameOf), results.map(nameOf)]
       // Neither has all of the slot in which it began.

@@ -28,7 +28,7 @@ function provision(prefix, count) {
       () => store.addNote(label, { kind: 'other', text: `change ${number}` }, by),
     ][number % 5]
     const done = change()
-    if (!done.ok) throw new Error(done.refusal.message)
+    if ('refusal' in done) throw new Error(done.refusal.message)
     // Use is written at the same time, as in a running server.
     const delta = { window: 0, credits: 1, calls: 1, refused: 0, notifications: 0, bytes: 0 }
     void store.addUsage([{ id: store.find(label).id, ...delta }])
@@ -56,7 +56,9 @@ async function push(label, url) {
   const clock = systemClock
   const store = openStore(path, { clock, pushRowsMax: 1_000 })
   const { unpushed } = store
-  const receiver = receiverOf({ url, secret: 'a secret for the test', file: '' }, clock)
+  const bounds = { everyMs: 100, rowsMax: 1_000 }
+  const secret = 'a secret for the test'
+  const receiver = receiverOf({ url, secret, file: '', ...bounds }, clock)
   const pushing = new UsagePush({ unpushed, ...receiver, everyMs: 100, clock, log: silentLog })
   const { id } = store.find(label)
   const counts = { credits: 3, calls: 1, refused: 0, notifications: 0, bytes: 7 }
@@ -76,7 +78,7 @@ async function rotate(label) {
 
 async function lock() {
   const locked = await lockData(path)
-  tell(locked.ok ? 'locked' : `refused ${locked.refusal.message}`)
+  tell('refusal' in locked ? `refused ${locked.refusal.message}` : 'locked')
   if (locked.ok) setInterval(() => {}, 1000)
 }
 

@@ -86,7 +86,7 @@ export class SeededCluster {
     this.#cluster = new ChainCluster(script, { seed: keys, slotMs, clock })
     this.#solana = new SyntheticSolana({
       ...{ seed, firstSlot, finalizedAfter, transactionsPerSlot },
-      ...{ accounts: 8, owners: 3, dataBytes: 24 },
+      ...{ accounts: 8, owners: 3, dataBytes: 0 },
       isSkipped: (slot) => this.#cluster.plan.isSkipped(slot),
     })
     while (this.#slots < slotsOf.before) this.#send(this.#next().length)
@@ -176,7 +176,8 @@ export class SeededCluster {
     const newest = { slot: Math.max(...metas.keys()) }
     const block = (slot: number) => metas.get(slot) ?? { blockhash: '', blockHeight: 0 }
     // Reason for the cast: nothing else of it is read.
-    return { newest, block, genesisHash, faucet: '', identity: '' } as unknown as LedgerState
+    const history = { block }
+    return { newest, history, genesisHash, faucet: '', identity: '' } as unknown as LedgerState
   }
 }
 

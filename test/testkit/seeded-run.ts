@@ -12,7 +12,6 @@ import { keyOf } from '../../src/chain/solana/keys.ts'
 import type { BlockUpdate, SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { SlotSource } from '../../src/indexer/feed/slot-source.ts'
 import { unpackAccounts } from '../../src/indexer/parcels.ts'
-import { Count } from '../../src/products/tpu/meters.ts'
 import { StreamAnswers } from '../../src/streams/answers/stream-answers.ts'
 import { withRetractions } from '../../src/streams/geyser/filter-set.ts'
 import { publishUpdate } from '../../src/streams/geyser/hub.ts'
@@ -24,7 +23,7 @@ import { apply, applyTexts, contentOf, type Held } from './model-client.ts'
 import { SeededCluster, scriptOf, slotMs, stepMs } from './seeded-cluster.ts'
 import { streamDeps } from './stream-chain.ts'
 import { setSection } from './upstream-sections.ts'
-import { filtersOfAll, ownersOf, VoidStage } from './void-readers.ts'
+import { codec, type FrameReader, filtersOfAll, ownersOf, VoidStage } from './void-readers.ts'
 
 /** What a run shows besides that it was right. */
 export interface SeededOutcome {
@@ -42,6 +41,12 @@ class Readers {
   readonly stage: VoidStage
   readonly confirmed
   readonly processed
+  /** At confirmed, with everything that filters of ours add. */
+  readonly extended
+  /** Accounts whose states it has. */
+  readonly watched = new Set<string>()
+  /** At processed with retractions, writes that changed something. */
+  readonly changed
   readonly answers: StreamAnswers
   readonly #source: SlotSource
   readonly #pairs: [name: string, processed: number, confirmed: number][] = []
@@ -54,6 +59,12 @@ class Readers {
     this.answers = new StreamAnswers(hub, { ...streamDeps, blocks: { bytesMax: 100_000_000 } })
     this.confirmed = stage.stream(filtersOfAll(1))
     this.processed = stage.stream(withRetractions(filtersOfAll(0)))
+    const diffOnly = { diffOnly: true }
+    for (const one of sample) if (one.kind === 'account') this.watched.add(keyOf(one.pubkey))
+    const accountInclude = [...this.watched].map((key) => encodeBase58(Buffer.from(key, 'latin1')))
+    const asked = { blockTime: true, accountStates: true, accountInclude }
+    this.extended = stage.stream(filtersOfAll(1, asked, diffOnly))
+    this.changed = stage.stream(withRetractions(filtersOfAll(0, {}, diffOnly)))
     const pair = (topic: string, filter: unknown) => {
       const at = (config: object) => stage.subscribe(topic, filter, config)
       const retracted = { commitment: 'processed', encoding: 'base64', retractions: true }
@@ -68,8 +79,11 @@ class Readers {
     this.#slots = stage.subscribe('slot', { retractions: true })
     const config = { commitment: 'confirmed', transactionDetails: 'signatures', showRewards: false }
     this.#blocks = stage.subscribe('block', 'all', config)
-    this.#source = new SlotSource({ hub, lost: new Count(), clock })
+    this.#source = new SlotSource(undefined, { lost() {}, clock })
     hub.onRestart(() => this.#source.restart())
+    hub.listen((commitment, update) => {
+      if (commitment === Commitment.confirmed) this.#source.take(update)
+    })
   }
 
   /** What subscriptions hold, by their names: at confirmed, and at processed with retractions. */
@@ -251,6 +265,7 @@ function judge(cluster: SeededCluster, gateway: SeededGateway, plain: Readers): 
   const expected = upTo(contentOf(apply(plain.confirmed)), last)
   expect(upTo(contentOf(apply(readers.confirmed)), last), 'grpc at confirmed').toEqual(expected)
   expect(upTo(contentOf(held), last), 'grpc with retractions').toEqual(expected)
+  judgeExtended(readers, plain, last)
   judgeSubscriptions(readers, plain, last)
   expect(upTo(readers.indexed(), last), 'the index').toEqual(upTo(plain.indexed(), last))
   judgeBanks(
@@ -261,6 +276,114 @@ function judge(cluster: SeededCluster, gateway: SeededGateway, plain: Readers): 
   const { asked, answered } = judgeAnswers(cluster, readers, plain, last)
   const { connections } = gateway.feed.counts
   return { reasons: new Set(held.reasons), retracted: held.retracted, connections, asked, answered }
+}
+
+/**
+ * Block times are the chain's, states before and after a transaction are those of its writes and
+ * of the writes before them, and no write is left out that changed something.
+ */
+function judgeExtended(readers: Readers, plain: Readers, last: number): void {
+  judgeStates(readers, plain, last)
+  const timed = (reader: FrameReader) =>
+    [...sentIn(reader).times].filter(([name]) => Number(name.split(' ')[0]) <= last).toSorted()
+  expect(timed(readers.extended), 'block times').toEqual(timed(plain.extended))
+  for (const [all, changed] of [
+    [readers.confirmed, readers.extended],
+    [readers.processed, readers.changed],
+  ] as const) {
+    const sent = sentIn(changed).writes
+    const before = new Map<string, string>()
+    for (const [slot, writes] of [...sentIn(all).writes].sort(([a], [b]) => a - b)) {
+      if (slot > last) continue
+      const left = new Set(sent.get(slot)?.map(({ name }) => name))
+      for (const { name, account, state } of writes) {
+        if (!left.has(name)) expect(state, `${slot}: not sent`).toBe(before.get(account))
+        before.set(account, state)
+      }
+    }
+  }
+}
+
+function judgeStates(readers: Readers, plain: Readers, last: number): void {
+  const { joined } = sentIn(readers.extended)
+  const states = new Map<string, string>()
+  const expected = new Map<string, { readonly was: string | undefined; readonly state: string }>()
+  for (const [slot, writes] of [...sentIn(plain.confirmed).writes].sort(([a], [b]) => a - b))
+    for (const { account, state, by } of writes) {
+      if (slot > last) continue
+      const name = `${slot} ${by} ${account}`
+      // A transaction may write an account twice: before is before the first of them.
+      const earlier = expected.get(name)
+      const was = earlier === undefined ? states.get(account) : earlier.was
+      states.set(account, state)
+      if (by !== '' && readers.watched.has(account)) expected.set(name, { was, state })
+    }
+  for (const [name, { was, state }] of expected) {
+    const found = joined.get(name)
+    expect(found?.after, `${name}: after`).toBe(state)
+    if (found?.before !== null) expect(found?.before, `${name}: before`).toBe(was)
+  }
+}
+
+interface Write {
+  readonly by: string
+  readonly name: string
+  readonly account: string
+  readonly state: string
+}
+
+/** Of a stream after its retractions: writes by slot, and `slot signature` with its block time. */
+function sentIn(reader: FrameReader) {
+  const writes = new Map<number, Write[]>()
+  const times = new Map<string, string>()
+  const joined = new Map<string, { readonly before: string | null; readonly after: string }>()
+  for (const message of reader.messages()) {
+    const update = codec.decode<Sent>('geyser.SubscribeUpdate', message)!
+    const { account, transaction, retraction } = update
+    if (retraction) writes.delete(Number(retraction.slot))
+    if (transaction) {
+      const { slot, blockTime } = transaction
+      const name = `${slot} ${keyOf(transaction.transaction.signature)}`
+      times.set(name, String(blockTime))
+      for (const { pubkey, before, after } of transaction.accountStates) {
+        const states = { before: before ? stateOf(before) : null, after: stateOf(after!) }
+        joined.set(`${name} ${keyOf(pubkey)}`, states)
+      }
+    }
+    if (!account) continue
+    const { pubkey, writeVersion, txnSignature } = account.account
+    const slot = Number(account.slot)
+    const own = { account: keyOf(pubkey), state: stateOf(account.account) }
+    const by = txnSignature ? keyOf(Uint8Array.from(txnSignature)) : ''
+    const write = { name: `${keyOf(pubkey)} ${writeVersion}`, by, ...own }
+    writes.set(slot, [...(writes.get(slot) ?? []), write])
+  }
+  return { writes, times, joined }
+}
+
+const stateOf = ({ lamports, owner, data }: SentState) =>
+  `${lamports} ${keyOf(owner)} ${keyOf(Uint8Array.from(data))}`
+
+type SentState = Record<'pubkey' | 'owner' | 'data', Uint8Array> &
+  Record<'lamports' | 'writeVersion', unknown> & { readonly txnSignature?: Uint8Array }
+
+/** 64-bit numbers have a text. */
+interface Sent {
+  readonly account?: {
+    readonly slot: unknown
+    readonly account: SentState
+  }
+  readonly transaction?: {
+    readonly slot: unknown
+    readonly blockTime: unknown
+    readonly transaction: { readonly signature: Uint8Array }
+    readonly accountStates: readonly {
+      readonly pubkey: Uint8Array
+      readonly before?: SentState | null
+      readonly after?: SentState | null
+    }[]
+  }
+  readonly retraction?: { readonly slot: unknown }
 }
 
 function judgeSubscriptions(readers: Readers, plain: Readers, last: number): void {

@@ -45,5 +45,8 @@ const server = createServer((request, response) => {
   request.resume()
   request.on('end', () => answer(response))
 })
-server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port }))
+server.listen(0, '127.0.0.1', () => {
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address())
+  process.send({ port })
+})
 process.on('disconnect', () => process.exit(0))

@@ -28,6 +28,16 @@ export interface NodeAddress {
   readonly server: Pick<Server, 'url'>
 }
 
+/**
+ * web3.js on a chain of short slots. It keeps a finalized blockhash for 30 s; here one has expired
+ * after seven.
+ */
+export class ShortSlotConnection extends Connection {
+  _blockhashWithExpiryBlockHeight() {
+    return this.getLatestBlockhash('processed')
+  }
+}
+
 export class SolanaNode {
   readonly server: Server
   readonly token: string
@@ -38,7 +48,7 @@ export class SolanaNode {
     this.server = server
     this.token = token
     this.url = server.url('rpc')
-    this.connection = new Connection(this.url, {
+    this.connection = new ShortSlotConnection(this.url, {
       commitment: 'processed',
       httpHeaders: { 'x-token': token },
     })
@@ -69,8 +79,6 @@ export class SolanaNode {
       chain: { source: 'upstream' },
       upstreams: { default: { nodes: list } },
       metrics: { source: 'embedded' },
-      tpu: { enabled: false },
-      shredstream: { enabled: false },
     }
     // YAML takes JSON as it is.
     writeFileSync(path, JSON.stringify(config))
@@ -81,12 +89,13 @@ export class SolanaNode {
     }
   }
 
-  /** Metrics is disabled unless a flag names it: no customer of the chain sees it, and an idle
-   *  server spends most of its time on it. */
+  /** Disables what no customer of the chain sees, unless a flag names it: an idle server spends
+   *  most of its time on metrics, and shredstream has a thread of its own. */
   static async startWith(...flags: string[]): Promise<SolanaNode> {
-    const namesMetrics = flags.some((flag) => flag.startsWith('--metrics.'))
+    const isNamed = (product: string) => flags.some((flag) => flag.startsWith(`--${product}.`))
+    const off = ['metrics', 'tpu', 'shredstream'].filter((product) => !isNamed(product))
     const server = await startServer({
-      flags: namesMetrics ? flags : ['--metrics.enabled=false', ...flags],
+      flags: [...off.map((product) => `--${product}.enabled=false`), ...flags],
     })
     const { token } = await provision(server.data, 'solana', '--product=bundle', '--plan=unlimited')
     const node = new SolanaNode(server, token)

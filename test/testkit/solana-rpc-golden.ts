@@ -143,6 +143,8 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
     it('match the cluster', async () => {
       const identity = name(mint)
       await holds('cluster', {
+        // First: a finalized slot has no commitment.
+        getBlockCommitment: [(await node.call('getSlot', processed)).result - 1],
         getSlot: [],
         'getSlot ahead': [{ minContextSlot: 9_000_000 }],
         getBlockHeight: [],
@@ -157,7 +159,6 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
         getMaxShredInsertSlot: [],
         getHighestSnapshotSlot: [],
         getAgGenesisCert: [],
-        getBlockCommitment: [(await node.call('getSlot', processed)).result - 1],
         getSlotLeader: [],
         getSlotLeaders: [0, 1],
         getLeaderSchedule: [null, { identity }],

@@ -7,7 +7,7 @@ import type { AccountData } from '../../src/chain/solana/json-parsed/parsed.ts'
 import { keyOf } from '../../src/chain/solana/keys.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
-import { publishUpdate } from '../../src/streams/geyser/hub.ts'
+import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
 import type { LandedSignature, PubsubChain } from '../../src/streams/pubsub/chain.ts'
 import type { SubscriptionMeters } from '../../src/streams/pubsub/meters.ts'
 import { Bundle } from './bundle.ts'
@@ -29,19 +29,27 @@ export class SubscriptionStage {
   readonly statuses = new Map<string, LandedSignature>()
   readonly accounts = new Map<string, AccountData>()
   isUp = true
-  readonly chain: PubsubChain = idleChain({
+  readonly chain: PubsubChain
+  readonly hub: PubsubChain['hub']
+  readonly #reads: Partial<PubsubChain> = {
     isUp: () => this.isUp,
     slot: () => 77,
     signatureStatus: async (signature) => this.statuses.get(keyOf(signature)) ?? null,
     readAccounts: async (keys) => keys.map((key) => this.accounts.get(keyOf(key)) ?? null),
-  })
-  readonly hub = this.chain.hub
+  }
   readonly meters: SubscriptionMeters
   readonly #websocketMeters
   readonly #clients: Client[] = []
   port = 0
 
-  constructor(options: SyntheticOptions = {}, plans: ConstructorParameters<typeof Bundle>[0] = {}) {
+  /** The hub keeps as many slots for replays. */
+  constructor(
+    options: SyntheticOptions = {},
+    plans: ConstructorParameters<typeof Bundle>[0] = {},
+    replaySlots = 0,
+  ) {
+    this.hub = openSolanaHub({ replaySlots, replayBytesMax: replaySlots * 2 ** 20 })
+    this.chain = idleChain({ ...this.#reads, hub: this.hub })
     this.bundle = new Bundle(plans)
     this.synthetic = new SyntheticSolana(options)
     this.#websocketMeters = declareWebsocketMeters(this.bundle.meters)

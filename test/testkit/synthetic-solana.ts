@@ -19,6 +19,8 @@ import { slotStatus } from '../../src/chain/solana/updates.ts'
 /** InstructionError(0, Custom(7)) in bincode. */
 const CUSTOM_ERROR = Uint8Array.of(8, 0, 0, 0, 0, 25, 0, 0, 0, 7, 0, 0, 0)
 
+const ownBytesMax = 2_000
+
 export interface SyntheticOptions {
   readonly seed?: number
   readonly firstSlot?: number
@@ -217,8 +219,13 @@ export class SyntheticSolana {
     return Array.from({ length: count }, () => this.#bytes(bytes))
   }
 
+  /** Long data repeats: to make it up would take longer than what is tested with it. */
   #bytes(length: number): Uint8Array {
-    return Uint8Array.from({ length }, () => this.#below(256))
+    const bytes = new Uint8Array(length)
+    const own = Math.min(length, ownBytesMax)
+    for (let at = 0; at < own; at++) bytes[at] = this.#below(256)
+    for (let at = own; at < length; at += own) bytes.copyWithin(at, 0, Math.min(own, length - at))
+    return bytes
   }
 
   #below(limit: number): number {

@@ -23,12 +23,24 @@ import { idleChain } from './pubsub-chain.ts'
 export const codec = loadCodec()
 
 /** Filters of every kind that take everything. */
-export function filtersOfAll(commitment: 0 | 1 | 2): FilterSet {
+export function filtersOfAll(
+  commitment: 0 | 1 | 2,
+  ofTransactions: object = {},
+  ofAccounts: object = {},
+): FilterSet {
   const type = codec.root.lookupType('geyser.SubscribeRequest')
   const blocks = { b: { includeTransactions: true, includeAccounts: true, includeEntries: true } }
   const slots = { s: { interslotUpdates: true } }
-  const kinds = { transactions: { t: {} }, transactionsStatus: { u: {} }, blocksMeta: { m: {} } }
-  const asked = { ...kinds, commitment, blocks, slots, accounts: { a: {} }, entry: { e: {} } }
+  const transactions = { t: ofTransactions }
+  const kinds = { transactions, transactionsStatus: { u: {} }, blocksMeta: { m: {} } }
+  const asked = {
+    ...kinds,
+    commitment,
+    blocks,
+    slots,
+    accounts: { a: ofAccounts },
+    entry: { e: {} },
+  }
   const bytes = type.encode(type.fromObject(asked)).finish()
   const request = codec.decode<SubscribeRequest>('geyser.SubscribeRequest', bytes)!
   const compiled = compileFilters(request, limits)
@@ -40,6 +52,7 @@ export function filtersOfAll(commitment: 0 | 1 | 2): FilterSet {
 export class FrameReader {
   readonly encoding = null
   readonly backlogBytes = 0
+  readonly isAhead = false
   readonly #frames: Buffer[] = []
 
   take(runs: readonly Run[]): void {
@@ -77,7 +90,8 @@ export async function replayOf(
   const reader = new FrameReader()
   await new Promise<void>((resolve) => {
     reader.caughtUp = resolve
-    new Replayer(hub.replay(filters.commitment, fromSlot)!, filters, new SlabPool(), reader)
+    const means = { pool: new SlabPool(), turns: hub.turns }
+    new Replayer(hub.replay(filters.commitment, fromSlot)!, filters, means, reader)
   })
   return reader
 }

@@ -108,6 +108,9 @@ describe('the documents', () => {
     const { filters, health } = initial
     const thousands = (value: number) => value.toLocaleString('en')
     const mebibytes = (value: number) => `${value / 1024 / 1024} MiB`
+    const keyBytesMax = 44 + 2
+    expect(initial.messageBytesMax).toBeGreaterThan(filters.accountsMax * keyBytesMax)
+    expect(initial.messageBytesMax).toBeGreaterThan(filters.cuckooBytesMax)
     for (const sentence of [
       `at most ${mebibytes(initial.messageBytesMax)}`,
       `over ${mebibytes(initial.backlogBytesMax)} unread`,

@@ -7,6 +7,7 @@ const life = Atomics.add(new Int32Array(lives), 0, 1) + 1
 if (life <= dieAtLife.beforeReady) throw new Error('no start today')
 parentPort.postMessage('ready')
 const word = new ControlWord(control)
+const pause = () => Atomics.wait(new Int32Array(control), 0, 0, 1)
 
 parentPort.on('message', (message) => {
   if (message === 'exit') process.exit(7)
@@ -14,6 +15,6 @@ parentPort.on('message', (message) => {
   if (message === 'stop') parentPort.close()
   if (message === 'echo') parentPort.postMessage({ life })
 })
-if (loops === 'until stopped') while (!word.isStopped) word.sleep(10_000)
-if (loops === 'for ever') for (;;) word.sleep(1)
+if (loops === 'until stopped') while (!word.isStopped) pause()
+if (loops === 'for ever') for (;;) pause()
 if (loops === 'until stopped') process.exit(0)

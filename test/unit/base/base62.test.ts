@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { base62OfBytes, toBase62 } from '../../../src/base/base62.ts'
+import { base62OfBytes, toBase62 } from '../../../src/customers/subscriptions/issue.ts'
 
 describe('base 62', () => {
   it('writes numbers with digits, capitals and small letters, padded with zeros', () => {

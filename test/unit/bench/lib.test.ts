@@ -22,6 +22,18 @@ function scripted(name: string, speeds: readonly number[]): Contender {
   }
 }
 
+/** Its speed is what its processor time allows. */
+function costing(name: string, speeds: readonly number[]): Contender {
+  const { run, ...contender } = scripted(name, speeds)
+  return {
+    ...contender,
+    async run(context) {
+      const measured = await run(context)
+      return { ...measured, cpuUsPerOp: 1e6 / measured.opsPerSecond }
+    },
+  }
+}
+
 const bench = (more: Partial<Bench> = {}): Bench => ({
   name: 'sample',
   question: 'Which is faster?',
@@ -48,6 +60,22 @@ describe('bench', () => {
     expect(formatResult(result)).not.toContain('bytes/op')
     const rows = result.rows.map((row) => ({ ...row, bytesPerOp: 312.4 }))
     expect(formatResult({ ...result, rows })).toMatch(/bytes\/op\n .* 312\n/)
+  })
+
+  it('takes the cost of another contender off within a round', async () => {
+    const goal = { contender: 'ours', minus: 'plain', figure: 'cpuUsPerOp' } as const
+    const costs = bench({
+      baseline: costing('plain', [100, 50, 100]),
+      candidates: [costing('ours', [50, 40, 20])],
+      goals: [10_000, 9_999].map((atMost) => ({ ...goal, atMost })),
+    })
+    const result = await runBench(costs, options)
+    expect(result.goals).toMatchObject([
+      { value: 10_000, isMet: true },
+      { value: 10_000, isMet: false },
+    ])
+    const text = 'goal met: ours minus plain, cpu/op 1.00e+4 us (at most 10,000 us)'
+    expect(formatResult(result)).toContain(text)
   })
 
   it('fails on a wrong answer and still closes what it opened', async () => {

@@ -7,7 +7,13 @@ import { describe, expect, it } from 'vitest'
 import type { GoalResult, StoredResult } from '../../../bench/lib/bench.ts'
 import { parseOptions } from '../../../bench/lib/options.ts'
 import { runFolder, writeSummary } from '../../../bench/lib/runs.ts'
-import { emptySummary, rewriteTables, type Summary, summarise } from '../../../bench/lib/summary.ts'
+import {
+  emptySummary,
+  regionOfNode,
+  rewriteTables,
+  type Summary,
+  summarise,
+} from '../../../bench/lib/summary.ts'
 import { root } from '../../testkit/tree.ts'
 
 const goal = (value: number): GoalResult => ({
@@ -138,6 +144,23 @@ describe('tables of PERFORMANCE.md', () => {
     const written = rewriteTables(page(typed), tpu)
     expect(written).toContain(`three runs |\n${tpu.rows.get('tpu')![0]}\n<!-- /bench -->`)
     expect(rewriteTables(written, tpu)).toBe(written)
+  })
+
+  it('keep a region of a Node release apart from all others', () => {
+    const node24 = (...rows: string[]) => page(...rows).replace('bench: all', 'bench: node-24')
+    const both = (rows: string[], own: string[]) => `${page(...rows)}\n${node24(...own)}`
+    const marked = typed.replace('| |', '| not measured in three runs |')
+    const v24 = [1, 1, 1].map((value) => result(value, { node: 'v24.21.0' }))
+    const [row] = summaryOf(...v24).rows.get('ring')!
+    const document = both([marked], [])
+    expect(regionOfNode(document, 'v24.21.0')).toBe('node-24')
+    expect(regionOfNode(document, 'v20.20.2')).toBeNull()
+    const written = rewriteTables(document, summaryOf(...v24), 'node-24')
+    expect(written).toBe(both([marked], [row!]))
+    const v20 = summaryOf(result(0.7), result(0.8), result(0.9))
+    const [older] = v20.rows.get('ring')!
+    expect(rewriteTables(written, v20)).toBe(both([older!], [row!]))
+    expect(rewriteTables(written, emptySummary)).toBe(written)
   })
 
   it('refuse a region without an end', () => {

@@ -10,12 +10,14 @@ class FakeSocket implements SocketLike {
   onerror: SocketLike['onerror'] = null
   readonly url: string
   readonly calls: { id: number; method: string; params: unknown[] }[] = []
+  longest = 0
 
   constructor(url: string) {
     this.url = url
   }
 
   send(text: string): void {
+    this.longest = Math.max(this.longest, text.length)
     const call = JSON.parse(text)
     if (call.method !== 'getVersion') this.calls.push(call)
   }
@@ -141,4 +143,83 @@ it('leaves a connection that answers nothing', async () => {
   expect(client.isConnected).toBe(false)
   await vi.advanceTimersByTimeAsync(250)
   expect(sockets).toHaveLength(2)
+})
+
+it('changes keys, and sends those that it has now with the next connection', async () => {
+  const errors: unknown[] = []
+  const onBehind = (notice: unknown) => void errors.push(notice)
+  client.close()
+  const open = (url: string) => {
+    sockets.push(new FakeSocket(url))
+    return last()
+  }
+  client = new PubsubClient({ url: 'ws://a', open, onBehind })
+  last().open()
+  const onError = ({ message }: { message: string }) => void errors.push(message)
+  const filter = { vote: false, accountInclude: ['a', 'b'] }
+  const config = { commitment: 'confirmed' }
+  const swaps = client.subscribe('transaction', [filter, config], () => {}, { onError })
+  // Before the answer: what differs follows it.
+  swaps.update({ add: { accountInclude: ['c'] }, remove: { accountInclude: ['a'] } })
+  const [asked] = last().calls.splice(0)
+  expect(asked!.params).toEqual([filter, { ...config, cursor: true }])
+  last().say({ id: asked!.id, result: 7 })
+  const updates = () =>
+    last()
+      .calls.splice(0)
+      .map(({ method, params }) => [method, ...params])
+  expect(updates()).toEqual([
+    ['transactionUpdate', 7, { add: { accountInclude: ['c'] }, more: true }],
+    ['transactionUpdate', 7, { remove: { accountInclude: ['a'] } }],
+  ])
+  const many = Array.from({ length: 100 }, (_, at) => `k${at}`)
+  swaps.update({ add: { accountInclude: [...many, 'b'], accountExclude: ['x'] } })
+  const calls = last().calls.splice(0)
+  expect(calls.map(({ params }) => params)).toEqual([
+    [7, { add: { accountInclude: many.slice(0, 72) } }],
+    [7, { add: { accountInclude: many.slice(72) } }],
+    [7, { add: { accountExclude: ['x'] } }],
+  ])
+  last().say({ id: calls[1]!.id, error: { code: -32602, message: 'too many' } })
+  last().notify(7, 'one', 'c1')
+  last().say({ method: 'behindNotification', params: { result: { isBehind: true, slot: 9 } } })
+  expect(errors).toEqual(['too many', { isBehind: true, slot: 9 }])
+  await cut()
+  const [again] = last().calls.splice(0)
+  expect(again!.params).toEqual([
+    {
+      vote: false,
+      accountInclude: ['b', 'c', ...many.slice(0, 6)],
+      accountExclude: ['x'],
+    },
+    { ...config, more: true, resume: 'c1' },
+  ])
+  last().say({ id: again!.id, result: 8 })
+  expect(updates()).toEqual([
+    ['transactionUpdate', 8, { add: { accountInclude: many.slice(6, 72) } }],
+  ])
+  swaps.update({ remove: { accountInclude: ['b', 'c', ...many] } })
+  // The wait before the next connection is short again after a notification.
+  last().notify(8, 'two', 'c2')
+  await cut()
+  const [empty] = last().calls.splice(0)
+  expect(empty!.params[0]).toMatchObject({ accountInclude: ['a'] })
+  last().say({ id: empty!.id, result: 9 })
+  expect(updates()).toEqual([['transactionUpdate', 9, { remove: { accountInclude: ['a'] } }]])
+  expect(() => client.subscribe('logs', ['all'], () => {}).update({})).toThrow('transaction')
+})
+
+it('sends no message that is too long for the server, with every list full and a long cursor', async () => {
+  last().open()
+  const keys = (list: string) => Array.from({ length: 100 }, (_, at) => `${list}${at}`.padEnd(44))
+  const filter = { accountInclude: ['a'], accountExclude: ['b'], accountRequired: ['c'] }
+  const swaps = client.subscribe('transaction', [filter, { commitment: 'confirmed' }], () => {})
+  last().say({ id: last().calls[0]!.id, result: 7 })
+  const [accountInclude, accountExclude, accountRequired] = ['i', 'e', 'r'].map(keys)
+  swaps.update({ add: { accountInclude, accountExclude, accountRequired } } as never)
+  last().notify(7, 'one', 'c'.repeat(1_600))
+  await cut()
+  last().say({ id: last().calls[0]!.id, result: 8 })
+  expect(last().calls.length).toBeGreaterThan(3)
+  for (const { longest } of sockets) expect(longest).toBeLessThanOrEqual(4_096)
 })

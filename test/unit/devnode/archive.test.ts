@@ -17,6 +17,7 @@ import {
   StoredTransaction,
 } from '../../../src/devnode/ledger/stored-transaction.ts'
 import { messageContent, signaturesOf } from '../../../src/devnode/message-content.ts'
+import { caseCount } from '../../testkit/case-count.ts'
 import { until } from '../../testkit/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-archive-'))
@@ -141,7 +142,7 @@ function answersOf(ledger: LedgerState, blocks: readonly Block[], seed: number):
   }
   for (const signature of signatures)
     answers.push(ledger.transaction(signature), ledger.signatureStatus(signature))
-  for (let round = 0; round < 300; round++) {
+  for (let round = 0; round < caseCount(100, 300); round++) {
     const from = random(last)
     const range = { from, to: from + random(last), limit: 1 + random(200) }
     answers.push(ledger.blockSlots(range, Commitment.finalized))

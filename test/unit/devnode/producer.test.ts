@@ -45,6 +45,7 @@ function open(seen = 0) {
   const entries: number[] = []
   const statuses: [slot: number, status: number][] = []
   const reported: string[] = []
+  const kept: [slot: number, statuses: number, isReported: boolean][] = []
   const producer = new Producer({
     ledger,
     sink: {
@@ -57,9 +58,10 @@ function open(seen = 0) {
     clock: { nowMs: () => 1000, monotonicMs: () => 0 },
     vote: key(9),
     seen,
+    keep: ({ slot }) => void kept.push([slot, statuses.length, reported.includes(`${slot} block`)]),
     writeVm: () => {},
   })
-  return { ledger, producer, entries, statuses, reported }
+  return { ledger, producer, entries, statuses, reported, kept }
 }
 
 /** Pays `price` for a call of `program` that asks to write all of `keys` and the program itself. */
@@ -135,6 +137,21 @@ test('goes on after slots that were seen and lost, with the kept block as parent
   expect(ledger.blockSlots({ from: 0, to: 200, limit: 9 }, Commitment.finalized)).toEqual([
     0, 71, 72,
   ])
+})
+
+test('a block is stored before anything is reported of it: kill -9 takes nothing back', () => {
+  const { producer, statuses, kept } = open()
+  producer.endSlot()
+  producer.jump({ slot: 9, timeMs: 0 })
+  expect(kept.map(([slot]) => slot)).toEqual([1, 2, 9])
+  for (const [slot, before, isReported] of kept) {
+    expect(isReported).toBe(false)
+    const reported = statuses.slice(0, before).filter(([of]) => of === slot)
+    expect(reported.map(([, status]) => status)).toEqual([
+      slotStatus.firstShredReceived,
+      slotStatus.createdBank,
+    ])
+  }
 })
 
 test('a slot is complete, processed and confirmed at once, and finalized 32 slots later', () => {

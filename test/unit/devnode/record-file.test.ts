@@ -20,7 +20,7 @@ describe('a file of records', () => {
     const path = join(folder, 'records')
     const writer = await RecordFileWriter.create(path)
     const texts = ['first', 'second', '', 'x'.repeat(100_000)]
-    for (const text of texts) void writer.append(Buffer.from(text))
+    for (const text of texts) writer.append(Buffer.from(text))
     await writer.close()
     expect(await recordsOf(path)).toEqual(texts)
     const whole = readFileSync(path)
@@ -45,7 +45,7 @@ describe('a disk that fills up', () => {
       const writer = await RecordFileWriter.create(path)
       // The last of these finds room for a piece of itself.
       const text = 'x'.repeat(10_000)
-      for (let count = 0; count < 7; count++) await writer.append(Buffer.from(text))
+      for (let count = 0; count < 7; count++) writer.append(Buffer.from(text))
       expect(writer.fault).toMatchObject({ code: 'ENOSPC' })
       await expect(writer.close()).rejects.toMatchObject({ code: 'ENOSPC' })
       expect(await recordsOf(path)).toEqual(new Array(6).fill(text))

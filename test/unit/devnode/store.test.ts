@@ -1,4 +1,6 @@
 import {
+  appendFileSync,
+  cpSync,
   existsSync,
   mkdtempSync,
   readdirSync,
@@ -73,9 +75,11 @@ function refuse(name: string): void {
 }
 
 /** What another process reads from the folder. */
-async function restored(): Promise<{ newest: number; lamports: bigint; seen: number }> {
+async function restored(
+  path = chain(),
+): Promise<{ newest: number; lamports: bigint; seen: number }> {
   const again = ledgerOf()
-  const reader = await ChainStore.open(chain(), { ...deps, isFresh: false })
+  const reader = await ChainStore.open(path, { ...deps, isFresh: false })
   await reader.restore(again, () => true)
   const { seenSlot: seen } = reader
   await reader.close()
@@ -116,14 +120,41 @@ test('blocks and accounts are there again, and a snapshot is due after enough sl
   expect(await restored()).toEqual({ newest: 3, lamports: 4n, seen: 3 })
 })
 
+test('a block is on disk as soon as it is complete: kill -9 does not lose it', async () => {
+  end(0)
+  await store.snapshot(ledger)
+  for (const slot of [1, 2, 3]) {
+    end(slot)
+    const copy = join(folder, `killed-${slot}`)
+    cpSync(chain(), copy, { recursive: true })
+    expect(await restored(copy)).toEqual({ newest: slot, lamports: BigInt(slot + 1), seen: slot })
+  }
+  await store.close()
+})
+
+test('a chain that is killed before its first slot ends, again and again, is whole', async () => {
+  end(0)
+  await store.snapshot(ledger)
+  await store.close()
+  for (let kill = 0; kill < 3; kill++)
+    expect(await restored()).toEqual({ newest: 0, lamports: 1n, seen: 0 })
+  // The last one died while it wrote the next block.
+  appendFileSync(join(chain(), 'journal-0'), 'torn')
+  const again = await ChainStore.open(chain(), { ...deps, isFresh: false })
+  await again.restore(ledgerOf(), () => true)
+  store = again
+  end(1)
+  await store.close()
+  expect(await restored()).toEqual({ newest: 1, lamports: 2n, seen: 1 })
+})
+
 describe('a journal that the disk refused', () => {
-  test('is given up and its file is closed', async () => {
+  test('is given up with its first block and its file is closed', async () => {
     refuse('journal-0')
     end(0)
     await store.snapshot(ledger)
-    expect(openOnFullDevice()).toBe(1)
-    // Its first block was refused; with the next one the store gives it up.
-    end(1)
+    nowMs += 1_000
+    expect(store.isSnapshotDue(1_500)).toBe(true)
     await store.close()
     expect(openOnFullDevice()).toBe(0)
   })

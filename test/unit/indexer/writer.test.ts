@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../../src/base/errors.ts'
-import type { Delivery } from '../../../src/indexer/parcels.ts'
+import { type Delivery, type Indexed, packAccounts } from '../../../src/indexer/parcels.ts'
 import { IndexWriter, type SinkConfig } from '../../../src/indexer/writer.ts'
 import { MemorySink, retryable } from '../../testkit/memory-sink.ts'
 import { until } from '../../testkit/until.ts'
@@ -23,14 +23,14 @@ function delivery(seqs: readonly number[]): Delivery {
   return { parcels, marks: { events: seqs.at(-1)! } }
 }
 
-/** Blocks of these slots; each asks for a cut up to `to` where it is another block. */
-function blocks(slots: readonly number[], chain: string, to: number | null = null): Delivery {
+/** Blocks of these slots; those of a stream that repeats ask for a cut where they are others. */
+function blocks(slots: readonly number[], chain: string, indexed: Indexed | null = null): Delivery {
   const parcels = slots.map((slot) => {
     const blockhash = `${chain}${slot}`
     const block = { parentSlot: slot - 1, blockhash, height: slot, txCount: 0 }
     const accounts = new Uint8Array(0)
     const content = { slot, blockTime: 1, block, transactions: [], accounts }
-    const cut = to === null ? null : { from: slot, to, blockhash }
+    const cut = indexed === null ? null : { from: slot, blockhash, indexed }
     return { feed: 'slots' as const, content, cut, bytes: 1, sinceMs: 0, mark: slot }
   })
   return { parcels, marks: { slots: slots.at(-1)! } }
@@ -117,12 +117,23 @@ describe('the index writer', () => {
     expect(await writer.take(delivery([2]))).toEqual({ isWritten: true })
   })
 
+  test('writes the deliveries of a rejected write alone, so that a bad one takes no other', async () => {
+    const { sink, writer } = await stage(20)
+    // The shared write, then that of the second delivery alone.
+    sink.isBad = (batches) => batches.some(({ columns }) => columns[0]!.includes(2))
+    const taken = await Promise.all([1, 2, 3].map((seq) => writer.take(delivery([seq]))))
+    expect(taken).toEqual([{ isWritten: true }, { rejected: 'a bad row' }, { isWritten: true }])
+    expect(seqs(sink)).toEqual([1, 3])
+    expect(await sink.marks()).toEqual({ events: 3 })
+  })
+
   test('cuts where the chain restarted before it writes, and delays deliveries meanwhile', async () => {
     const { sink, writer } = await stage()
     await writer.take(blocks([7, 8, 9, 10, 11], 'old'))
+    const indexed = { to: 11 }
     // The restarted chain has slot 8 as before, and another block from slot 9 on.
-    const same = writer.take(blocks([8], 'old', 11))
-    const anew = [writer.take(blocks([9], 'new', 11)), writer.take(blocks([10], 'new', 11))]
+    const same = writer.take(blocks([8], 'old', indexed))
+    const anew = [[9], [10]].map((slots) => writer.take(blocks(slots, 'new', indexed)))
     for (const taken of [same, ...anew]) expect(await taken).toEqual({ isWritten: true })
     const hashes = sink.rows('blocks').map(({ blockhash }) => blockhash)
     expect(hashes).toEqual(['old7', 'old8', 'new9', 'new10'])
@@ -131,12 +142,14 @@ describe('the index writer', () => {
 
   test('cuts at every restart of the chain, also rows that are not written yet', async () => {
     const { sink, writer } = await stage(20)
+    // A stream whose chain is below those before it still has their last slot as its bound.
+    const [first, second] = [{ to: 4 }, { to: 4 }]
     const taken = [
       writer.take(blocks([1, 2, 3, 4], 'a')),
-      writer.take(blocks([1], 'b', 4)),
-      writer.take(blocks([2, 3], 'b', 4)),
-      writer.take(blocks([1], 'c', 3)),
-      writer.take(blocks([2], 'c', 3)),
+      writer.take(blocks([1], 'b', first)),
+      writer.take(blocks([2, 3], 'b', first)),
+      writer.take(blocks([1], 'c', second)),
+      writer.take(blocks([2], 'c', second)),
     ]
     for (const one of taken) expect(await one).toEqual({ isWritten: true })
     expect(sink.rows('blocks').map(({ blockhash }) => blockhash)).toEqual(['c1', 'c2'])
@@ -146,7 +159,7 @@ describe('the index writer', () => {
   test('deletes nothing when replayed slots have the same blocks', async () => {
     const { sink, writer } = await stage()
     await writer.take(blocks([8, 9, 10], 'old'))
-    expect(await writer.take(blocks([9, 10, 11], 'old', 10))).toEqual({ isWritten: true })
+    expect(await writer.take(blocks([9, 10, 11], 'old', { to: 10 }))).toEqual({ isWritten: true })
     expect(sink.rows('blocks').map(({ slot }) => slot)).toEqual([8, 9, 10, 11])
   })
 
@@ -165,14 +178,57 @@ describe('the index writer', () => {
     // Another gateway takes over: its stream begins before the mark.
     const next = new IndexWriter(async () => sink, { wrote() {}, failed() {}, parts() {} })
     await next.open(config)
-    await next.take(blocks([1, 2], 'a', 3))
+    const indexed = { to: 3 }
+    await next.take(blocks([1, 2], 'a', indexed))
     await next.take(delivery([1]))
     expect(sink.repeated).toBe(0)
     expect((await sink.marks()).slots).toBe(3)
-    await next.take(blocks([3], 'a', 3))
+    await next.take(blocks([3], 'a', indexed))
     await next.take(blocks([4], 'a'))
     expect(sink.repeated).toBe(0)
     expect(sink.rows('blocks').map(({ slot }) => Number(slot))).toEqual([1, 2, 3, 4])
     expect((await sink.marks()).slots).toBe(4)
+    expect(sink.comparisons).toBe(1)
+  })
+
+  test('keeps its mark while slots come again, and asks once for many of them', async () => {
+    const { sink, writer } = await stage()
+    const slots = Array.from({ length: 300 }, (_, at) => at + 1)
+    await writer.take(blocks(slots, 'a'))
+    const indexed = { to: 300 }
+    for (const slot of slots) {
+      await writer.take(blocks([slot], 'a', indexed))
+      expect(writer.marks).toEqual({ slots: 300 })
+    }
+    expect([sink.comparisons, sink.repeated]).toEqual([2, 0])
+    // A chain that restarted takes it back.
+    await writer.take(blocks([250], 'b', { to: 300 }))
+    expect(writer.marks).toEqual({ slots: 250 })
+    await writer.take(delivery([1]))
+    expect(await sink.marks()).toEqual({ slots: 250, events: 1 })
+  })
+
+  test('writes late content of a block that it has', async () => {
+    const { sink, writer } = await stage()
+    await writer.take(blocks([1, 2], 'a'))
+    const again = blocks([2], 'a', { to: 2 })
+    const [block] = again.parcels
+    if (block?.feed !== 'slots') throw new Error('a slot')
+    const keys = { pubkey: new Uint8Array(32), owner: new Uint8Array(32) }
+    const fact = { ...keys, lamports: 1n, writeVersion: 1n, dataBytes: 0, index: 0 }
+    const accounts = packAccounts([fact])
+    const late = { ...block, cut: null, content: { ...block.content, block: null, accounts } }
+    await writer.take({ parcels: [block, late], marks: { slots: 2 } })
+    expect(sink.rows('account_updates')).toHaveLength(1)
+    expect(sink.repeated).toBe(0)
+  })
+
+  test('writes no slot that it could not compare', async () => {
+    const { sink, writer } = await stage()
+    await writer.take(blocks([1, 2], 'a'))
+    sink.blockhashes = () => Promise.reject(new Fault('sink', 'unreadable'))
+    const taken = await writer.take(blocks([2], 'b', { to: 2 }))
+    expect(taken).toEqual({ rejected: 'unreadable' })
+    expect(sink.rows('blocks').map(({ blockhash }) => blockhash)).toEqual(['a1', 'a2'])
   })
 })

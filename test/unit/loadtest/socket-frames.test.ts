@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { clientFrame, FrameReader, opcodes } from '../../../src/loadtest/socket-frames.ts'
+import { clientFrame, FrameReader, opcodes } from '../../../src/loadtest/socket-session.ts'
 
 /** A frame as a server sends it: not masked. */
 function serverFrame(payload: Buffer, first = 0x80 | opcodes.text): Buffer {

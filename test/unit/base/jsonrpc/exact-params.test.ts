@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { exactParams } from '../../../../src/base/jsonrpc/exact-params.ts'
 import { type Call, parseRequest } from '../../../../src/base/jsonrpc/parse.ts'
+import { exactParams } from '../../../../src/chain/solana-rpc/params.ts'
 
 function read(params: string): unknown {
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"m","params":${params}}`)

@@ -7,10 +7,9 @@ import { findTool, lint } from '../../../testkit/promtool.ts'
 describe('Meters', () => {
   test('renders a histogram of given counts, cumulative, with sum and count', async () => {
     const meters = new Meters()
-    meters.histogramRead('sluice_far_seconds', 'Kept by a worker.', [0.1, 1], () => ({
-      counts: [3, 2, 1],
-      sum: 7.5,
-    }))
+    const counts = { counts: [3, 2, 1], sum: 7.5 }
+    const read = () => [[{}, counts]] as const
+    meters.histogramsRead('sluice_far_seconds', 'Kept by a worker.', [0.1, 1], {}, read)
     const { body } = await meters.render('text')
     expect(body).toBe(
       [
@@ -28,9 +27,8 @@ describe('Meters', () => {
 
   test('refuses a second declaration of a name, whatever the kind', () => {
     const meters = new Meters()
-    const read = () => ({ counts: [0, 0], sum: 0 })
-    meters.histogramRead('sluice_far_seconds', 'Far.', [1], read)
-    expect(() => meters.histogramRead('sluice_far_seconds', 'Far.', [1], read)).toThrow(
+    meters.latency('sluice_far_seconds', 'Far.')
+    expect(() => meters.latency('sluice_far_seconds', 'Far.')).toThrow(
       'sluice_far_seconds is declared twice',
     )
     expect(() => meters.gauge('sluice_far_seconds', 'Far.')).toThrow('is declared twice')
@@ -39,10 +37,7 @@ describe('Meters', () => {
 
   test('keeps the names of counters whatever format was requested before', async () => {
     const meters = new Meters()
-    meters
-      .counter('sluice_things_total', 'Things.', { kind: ['a', 'b'] })
-      .with({ kind: 'a' })
-      .inc(2)
+    meters.counters('sluice_things_total', 'Things.', 'kind', ['a', 'b']).a.inc(2)
     const before = (await meters.render('text')).body
     const open = (await meters.render('openmetrics')).body
     expect((await meters.render('text')).body).toBe(before)
@@ -64,6 +59,18 @@ describe('Meters', () => {
     const { body } = await meters.render('text')
     expect(body).toContain('sluice_now_seconds 10')
     expect(body).toContain('sluice_far_total{kind="x"} 5')
+  })
+
+  test('has no series of what is not there', async () => {
+    const meters = new Meters()
+    let found: number | null = null
+    meters.gaugeRead('sluice_age_seconds', 'Age.', () => found)
+    meters.totalRead('sluice_lost_total', 'Lost.', () => found)
+    expect((await meters.render('text')).body).not.toMatch(/^sluice/m)
+    found = 0
+    expect((await meters.render('text')).body).toMatch(/^sluice_age_seconds 0$/m)
+    found = null
+    expect((await meters.render('text')).body).not.toMatch(/^sluice/m)
   })
 
   test('escapes help and labels', () => {

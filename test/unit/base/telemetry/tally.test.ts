@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { LatencyTally, PairTally } from '../../../../src/base/telemetry/tally.ts'
+import { LatencyTally, PairTally } from '../../../../src/base/telemetry/meters.ts'
 
 describe('LatencyTally', () => {
   it('puts each duration into the first bucket that fits, the longest into +Inf', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { floatText } from '../../../../src/chain/solana/float-text.ts'
+import { floatText } from '../../../../src/chain/solana/json-parsed/layout.ts'
 
 it.each([
   [1, '1'],

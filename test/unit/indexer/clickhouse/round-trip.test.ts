@@ -11,8 +11,9 @@ import type {
 } from '../../../../src/indexer/clickhouse/sql/ast.ts'
 import { explainSyntax } from '../../../../src/indexer/clickhouse/sql/explain-syntax.ts'
 import { parseStatement } from '../../../../src/indexer/clickhouse/sql/parse-select.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 
-const cases = 1_000
+const cases = caseCount(400, 1_000)
 
 /** A small generator of random numbers (mulberry32), so that a case is found again by its seed. */
 class Chance {

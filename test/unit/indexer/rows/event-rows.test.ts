@@ -1,18 +1,19 @@
 import { describe, expect, test } from 'vitest'
-import type { EventParcel } from '../../../../src/indexer/parcels.ts'
+import type { FrameFacts } from '../../../../src/base/shared-log.ts'
+import type { EventFact } from '../../../../src/indexer/feed-items.ts'
 import {
   addDeliveryRows,
   addEventRows,
   RowBatches,
 } from '../../../../src/indexer/rows/delivery-rows.ts'
-import type { FrameFacts, FrameKind } from '../../../../src/streams/log/encoded.ts'
+import type { FrameKind } from '../../../../src/streams/log/encoded.ts'
 import { rowsOf } from '../../../testkit/index-rows.ts'
 
 const atNs = 1_700_000_000_123_456_789n
 
 function rowsFrom(kind: FrameKind, payload: unknown, facts: Partial<FrameFacts> = {}) {
   const rows = new RowBatches()
-  const parcel: EventParcel = {
+  const parcel: EventFact = {
     seq: 41,
     kind,
     payload: Buffer.from(JSON.stringify(payload)),

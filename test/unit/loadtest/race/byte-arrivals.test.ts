@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ByteArrivals } from '../../../../src/loadtest/race/byte-arrivals.ts'
+import { ByteArrivals } from '../../../../src/loadtest/race/geyser-observer.ts'
 
 test('gives a message the time of the chunk that has its last byte', () => {
   const arrivals = new ByteArrivals()

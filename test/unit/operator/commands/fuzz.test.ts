@@ -11,9 +11,11 @@ import { loadVerbs } from '../../../../src/operator/commands/verbs.ts'
 import { configFields } from '../../../../src/operator/config/config.ts'
 import { loadConfig } from '../../../../src/operator/config/load.ts'
 import { leaves } from '../../../../src/operator/config/tree.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 import { variableOf } from '../../../testkit/config-variable.ts'
 
 const verbs = await loadVerbs()
+const runs = { numRuns: caseCount(40, 200) }
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -42,6 +44,7 @@ describe('random input', () => {
         for (const outcome of [chooseVerb(verbs, argv), parseArgs(verb, argv)])
           if (!outcome.ok) expect(outcome.refusal.message.length).toBeGreaterThan(5)
       }),
+      runs,
     )
   })
 
@@ -55,6 +58,7 @@ describe('random input', () => {
         const result = await loadConfig({ env: safe, flags: flagged })
         if (!result.ok) expect(result.problems.length).toBeGreaterThan(0)
       }),
+      runs,
     )
   })
 
@@ -72,6 +76,7 @@ describe('random input', () => {
         const result = await loadConfig({ file: path, env: {} })
         if (!result.ok) expect(result.problems.length).toBeGreaterThan(0)
       }),
+      runs,
     )
   })
 })

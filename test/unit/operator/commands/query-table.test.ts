@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { renderTable } from '../../../../src/operator/commands/query-table.ts'
+import { renderTable } from '../../../../src/operator/commands/query-run.ts'
 
 describe('a result as a table', () => {
   test('puts numbers to the right, cuts long cells and keeps the terminal safe', () => {

@@ -29,7 +29,7 @@ it('loads the configuration and no package before it knows the verb', () => {
   expect([...files]).toContain('src/operator/config/config.ts')
   const commands = [...files].filter((path) => path.startsWith('src/operator/commands/'))
   expect(commands.map((path) => posix.basename(path, '.ts')).sort()).toEqual([
-    ...['args', 'choose-verb', 'dispatch', 'help', 'output', 'package-version', 'verb', 'verbs'],
+    ...['args', 'choose-verb', 'dispatch', 'help', 'output', 'verb', 'verbs', 'version'],
   ])
 })
 

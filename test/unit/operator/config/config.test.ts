@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { isLoopback } from '../../../../src/base/cidr.ts'
+import { initialOf } from '../../../../src/base/fields.ts'
 import {
   type Config,
   checkConfig,
+  configFields,
   enabledEndpoints,
   isAllEmbedded,
   needsDevnode,
@@ -110,10 +112,11 @@ describe('sources', () => {
     ])
     expect(isAllEmbedded(mixed)).toBe(false)
     expect(isAllEmbedded(config({ chain: { source: 'embedded' } }))).toBe(true)
-    expect(knownOf(mixed).destinationRules.allowPrivate).toBe(false)
+    const known = (given: object) => knownOf({ ...initialOf(configFields), ...given })
+    expect(known(mixed).destinationRules.allowPrivate).toBe(false)
     const told = config({ metrics: { source: 'ring' }, shredstream: { allowPrivate: true } })
-    expect(knownOf(told).destinationRules.allowPrivate).toBe(true)
-    const sets = knownOf(config({ plans: { a: {} }, upstreams: { main: {} } }))
+    expect(known(told).destinationRules.allowPrivate).toBe(true)
+    const sets = known({ plans: { a: {} }, upstreams: { main: {} } })
     expect(sets).toMatchObject({ plans: ['a'], upstreams: ['main'] })
   })
 })

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { RegistryChanges } from '../../../../src/products/shredstream/registry-changes.ts'
+import { RegistryChanges } from '../../../../src/products/shredstream/destinations.ts'
 
 // Without jitter.
 beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(1))

@@ -119,7 +119,7 @@ describe('transactions from the stream', () => {
       const text = ask('getSignatureStatuses', ...params)
       return text === null ? 'a node answers' : JSON.parse(text).value[0]
     }
-    const solana = new SyntheticSolana({ finalizedAfter: 1 })
+    const solana = new SyntheticSolana({ finalizedAfter: 1, transactionsPerSlot: 2 })
     const other = new SyntheticSolana({ seed: 9 })
     const at = (slot: number) => ({ slot, createdAtMs: 0 })
     const voids = [0, 1].map((index) => transactionUpdate(at(1_002), other.transaction(index)))

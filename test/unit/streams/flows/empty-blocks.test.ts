@@ -7,7 +7,6 @@ import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { framePrefixBytes } from '../../../../src/base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { SlotSource } from '../../../../src/indexer/feed/slot-source.ts'
-import { Count } from '../../../../src/products/tpu/meters.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
 import { StreamAnswers } from '../../../../src/streams/answers/stream-answers.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
@@ -127,10 +126,9 @@ describe('blocks without a transaction', () => {
 
   it('are rows of the index', () => {
     const { hub, metas, run } = stage()
-    const source = new SlotSource({ hub, lost: new Count(), clock: systemClock })
-    source.resume(undefined)
-    hub.listen((commitment) => {
-      if (commitment === 1) source.onUpdate()
+    const source = new SlotSource(undefined, { lost() {}, clock: systemClock })
+    hub.listen((commitment, update) => {
+      if (commitment === 1) source.take(update)
     })
     run()
     for (const { slot, parentSlot, blockhash, blockHeight } of metas.slice(0, -1)) {

@@ -10,10 +10,11 @@ import {
 } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
-const seeds = Number(process.env.SLUICE_SEEDS ?? 25)
+const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(6, 25))
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 const isItem = ({ kind }: SolanaUpdate) =>
   kind === 'account' || kind === 'transaction' || kind === 'entry'

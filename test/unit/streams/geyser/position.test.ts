@@ -7,11 +7,12 @@ import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/upda
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import {
   decodePosition,
-  encodePosition,
   type Position,
   PublishedSlots,
   Resumption,
 } from '../../../../src/streams/geyser/position.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
+import { sentBack } from '../../../testkit/replayed-updates.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const slots = 14
@@ -54,6 +55,11 @@ const chainOf = (options = {}) => {
 
 type Gateway = ReturnType<typeof gateway>
 
+/** A replay of a node leaves out the life cycle of slots. */
+const isReplayed = (update: SolanaUpdate) =>
+  update.kind !== 'slot' || update.status <= slotStatus.finalized
+const lifeCycleForm = / status [3-9] /
+
 /** What a reader without a position gets. */
 function readAll(updates: readonly SolanaUpdate[], commitment: Commitment): string[] {
   const { hub, publish } = gateway()
@@ -67,7 +73,7 @@ function readAll(updates: readonly SolanaUpdate[], commitment: Commitment): stri
 
 /** Continues at a gateway, to its end. */
 function resume({ hub }: Gateway, at: Position) {
-  const resumption = new Resumption(decodePosition(encodePosition(at))!)
+  const resumption = new Resumption(sentBack(at))
   const replay = hub.replay(at.commitment, at.floor)!
   const texts: string[] = []
   const conflicts: number[] = []
@@ -90,7 +96,7 @@ describe('a position', () => {
       const updates = chainOf()
       const whole = sorted(readAll(updates, commitment))
       const random = randomOf(9)
-      for (let cut = 1; cut < updates.length; cut += 3) {
+      for (let cut = 1; cut < updates.length; cut += caseCount(9, 3)) {
         const here = gateway()
         const had: string[] = []
         here.hub.listen((at, update) => {
@@ -117,7 +123,7 @@ describe('a position', () => {
     const updates = chainOf()
     const whole = sorted(readAll(updates, commitment))
     const random = randomOf(4)
-    for (let turn = 0; turn < 30; turn++) {
+    for (let turn = 0; turn < caseCount(10, 30); turn++) {
       const had: string[] = []
       let at: Position = { commitment, floor: 0, slots: [], parts: [] }
       for (let cut = 0; cut < updates.length; ) {
@@ -138,6 +144,36 @@ describe('a position', () => {
       expect(sorted(had)).toEqual(whole)
     }
   })
+
+  it.each(allCommitments)(
+    'repeats nothing where some gateways had the slots from a replay, at %i',
+    (commitment) => {
+      const updates = chainOf()
+      const whole = sorted(readAll(updates.filter(isReplayed), commitment))
+      const random = randomOf(6)
+      for (let turn = 0; turn < caseCount(10, 30); turn++) {
+        const had: string[] = []
+        let at: Position = { commitment, floor: updates[0]!.slot, slots: [], parts: [] }
+        for (let cut = 30; cut < updates.length + 60; cut += Math.floor(random() * 60)) {
+          const there = gateway()
+          // It was started again: of slots before, its node left out the life cycle.
+          const startSlot = updates[0]!.slot + Math.floor(random() * slots)
+          const shown = inOtherOrder(updates, random).slice(0, cut)
+          for (const update of shown)
+            if (update.slot >= startSlot || isReplayed(update)) there.publish(update)
+          if (at.floor > there.hub.newestSlot!) continue
+          const reader = resume(there, at)
+          reader.read()
+          had.push(...reader.texts)
+          const isLive = reader.resumption.isOver(there.published)
+          at = isLive ? there.published.position(commitment) : reader.resumption.position
+        }
+        const lifeCycle = had.filter((text) => lifeCycleForm.test(text))
+        expect(new Set(lifeCycle).size).toBe(lifeCycle.length)
+        expect(sorted(had.filter((text) => !lifeCycleForm.test(text)))).toEqual(whole)
+      }
+    },
+  )
 
   it('sends the whole slot where another bank follows the one that was passed', () => {
     const updates = chainOf()

@@ -1,5 +1,5 @@
 // A replay of the hub's log: of each slot its content, its block meta, then its statuses.
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../../../src/base/clock.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
@@ -10,6 +10,7 @@ import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/replayer.ts'
 import { Subscriber } from '../../../../src/streams/geyser/subscriber.ts'
+import { ownTurns } from '../../../../src/streams/hub/replay-turns.ts'
 import { limits } from '../../../testkit/filter-limits.ts'
 import { readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
@@ -28,6 +29,7 @@ const everything: Omit<Asked, 'commitment'> = {
 }
 
 const type = 'geyser.SubscribeRequest'
+const means = { pool: new SlabPool(), turns: ownTurns }
 
 function encoded(asked: object): Uint8Array {
   const message = codec.root.lookupType(type)
@@ -50,7 +52,39 @@ const unread = {
   end() {},
 }
 
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
 describe('a replay', () => {
+  it.each([
+    ['256 updates where they take no time', 0, 100, 256],
+    ['16 where those take a millisecond', 1, 1, 16],
+  ])('leaves the turn to others after %s', async (_, msPerLook, least, most) => {
+    let nowMs = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => {
+      nowMs += msPerLook
+      return nowMs
+    })
+    const hub = openSolanaHub()
+    const chain = new SyntheticSolana({ transactionsPerSlot: 200 })
+    for (let slot = 0; slot < 3; slot++)
+      for (const update of chain.next()) publishUpdate(hub, update)
+    const perTurn: number[] = []
+    await new Promise<void>((resolve, reject) => {
+      const stream: ReplayingStream = {
+        ...{ encoding: null, backlogBytes: 0, isAhead: false, caughtUp: resolve },
+        take: (_runs, _bytes, frames) => void perTurn.push(frames),
+        lostReplay: () => reject(new Error('lost')),
+      }
+      const asked: Asked = { ...everything, transactions: { t: {} }, commitment: 0 }
+      new Replayer(hub.replay(0, 1000)!, compiled(asked), means, stream)
+    })
+    expect(perTurn.length).toBeGreaterThan(2)
+    expect(Math.max(...perTurn)).toBeLessThanOrEqual(most)
+    expect(Math.max(...perTurn)).toBeGreaterThanOrEqual(least)
+  })
+
   it.each([0, 1, 2] as const)('has the statuses of a slot after its block, at %i', async (at) => {
     const hub = openSolanaHub()
     const asked: Asked = { ...everything, commitment: at }
@@ -64,13 +98,12 @@ describe('a replay', () => {
     const runs: Buffer[] = []
     await new Promise<void>((resolve, reject) => {
       const stream: ReplayingStream = {
-        encoding: null,
-        backlogBytes: 0,
+        ...{ encoding: null, backlogBytes: 0, isAhead: false },
         take: (taken) => void runs.push(...taken.map(({ bytes }) => Buffer.from(bytes))),
         caughtUp: resolve,
         lostReplay: () => reject(new Error('lost')),
       }
-      new Replayer(hub.replay(at, 1000)!, compiled(asked), new SlabPool(), stream)
+      new Replayer(hub.replay(at, 1000)!, compiled(asked), means, stream)
     })
     const replayed = readFrames(codec, Buffer.concat(runs))
     const isStatus = ({ field }: Expected) => field === 'slot'

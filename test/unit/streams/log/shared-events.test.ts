@@ -3,12 +3,11 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { type LogFrame, runJump } from '../../../../src/base/shared-log.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { EventSource } from '../../../../src/indexer/feed/source.ts'
 import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
-import { Count } from '../../../../src/products/tpu/meters.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
 import { SharedEvents } from '../../../../src/streams/log/shared-events.ts'
 import { contentionOf, HandClock } from '../../../testkit/fake-execution.ts'
+import { FeedStream } from '../../../testkit/feed-stream.ts'
 import { StreamStage, turn } from '../../../testkit/stream-stage.ts'
 
 /** The log of PostgreSQL, as rows in memory. */
@@ -123,22 +122,17 @@ describe('a new run', () => {
     })
     stage.log.listen((frame) => history.update(frame))
     stage.log.onRestart(() => history.restarted())
-    const lost = new Count()
-    const source = new EventSource(stage.log, lost)
-    source.watchRestarts()
+    const index = new FeedStream(stage.log)
     await follow(shared, stage.log)
-    const readAll = () => {
-      while (source.next() !== null);
-    }
-    readAll()
+    await turn()
     // As a standby that was promoted without block 3.
     shared.rows.splice(4)
     shared.next = 5
-    return { shared, stage, history, measured, lost, readAll }
+    return { shared, stage, history, measured, index }
   }
 
   test('shows no block twice, cuts clients once and loses nothing of the index', async () => {
-    const { shared, stage, history, measured, lost, readAll } = await openStage()
+    const { shared, stage, history, measured, index } = await openStage()
     let restarts = 0
     stage.log.onRestart(() => restarts++)
     const before = stage.connect()
@@ -155,8 +149,9 @@ describe('a new run', () => {
     expect(stage.log.oldestSeq).toBe(7 + runJump)
     expect(numbers(history)).toEqual([1, 2, 3, 4])
     expect(measured).toEqual([1, 2, 3, 4])
-    readAll()
-    expect(lost.value).toBe(0)
+    expect(index.lost).toBe(0)
+    expect(index.starts.at(-1)!.run).toBe('two')
+    expect(index.seqs.at(-1)).toBe(stage.log.newestSeq)
     stage.stop()
   })
 

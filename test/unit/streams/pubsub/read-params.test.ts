@@ -215,6 +215,7 @@ describe('params of the subscribe methods', () => {
     ['transaction', [{ accountInclude: key }]],
     ['transaction', [{ accountInclude: Array.from({ length: 65 }, () => key) }]],
     ['transaction', [{ signature: key }]],
+    ['transaction', [{}, { blockTime: 1 }]],
     ['transaction', [{ instructions: {} }]],
     ['transaction', [{ instructions: [{}] }]],
     ['transaction', [{ instructions: [{ program: '?' }] }]],

@@ -1,84 +1,24 @@
 // Subscriptions that continue after a cursor: at the gateway that sent it and at another one, which
 // got the same chain in another order. What is sent is compared with a connection that stayed.
 import { describe, expect, it } from 'vitest'
-import { systemClock } from '../../../../src/base/clock.ts'
-import type { Answer } from '../../../../src/base/jsonrpc/build.ts'
-import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { Meters } from '../../../../src/base/telemetry/meters.ts'
-import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import { keyOf } from '../../../../src/chain/solana/keys.ts'
 import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
-import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
-import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
-import type { KeptStream } from '../../../../src/streams/hub/hub.ts'
-import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
-import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'
-import { idleChain } from '../../../testkit/pubsub-chain.ts'
+import { cursorText, SentSlots } from '../../../../src/streams/pubsub/cursor.ts'
+import { budgetOn, type LooseSession } from '../../../testkit/loose-session.ts'
+import {
+  type CursorNotification,
+  notifications,
+  PubsubGateway,
+  paramsOf,
+  resumable,
+  roomy,
+  slotsOf,
+} from '../../../testkit/pubsub-gateway.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 import { until } from '../../../testkit/until.ts'
 
-const roomy = { subscriptionsPerConnection: 1_000, distinctSubscriptions: 0 }
-
-class Gateway {
-  readonly hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 2 ** 28 })
-  /** Replays that were started. */
-  replays = 0
-  readonly #chain = idleChain({
-    hub: this.hub,
-    streamLog: this.#log(),
-  })
-  readonly #sessions: LooseSession[] = []
-  readonly #subscriptions = new Subscriptions({
-    meters: declareSubscriptionMeters(new Meters()),
-    clock: systemClock,
-    log: silentLog,
-  })
-
-  constructor() {
-    this.#subscriptions.usePublisher((topic, message, atOnce) => {
-      const joined = () => this.#sessions.filter(({ topics }) => topics.has(topic))
-      for (const session of atOnce ?? joined()) session.sendNow(message)
-    })
-  }
-
-  /** The hub itself, and how often it was read. */
-  #log(): KeptStream<SolanaUpdate> {
-    const { hub } = this
-    const count = () => this.replays++
-    return {
-      get oldestSlot() {
-        return hub.oldestSlot
-      },
-      replay({ commitment, fromSlot }) {
-        count()
-        return hub.replay(commitment, fromSlot)
-      },
-    }
-  }
-
-  connect(): LooseSession {
-    const session = looseSession(budgetOn(roomy), this.#subscriptions.engineOf(this.#chain))
-    this.#sessions.push(session)
-    return session
-  }
-
-  ask(session: LooseSession, topic: string, params: readonly unknown[]): Answer {
-    const call = { method: '', params, paramsText: '', id: '1' }
-    return this.#subscriptions.methods[`${topic}Subscribe`]!(call, session) as Answer
-  }
-
-  publish(updates: Iterable<SolanaUpdate>): void {
-    for (const update of updates) publishUpdate(this.hub, update)
-  }
-}
-
-/** Slots of a chain, 6 not finalized; every fifth is skipped. */
-function slotsOf(count: number): SolanaUpdate[][] {
-  const isSkipped = (slot: number) => slot % 5 === 0
-  const chain = new SyntheticSolana({ seed: 7, accounts: 12, finalizedAfter: 6, isSkipped })
-  return Array.from({ length: count }, () => chain.next())
-}
+const [owner] = new SyntheticSolana({ seed: 7, accounts: 12 }).owners
 
 /** As another node sends it: transactions in the order its threads finish. */
 function otherOrder(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
@@ -99,54 +39,41 @@ function otherOrder(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
   return updates.map((one) => (items.includes(one) ? mixed[at++]! : one))
 }
 
-const [owner] = new SyntheticSolana({ seed: 7, accounts: 12 }).owners
-const [account] = new SyntheticSolana({ seed: 7, accounts: 12 }).keys
-
-function paramsOf(topic: string, config: object): unknown[] {
-  switch (topic) {
-    case 'account':
-      return [encodeBase58(account!), { encoding: 'base64', ...config }]
-    case 'program':
-      return [encodeBase58(owner!), { encoding: 'base64', ...config }]
-    case 'logs':
-      return ['allWithVotes', config]
-    case 'block':
-      return ['all', { transactionDetails: 'signatures', ...config }]
-    case 'transaction':
-      return [{}, { transactionDetails: 'signatures', ...config }]
-    default:
-      return [config]
-  }
-}
-
-interface Notification {
-  readonly result: unknown
-  readonly cursor: string
-}
-
-const notifications = (session: LooseSession): Notification[] =>
-  session.told.map((text) => JSON.parse(text).params)
 const results = (session: LooseSession) => notifications(session).map(({ result }) => result)
 const turn = () => new Promise((resolve) => setImmediate(resolve))
-
-const cases = [
-  ...['account', 'program', 'logs', 'transaction'].flatMap((topic) =>
-    ['processed', 'confirmed', 'finalized'].map((commitment) => [topic, commitment] as const),
-  ),
-  ['block', 'confirmed'] as const,
-  ['block', 'finalized'] as const,
-  ['slot', undefined] as const,
-  ['root', undefined] as const,
-]
 
 /** Roots in slot notifications are those of the moment; gateways differ in it. */
 const withoutRoot = (result: unknown) =>
   typeof result === 'object' ? { ...result, root: undefined } : result
 
-describe.each(cases)('%sSubscribe at %s', (topic, commitment) => {
+describe.each(resumable)('%sSubscribe at %s', (topic, commitment) => {
+  it('comes back to a gateway that has gone on without it', async () => {
+    const [oracle, ...gateways] = [new PubsubGateway(), new PubsubGateway(), new PubsubGateway()]
+    const stayed = oracle!.connect()
+    oracle!.ask(stayed, topic, paramsOf(topic, { commitment, cursor: true }))
+    // Others stay: the gateways do not begin anew when the client leaves.
+    for (const gateway of gateways) gateway.connect()
+    const slots = slotsOf(42)
+    const got: CursorNotification[] = []
+    for (let turns = 0; turns < 6; turns++) {
+      const gateway = gateways[turns % 2]!
+      const session = gateway.connect()
+      const resume = got.at(-1)?.cursor
+      const more = resume === undefined ? { cursor: true } : { resume }
+      gateway.ask(session, topic, paramsOf(topic, { commitment, ...more }))
+      await until(() => session.topics.size > 0, 'to be live')
+      const part = slots.splice(0, 7).flat()
+      for (const one of [oracle!, ...gateways]) one.publish(part)
+      got.push(...notifications(session))
+      session.end()
+    }
+    const told = got.map(({ result }) => withoutRoot(result))
+    expect(told).toEqual(results(stayed).map(withoutRoot))
+  })
+
   it('sends the rest after any cursor, at another gateway, while the chain goes on', async () => {
     const slots = slotsOf(24)
-    const first = new Gateway()
+    const first = new PubsubGateway()
     const stayed = first.connect()
     expect(first.ask(stayed, topic, paramsOf(topic, { commitment, cursor: true })).kind).toBe(
       'text',
@@ -154,7 +81,7 @@ describe.each(cases)('%sSubscribe at %s', (topic, commitment) => {
     first.publish(slots.flat())
     const all = notifications(stayed)
     expect(all.length).toBeGreaterThan(8)
-    const second = new Gateway()
+    const second = new PubsubGateway()
     const updates = slots.flatMap(otherOrder)
     const half = Math.floor(updates.length / 2) + 3
     second.publish(updates.slice(0, half))
@@ -190,9 +117,36 @@ describe.each(cases)('%sSubscribe at %s', (topic, commitment) => {
   })
 })
 
+describe('the block time of a transaction', () => {
+  it('is that of its block once it is confirmed, null before, and of those who ask for it', () => {
+    const gateway = new PubsubGateway()
+    const asked = (commitment: string, blockTime?: boolean) => {
+      const session = gateway.connect()
+      const config = { transactionDetails: 'signatures', commitment, blockTime }
+      gateway.ask(session, 'transaction', [{}, config])
+      return session
+    }
+    const processed = asked('processed', true)
+    const [confirmed, plain] = [asked('confirmed', true), asked('confirmed')]
+    const slots = slotsOf(8)
+    gateway.publish(slots.flat())
+    const times = new Map(
+      slots.flat().flatMap((one) => (one.kind === 'blockMeta' ? [[one.slot, one.blockTime]] : [])),
+    )
+    type Shown = { slot: number; blockTime?: number | null }
+    const shown = results(confirmed) as Shown[]
+    expect(shown.length).toBe(7 * 6)
+    expect(shown.map(({ blockTime }) => blockTime)).toEqual(
+      shown.map(({ slot }) => times.get(slot)),
+    )
+    expect(shown.map(({ blockTime, ...rest }) => rest)).toEqual(results(plain))
+    for (const { blockTime } of results(processed) as Shown[]) expect(blockTime).toBeNull()
+  })
+})
+
 describe('a cursor', () => {
   it('is a member of params beside an unchanged result, and of those who ask for it', () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const [plain, asked] = [gateway.connect(), gateway.connect()]
     gateway.ask(plain, 'logs', ['allWithVotes', { commitment: 'processed' }])
     gateway.ask(asked, 'logs', ['allWithVotes', { commitment: 'processed', cursor: true }])
@@ -203,7 +157,7 @@ describe('a cursor', () => {
   })
 
   it('is refused when it is malformed, of another version, kind, commitment or chain', () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const session = gateway.connect()
     gateway.ask(session, 'logs', ['all', { commitment: 'confirmed', cursor: true }])
     gateway.publish(slotsOf(3).flat())
@@ -218,7 +172,7 @@ describe('a cursor', () => {
     expect(reasonOf('logs', cursor.replace('c1_', 'c2_'))).toEqual(invalid('cursor-version'))
     expect(reasonOf('transaction', cursor)).toEqual(invalid('cursor-kind'))
     expect(reasonOf('logs', cursor, 'finalized')).toEqual(invalid('cursor-kind'))
-    const other = new Gateway()
+    const other = new PubsubGateway()
     const answerOf = () =>
       other.ask(other.connect(), 'logs', ['all', { commitment: 'confirmed', resume: cursor }])
     expect(answerOf()).toMatchObject({ error: { data: { reason: 'replay-unavailable' } } })
@@ -231,7 +185,7 @@ describe('a cursor', () => {
         data: { reason: 'cursor-too-old', oldestSlot: 3_000 },
       },
     })
-    const early = new Gateway()
+    const early = new PubsubGateway()
     early.publish(new SyntheticSolana({ firstSlot: 100 }).next())
     const params = ['all', { commitment: 'confirmed', resume: cursor }]
     expect(early.ask(early.connect(), 'logs', params)).toMatchObject({
@@ -239,8 +193,27 @@ describe('a cursor', () => {
     })
   })
 
+  it('has at most 1,600 bytes, and fits a message, with as many open slots as it can name', () => {
+    const gateway = new PubsubGateway()
+    const session = gateway.connect()
+    gateway.ask(session, 'logs', ['allWithVotes', { commitment: 'processed', cursor: true }])
+    const chain = new SyntheticSolana({ firstSlot: 4_000_000_000 })
+    // None of them is complete.
+    for (let count = 0; count < 40; count++)
+      gateway.publish(chain.next().filter((one) => one.kind !== 'slot' || one.status === 5))
+    const { cursor } = notifications(session).at(-1)!
+    expect(cursor.length).toBeGreaterThan(1_000)
+    expect(cursor.length).toBeLessThan(1_600)
+    const widest = new SentSlots()
+    for (let slot = 4_000_000_000; slot < 4_000_000_040; slot++)
+      widest.open(slot, { replaced: 99, parent: slot - 1, place: 65_535 })
+    expect(cursorText({ kind: 'transaction', commitment: 0 }, widest).length).toBeLessThan(1_600)
+    const params = ['allWithVotes', { commitment: 'processed', resume: cursor }]
+    expect(gateway.ask(gateway.connect(), 'logs', params).kind).toBe('text')
+  })
+
   it('is not for retractions, nor for the stages of slots', () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const both = { commitment: 'processed', cursor: true, retractions: true }
     for (const [topic, params] of [
       ['logs', ['all', both]],
@@ -253,7 +226,7 @@ describe('a cursor', () => {
   })
 
   it('is not for a connection that has the same subscription', () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const session = gateway.connect()
     gateway.ask(session, 'logs', ['all', { cursor: true }])
     gateway.publish(slotsOf(12).flat())
@@ -268,7 +241,7 @@ describe('a replay', () => {
   const config = { commitment: 'processed', cursor: true }
 
   it('waits while its connection has no room, and pauses for nobody else', async () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const stayed = gateway.connect()
     gateway.ask(stayed, 'logs', ['allWithVotes', config])
     gateway.publish(slotsOf(20).flat())
@@ -287,7 +260,7 @@ describe('a replay', () => {
   })
 
   it('ends with a message when what it has to send is evicted meanwhile', async () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const stayed = gateway.connect()
     gateway.ask(stayed, 'logs', ['allWithVotes', config])
     const chain = new SyntheticSolana()
@@ -309,7 +282,7 @@ describe('a replay', () => {
   })
 
   it('is one of four of its connection; the others follow', async () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const stayed = gateway.connect()
     const views = ['processed', 'confirmed', 'finalized'].flatMap((commitment) =>
       ['all', 'allWithVotes'].map((filter) => [filter, { commitment, cursor: true }] as const),
@@ -334,6 +307,37 @@ describe('a replay', () => {
   })
 })
 
+it('sixteen replays of a customer run at once, on however many connections', async () => {
+  const gateway = new PubsubGateway()
+  const stayed = gateway.connect()
+  const topics = ['logs', 'transaction', 'block', 'program'] as const
+  const of = (topic: string, more: object) => paramsOf(topic, { commitment: 'confirmed', ...more })
+  for (const topic of topics) gateway.ask(stayed, topic, of(topic, { cursor: true }))
+  gateway.publish(slotsOf(30).flat())
+  const cursorOf = (topic: string) =>
+    stayed.told.map((text) => JSON.parse(text)).find(({ method }) => method.startsWith(topic))
+      .params.cursor
+  const [mine, other] = [budgetOn(roomy), budgetOn(roomy)]
+  let hasRoom = false
+  const connect = (budget: typeof mine) => {
+    const session = gateway.connect(budget)
+    session.hasRoom = () => hasRoom
+    for (const topic of topics) gateway.ask(session, topic, of(topic, { resume: cursorOf(topic) }))
+    return session
+  }
+  const sessions = Array.from({ length: 6 }, () => connect(mine))
+  for (let turns = 0; turns < 10; turns++) await turn()
+  expect(gateway.replays).toBe(16)
+  // They hold up no other customer.
+  const others = connect(other)
+  for (let turns = 0; turns < 10; turns++) await turn()
+  expect(gateway.replays).toBe(20)
+  hasRoom = true
+  const all = stayed.told.length - topics.length
+  await until(() => [...sessions, others].every(({ told }) => told.length === all), 'all of them')
+  expect(gateway.replays).toBe(28)
+})
+
 describe('the end of the log', () => {
   const params = (topic: string, more: object) =>
     paramsOf(topic, { commitment: 'processed', ...more })
@@ -341,7 +345,7 @@ describe('the end of the log', () => {
 
   it('may be inside of a slot whose accounts were written before the subscribe', async () => {
     // Another one: at the same the feed would have been live before.
-    const [stayedAt, gateway] = [new Gateway(), new Gateway()]
+    const [stayedAt, gateway] = [new PubsubGateway(), new PubsubGateway()]
     const stayed = stayedAt.connect()
     stayedAt.ask(stayed, 'program', params('program', { cursor: true }))
     const publish = (updates: readonly SolanaUpdate[]) => {
@@ -372,10 +376,10 @@ describe('the end of the log', () => {
 
   it('may be inside of a slot that began before the engine did, beside a newer one', async () => {
     const [first, second, third] = slotsOf(3)
-    const stayedAt = new Gateway()
+    const stayedAt = new PubsubGateway()
     const stayed = stayedAt.connect()
     stayedAt.ask(stayed, 'logs', params('logs', { cursor: true }))
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const items = second!.filter(({ kind }) => kind === 'transaction')
     const head = second!.slice(0, second!.indexOf(items[3]!))
     const [rest, more] = [second!.slice(head.length), third!.slice(0, 2)]
@@ -397,7 +401,7 @@ describe('the end of the log', () => {
 
 describe('another bank of a slot', () => {
   it('is sent whole after the one before it, and its cursor does not repeat that one', async () => {
-    const gateway = new Gateway()
+    const gateway = new PubsubGateway()
     const stayed = gateway.connect()
     const params = (more: object) => ['allWithVotes', { commitment: 'processed', ...more }]
     gateway.ask(stayed, 'logs', params({ cursor: true }))

@@ -1,29 +1,50 @@
 // The log of a hub with little memory against a hub that remembers everything: a replay from any
 // slot, at any commitment, has the same updates in the same order.
-import { hash } from 'node:crypto'
-import { mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
-import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
+import { KnownBlocks } from '../../../../src/chain/solana/known-blocks.ts'
+import { accountUpdate } from '../../../../src/chain/solana/update-build.ts'
+import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
-import type { KeptReplay } from '../../../../src/streams/segments/kept-replay.ts'
-import type { LogBounds } from '../../../../src/streams/segments/segment-writer.ts'
+import {
+  type LogBounds,
+  SegmentWriter,
+  segmentFile,
+} from '../../../../src/streams/segments/segment-writer.ts'
 import {
   StreamLog,
   type ThreadEvents,
   waitingBytesMax,
 } from '../../../../src/streams/segments/stream-log.ts'
 import { type LogRequest, LogThread } from '../../../../src/streams/segments/writer-thread.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
+import {
+  chainOf,
+  from,
+  inBatches,
+  read,
+  rememberAll,
+  withVoidBanks,
+} from '../../../testkit/replayed-updates.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const commitments = [Commitment.processed, Commitment.confirmed, Commitment.finalized]
 const hour: LogBounds = { keepMs: 3_600_000, bytesMax: 1e9, compress: 'none' }
+const logs: StreamLog[] = []
 let parent: string
 let folder: string
 
@@ -32,23 +53,11 @@ beforeEach(() => {
   folder = join(parent, 'streams', 'default')
 })
 
-afterEach(() => {
+afterEach(async () => {
   vi.useRealTimers()
+  for (const log of logs.splice(0)) await log.stop()
   rmSync(parent, { recursive: true })
 })
-
-const digest = (bytes: Uint8Array) => hash('sha1', bytes).slice(0, 12)
-
-/** Everything a subscriber can be sent of it. */
-function textOf(update: SolanaUpdate): string {
-  if (update.kind === 'retraction')
-    return `${update.slot} retraction ${digest(update.body)} of ${[...update.restated].map(textOf)}`
-  if (update.kind === 'slot') return `${update.slot} status ${update.status}`
-  if (update.kind !== 'block') return `${update.slot} ${update.kind} ${digest(update.body)}`
-  const { slot, meta, transactions, accounts, entries } = update
-  const parts = [meta, ...transactions, ...accounts, ...entries]
-  return `${slot} block ${parts.map(({ body }) => digest(body)).join(' ')}`
-}
 
 interface Server {
   readonly log: StreamLog
@@ -59,7 +68,17 @@ interface Server {
   feed(updates: readonly SolanaUpdate[], seed?: number): Promise<void>
 }
 
-async function serve(bounds = hour, memorySlots = 4): Promise<Server> {
+/** What happens before the log is open. */
+interface Opening {
+  readonly startFails?: boolean
+  readonly meanwhile?: (hub: StreamLog['hub']) => void
+}
+
+async function serve(
+  bounds = hour,
+  memorySlots = 4,
+  { startFails = false, meanwhile = () => {} }: Opening = {},
+): Promise<Server> {
   const hub = openSolanaHub({ replaySlots: memorySlots, replayBytesMax: 1e9 })
   let events: ThreadEvents | null = null
   const writer = new LogThread(folder, bounds, (report) => events!.report(report))
@@ -67,20 +86,25 @@ async function serve(bounds = hour, memorySlots = 4): Promise<Server> {
     fail: null,
     requests: [],
     run() {
-      for (const request of thread.requests.splice(0))
+      for (let request = take(); request !== undefined; request = take())
         if (thread.fail === null || request.kind === 'open') writer.take(request)
         else events!.report({ kind: 'failed', reason: thread.fail })
     },
   }
+  const take = () => thread.requests.shift()
   const errors: string[] = []
+  let starts = 0
   const log = new StreamLog(hub, {
     ...{ folder, bounds, log: { ...silentLog, error: (text: string) => void errors.push(text) } },
     startThread: async (own) => {
+      if (starts++ === 0 && startFails) throw new Error('no more threads')
       events = own
       return { post: (request) => void thread.requests.push(request), stop: async () => {} }
     },
   })
+  logs.push(log)
   await turn()
+  meanwhile(hub)
   thread.run()
   await log.ready
   const sink = new SolanaUpstream(hub, { bankSalt: 'salt', log: silentLog, earlier: log })
@@ -95,70 +119,6 @@ async function serve(bounds = hour, memorySlots = 4): Promise<Server> {
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
-
-/** Batches of one to 60 updates, wherever slots begin and end. */
-function inBatches(updates: readonly SolanaUpdate[], seed: number): SolanaUpdate[][] {
-  const random = randomOf(seed)
-  const left = updates.filter(({ kind }) => kind !== 'block')
-  const batches: SolanaUpdate[][] = []
-  while (left.length > 0) batches.push(left.splice(0, 1 + Math.floor(random() * 60)))
-  return batches
-}
-
-const chainOf = (slots: number, options = {}) => {
-  const chain = new SyntheticSolana({ confirmedAfter: 2, finalizedAfter: 8, ...options })
-  return Array.from({ length: slots }, () => chain.next()).flat()
-}
-
-/** Every third slot has a bank before its own, of which two items come late. */
-function withVoidBanks(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
-  const isItem = ({ kind }: SolanaUpdate) => ['account', 'transaction', 'entry'].includes(kind)
-  return updates.flatMap((update) => {
-    const { slot, createdAtMs } = update
-    const isBank = update.kind === 'slot' && update.status === slotStatus.createdBank
-    if (!isBank || slot % 3 !== 0) return [update]
-    const items = updates.filter((one) => one.slot === slot && isItem(one))
-    const before = slotUpdate({ slot, createdAtMs }, { parent: slot - 2, status: update.status })
-    return [before, ...items.slice(0, 7), update, ...items.slice(7, 9)]
-  })
-}
-
-/** A hub that forgets nothing. */
-function rememberAll(updates: readonly SolanaUpdate[]) {
-  const hub = openSolanaHub({ replaySlots: 1e6, replayBytesMax: 1e12 })
-  const sink = new SolanaUpstream(hub, { bankSalt: 'salt', log: silentLog })
-  sink.opened(null)
-  for (const batch of inBatches(updates, 7))
-    sink.batch(batchFrom(batch.map((update) => messageOf(update))))
-  return (commitment: Commitment, fromSlot: number) => {
-    const replay = hub.replay(commitment, fromSlot)!
-    const texts: string[] = []
-    for (let one = replay.next(); one !== null; one = replay.next()) texts.push(textOf(one))
-    return texts
-  }
-}
-
-/** Reads to the end, or `count` updates. */
-async function read(replay: KeptReplay, count = Number.POSITIVE_INFINITY): Promise<string[]> {
-  const texts: string[] = []
-  while (texts.length < count) {
-    if (replay.isLost) throw new Error('lost')
-    const update = replay.next()
-    if (update === null) return texts
-    if (update !== 'loading') texts.push(textOf(update))
-    else if (!replay.isLost)
-      await new Promise<void>((resolve) => {
-        replay.onLoaded = resolve
-      })
-  }
-  return texts
-}
-
-const from = (fromSlot: number, commitment: Commitment, wantsBlocks = true) => ({
-  fromSlot,
-  commitment,
-  wantsBlocks,
-})
 
 describe('a replay from the log', () => {
   it.each(['none', 'zstd'] as const)('is what was published, %s', async (compress) => {
@@ -190,6 +150,28 @@ describe('a replay from the log', () => {
       expect(await read(log.replay(from(1001, commitment))!)).toEqual(expected(commitment, 1001))
   })
 
+  it('knows the block of what it reads, as memory does', async () => {
+    const { log, sink, feed } = await serve()
+    sink.opened(null)
+    await feed(chainOf(24))
+    for (const commitment of [Commitment.confirmed, Commitment.finalized]) {
+      const replay = log.replay(from(1000, commitment, false))!
+      const blocks = new KnownBlocks(commitment, () => replay.kept())
+      const known = new Map<number, string>()
+      await read(replay, Number.POSITIVE_INFINITY, ({ kind, slot }) => {
+        const block = kind === 'transaction' ? blocks.of(slot) : null
+        if (kind === 'transaction') known.set(slot, `${block?.meta.blockTime} ${block?.isWhole}`)
+      })
+      const slots = commitment === Commitment.confirmed ? 22 : 16
+      expect([...known]).toEqual(
+        Array.from({ length: slots }, (_, at) => {
+          const slot = 1000 + at
+          return [slot, `${Math.floor((1_700_000_000_000 + slot * 400) / 1000)} true`]
+        }),
+      )
+    }
+  })
+
   it('has no block where none is asked for, and the rest', async () => {
     const updates = chainOf(20)
     const { log, sink, feed } = await serve()
@@ -201,6 +183,30 @@ describe('a replay from the log', () => {
     expect(replayed.filter((text) => !inMemory.test(text))).toEqual(
       all.filter((text) => !inMemory.test(text)),
     )
+  })
+
+  it('passes over the items of slots that the reader has, without reading them', async () => {
+    const updates = chainOf(40)
+    const { log, sink, feed } = await serve()
+    sink.opened(null)
+    await feed(updates)
+    const reads = vi.spyOn(log, 'batches')
+    const itemForm = / (account|transaction|entry) /
+    const blockForm = / block /
+    for (const commitment of commitments) {
+      const isPassed = (slot: number) => slot < 1038 && slot !== 1020
+      const expected = rememberAll(updates)(commitment, 1003).filter(
+        (text) => !(itemForm.test(text) && isPassed(Number.parseInt(text, 10))),
+      )
+      const withoutBlocks = (texts: string[]) => texts.filter((text) => !blockForm.test(text))
+      reads.mockClear()
+      const replay = log.replay(from(1003, commitment))!
+      replay.passes = isPassed
+      expect(withoutBlocks(await read(replay))).toEqual(withoutBlocks(expected))
+      // The batches of one slot in files, and of those around it where they share a batch.
+      expect(reads.mock.calls.length).toBeGreaterThan(0)
+      expect(reads.mock.calls.length).toBeLessThan(8)
+    }
   })
 
   it('goes on from the files when the memory of a slow reader is evicted', async () => {
@@ -224,6 +230,51 @@ describe('a replay from the log', () => {
       const all = expected(commitment, begin)
       expect([...first, ...rest]).toEqual(all.slice(0, first.length + rest.length))
       expect(rest.length).toBeGreaterThan(50)
+    }
+  })
+
+  it('waits for the disk at most three times per slot, however many batches it has', async () => {
+    const updates = chainOf(40).filter(({ kind }) => kind !== 'block')
+    const { log, sink, thread } = await serve()
+    sink.opened(null)
+    for (let at = 0; at < updates.length; at += 2) {
+      sink.batch(batchFrom(updates.slice(at, at + 2).map((update) => messageOf(update))))
+      await turn()
+      thread.run()
+    }
+    const replay = log.replay(from(1000, Commitment.processed))!
+    const next = replay.next.bind(replay)
+    let waits = 0
+    replay.next = () => {
+      const update = next()
+      if (update === 'loading') waits++
+      return update
+    }
+    expect(await read(replay)).toEqual(rememberAll(updates)(Commitment.processed, 1000))
+    const eras = log.hub.oldestSlot! - log.oldestSlot!
+    expect(updates.length / 2 / 40).toBeGreaterThan(8)
+    expect(waits).toBeLessThanOrEqual(3 * eras)
+  })
+
+  it('has a batch of several slots once on disk', async () => {
+    const updates = chainOf(48).filter(({ kind }) => kind !== 'block')
+    const perBatch = Math.ceil(updates.length / 8)
+    const { log, sink, thread } = await serve()
+    sink.opened(null)
+    let bytes = 0
+    for (let at = 0; at < updates.length; at += perBatch) {
+      const part = updates.slice(at, at + perBatch).map((update) => messageOf(update))
+      for (const { length } of part) bytes += length
+      sink.batch(batchFrom(part))
+      await turn()
+      thread.run()
+    }
+    const lists = new SegmentWriter(folder, hour).open(0).reduce((sum, era) => sum + era.bytes, 0)
+    // Beside their tables.
+    expect(log.counts().bytes - lists).toBeLessThan(1.5 * bytes)
+    for (const commitment of commitments) {
+      const replayed = await read(log.replay(from(1000, commitment))!)
+      expect(replayed).toEqual(rememberAll(updates)(commitment, 1000))
     }
   })
 
@@ -280,6 +331,101 @@ describe('a server that starts again', () => {
         if (Number(slot) < 1070) expect(texts, slot).toEqual(all.get(slot))
       expect(replayed.size).toBeGreaterThan(60)
     }
+  })
+
+  it.each(['ends', 'is damaged'])('has all that was whole where a file %s', async (how) => {
+    const updates = chainOf(14, { accounts: 6, transactionsPerSlot: 1, finalizedAfter: 4 })
+    const expected = rememberAll(updates)
+    const first = await serve(hour, 2)
+    first.sink.opened(null)
+    await first.feed(updates)
+    const whole = readFileSync(segmentFile(folder, 1))
+    const places = new SegmentWriter(folder, hour).open(0)
+    expect(places.length).toBeGreaterThan(8)
+    const step = Math.ceil(whole.length / caseCount(12, 4_000))
+    for (let at = randomOf(how.length)() * step; at < whole.length; at += step) {
+      const place = Math.floor(at)
+      const bytes = Buffer.from(how === 'ends' ? whole.subarray(0, place) : whole)
+      if (how === 'is damaged') bytes[place]! ^= 1 << (place % 8)
+      writeFileSync(segmentFile(folder, 1), bytes)
+      const { log, sink, feed } = await serve(hour, 2)
+      const kept = places.filter((era) => era.at + era.bytes <= place)
+      // Nothing finalized: nothing to continue.
+      const low = kept.at(-1)?.finalized?.slot ?? null
+      expect(log.resumeSlot, `byte ${place}`).toBe(low)
+      sink.opened(low)
+      await feed(updates.filter(({ slot }) => slot >= (low ?? 0)))
+      for (const commitment of commitments) {
+        const replayed = bySlot(await read(log.replay(from(1000, commitment))!))
+        expect(replayed, `byte ${place}`).toEqual(bySlot(expected(commitment, 1000)))
+      }
+      for (const name of readdirSync(folder)) rmSync(join(folder, name))
+    }
+  })
+
+  it('keeps the runs before one that was killed before it finalized anything', async () => {
+    const updates = chainOf(60)
+    const expected = rememberAll(updates)
+    const upTo = (low: number, high: number) =>
+      updates.filter(({ slot }) => slot >= low && slot < high)
+    const first = await serve()
+    first.sink.opened(null)
+    await first.feed(
+      updates.slice(
+        0,
+        updates.findIndex(({ slot }) => slot === 1040),
+      ),
+    )
+    const low = (await serve()).log.resumeSlot!
+    expect(low).toBeGreaterThan(1025)
+    // Killed twice, soon after the start.
+    for (const slots of [3, 5]) {
+      const { log, sink, feed } = await serve()
+      expect(log.resumeSlot).toBe(low)
+      sink.opened(low)
+      await feed(upTo(low, low + slots), slots)
+      expect(log.counts().writtenEras).toBeGreaterThan(1)
+    }
+    // And one more run over it, which finalizes.
+    for (const high of [1050, 1060]) {
+      const { log, sink, feed } = await serve()
+      const from0 = log.resumeSlot!
+      sink.opened(from0)
+      await feed(upTo(from0, high), high)
+      expect(log.counts().resets).toBe(0)
+      expect(log.oldestSlot).toBe(1000)
+      for (const commitment of commitments) {
+        const replayed = bySlot(await read(log.replay(from(1000, commitment))!))
+        const all = bySlot(expected(commitment, 1000))
+        for (let slot = 1000; slot < high - 10; slot++)
+          expect(replayed.get(String(slot)), `${slot}`).toEqual(all.get(String(slot)))
+      }
+    }
+  })
+
+  it('begins anew where the chain does so while the log is opened', async () => {
+    const first = await serve()
+    first.sink.opened(null)
+    await first.feed(chainOf(20))
+    const updates = chainOf(20, { firstSlot: 500 })
+    const { log, sink, feed } = await serve(hour, 4, { meanwhile: (hub) => hub.restart() })
+    expect(log.counts()).toMatchObject({ isUp: true, bytes: 0, resets: 1 })
+    expect(log.resumeSlot).toBeNull()
+    sink.opened(null)
+    await feed(updates)
+    expect(log.oldestSlot).toBe(500)
+    const replayed = await read(log.replay(from(500, Commitment.processed))!)
+    expect(replayed).toEqual(rememberAll(updates)(Commitment.processed, 500))
+  })
+
+  it('comes up after a thread that did not start at first', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const { log, thread } = await serve(hour, 4, { startFails: true })
+    expect(log.counts().isUp).toBe(false)
+    vi.advanceTimersByTime(10_000)
+    await turn()
+    thread.run()
+    expect(log.counts().isUp).toBe(true)
   })
 
   it.each([
@@ -348,37 +494,79 @@ describe('the bounds', () => {
 })
 
 describe('a disk that fails', () => {
-  it('leaves what is in memory, and says so', async () => {
-    const updates = chainOf(30)
-    const { log, sink, thread, feed } = await serve()
+  const at = (updates: readonly SolanaUpdate[], slot: number) =>
+    updates.findIndex((update) => update.slot === slot)
+
+  async function expectAll(log: StreamLog, updates: readonly SolanaUpdate[], slots: number[]) {
+    const expected = rememberAll(updates)
+    for (const commitment of commitments)
+      for (const slot of slots) {
+        const replayed = await read(log.replay(from(slot, commitment))!)
+        expect(replayed).toEqual(expected(commitment, slot))
+      }
+  }
+
+  it('loses nothing: what is on it is read, what is not waits, and is written later', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const updates = withVoidBanks(chainOf(60))
+    const { log, sink, thread, errors, feed } = await serve()
     sink.opened(null)
-    const middle = updates.findIndex(({ slot }) => slot === 1020)
-    await feed(updates.slice(0, middle))
-    thread.fail = 'ENOSPC: no space left on device, write'
-    await feed(updates.slice(middle))
-    expect(log.counts()).toMatchObject({ isUp: false, bytes: 0 })
-    expect(log.oldestSlot).toBe(1026)
-    const expected = rememberAll(updates)(Commitment.processed, 1027)
-    expect(await read(log.replay(from(1027, Commitment.processed))!)).toEqual(expected)
+    await feed(updates.slice(0, at(updates, 1020)))
+    for (const slot of [1030, 1040]) {
+      thread.fail = 'EIO: i/o error, write'
+      await feed(updates.slice(at(updates, slot - 10), at(updates, slot)))
+      expect(log.counts()).toMatchObject({ isUp: false, resets: 0 })
+      await expectAll(log, updates.slice(0, at(updates, slot)), [1000, 1015, slot - 11, slot - 2])
+      thread.fail = null
+      vi.advanceTimersByTime(10_000)
+      thread.run()
+      expect(log.counts()).toMatchObject({ isUp: true, resets: 0 })
+    }
+    await feed(updates.slice(at(updates, 1040)))
+    expect(errors).toHaveLength(2)
+    await expectAll(log, updates, [1000, 1019, 1020, 1033, 1041, 1055])
+    await log.stop()
+    const next = await serve()
+    expect(next.log.resumeSlot).toBeGreaterThan(1040)
+  })
+
+  it('that returns too late begins anew: there is a hole', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const { log, sink, thread } = await serve()
+    sink.opened(null)
+    thread.fail = 'EIO: i/o error, write'
+    const data = Buffer.alloc(20 * 1024 * 1024)
+    const [key] = new SyntheticSolana().keys
+    for (let slot = 2000; log.counts().resets === 0 && slot < 2040; slot++) {
+      const account = new SyntheticSolana().account(key!, null)
+      const update = accountUpdate({ slot, createdAtMs: 0 }, { ...account, data })
+      sink.batch(batchFrom([messageOf(update)]))
+      await turn()
+      thread.run()
+    }
+    expect(log.counts()).toMatchObject({ isUp: false, resets: 1 })
+    thread.fail = null
+    vi.advanceTimersByTime(10_000)
+    thread.run()
+    expect(log.counts()).toMatchObject({ isUp: true, resets: 1, bytes: 0 })
   })
 
   it.each([
     ['removed', () => rmSync(streams(), { recursive: true })],
     ['moved away', () => renameSync(streams(), join(parent, 'away'))],
     ['replaced by a file', () => replaceByFile(streams())],
-  ])('is noticed when its folder is %s, said once, and begins anew', async (_, go) => {
+    ['itself replaced by a file', () => replaceByFile(folder)],
+  ])('is noticed when its folder is %s, said once, and goes on without it', async (_, go) => {
     vi.useFakeTimers({ toFake: ['setTimeout'] })
     const updates = chainOf(40)
     const { log, sink, thread, errors, feed } = await serve()
     sink.opened(null)
-    const at = (slot: number) => updates.findIndex((update) => update.slot === slot)
-    await feed(updates.slice(0, at(1010)))
+    await feed(updates.slice(0, at(updates, 1010)))
     expect(log.counts()).toMatchObject({ isUp: true, resets: 0 })
     go()
-    await feed(updates.slice(at(1010), at(1013)))
-    const down = { isUp: false, bytes: 0, resets: 1 }
+    await feed(updates.slice(at(updates, 1010), at(updates, 1013)))
+    const down = { isUp: false, resets: 0 }
     expect(log.counts()).toMatchObject(down)
-    expect(log.oldestSlot).toBe(log.hub.oldestSlot)
     if (statSync(streams(), { throwIfNoEntry: false })?.isFile()) {
       for (let retry = 0; retry < 3; retry++) {
         vi.advanceTimersByTime(10_000)
@@ -389,13 +577,14 @@ describe('a disk that fails', () => {
     }
     vi.advanceTimersByTime(10_000)
     thread.run()
-    expect(log.counts()).toMatchObject({ isUp: true, resets: 1 })
-    expect(errors).toEqual(['stream log is down: replay is from memory only'])
-    await feed(updates.slice(at(1013)))
+    expect(log.counts()).toMatchObject({ isUp: true, resets: 1, bytes: 0 })
+    expect(errors).toEqual(['stream log is down: what is published waits'])
     const oldest = log.oldestSlot!
-    expect(oldest).toBeLessThan(1020)
-    const replayed = await read(log.replay(from(oldest + 1, Commitment.processed))!)
-    expect(replayed).toEqual(rememberAll(updates)(Commitment.processed, oldest + 1))
+    expect(oldest).toBeGreaterThan(1000)
+    expect(oldest).toBeLessThanOrEqual(1010)
+    await feed(updates.slice(at(updates, 1013)))
+    expect(log.replay(from(oldest - 1, Commitment.processed))).toBeNull()
+    await expectAll(log, updates, [oldest + 1, 1020, 1035])
   })
 })
 

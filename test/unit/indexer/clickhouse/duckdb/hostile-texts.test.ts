@@ -1,16 +1,16 @@
 // A text of a customer, as a literal or a bound parameter, is only ever a string in DuckDB's SQL.
 // Every function of the printer's tables is printed with hostile texts in each of its arguments.
 import { type DuckDBConnection, DuckDBInstance, TIMESTAMP_S } from '@duckdb/node-api'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { aggregateNames } from '../../../../../src/indexer/clickhouse/duckdb/aggregates.ts'
 import { definitions } from '../../../../../src/indexer/clickhouse/duckdb/definitions.ts'
 import { functions } from '../../../../../src/indexer/clickhouse/duckdb/functions.ts'
 import { typedOperators } from '../../../../../src/indexer/clickhouse/duckdb/operators.ts'
+import { windowFunctions } from '../../../../../src/indexer/clickhouse/duckdb/print-expression.ts'
 import { translate } from '../../../../../src/indexer/clickhouse/duckdb/print-query.ts'
 import { rowsSql } from '../../../../../src/indexer/clickhouse/duckdb/rendering.ts'
 import { columnOf } from '../../../../../src/indexer/clickhouse/duckdb/result-types.ts'
 import { allowedFunctions } from '../../../../../src/indexer/clickhouse/duckdb/syntax-tree.ts'
-import { windowFunctions } from '../../../../../src/indexer/clickhouse/duckdb/window-functions.ts'
 import { formatOf } from '../../../../../src/indexer/clickhouse/formats/formats.ts'
 import { layoutOf } from '../../../../../src/indexer/clickhouse/formats/layouts.ts'
 import { parseValue } from '../../../../../src/indexer/clickhouse/sql/parameters.ts'
@@ -165,8 +165,15 @@ const codeNames = [
 ]
 
 let connection: DuckDBConnection
+const { stackTraceLimit } = Error
 beforeAll(async () => {
+  // Most of these texts are refused: the stack of each takes longer than the refusal.
+  Error.stackTraceLimit = 0
   connection = await (await DuckDBInstance.create(':memory:')).connect()
+})
+
+afterAll(() => {
+  Error.stackTraceLimit = stackTraceLimit
 })
 
 /** DuckDB's own parser sees as many queries as were printed, and no name of the customer's. */

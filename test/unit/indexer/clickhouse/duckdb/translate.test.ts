@@ -152,7 +152,7 @@ describe("ClickHouse's queries on DuckDB", () => {
           expect(row).toEqual([text, 1n, text])
         },
       ),
-      { numRuns: caseCount(30, 150) },
+      { numRuns: caseCount(15, 150) },
     )
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { KeyList, settledSlots } from '../../../../src/streams/geyser/key-list.ts'
+import { KeyList, settledSlots } from '../../../../src/streams/hub/key-list.ts'
 import { randomOf } from '../../../testkit/synthetic-solana.ts'
 
 const none = new Set<string>()

@@ -2,60 +2,20 @@ import { describe, expect, test } from 'vitest'
 import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
 import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { parcelBytesMax, SlotSource } from '../../../../src/indexer/feed/slot-source.ts'
-import { EventSource, QueueSource, queueMax } from '../../../../src/indexer/feed/source.ts'
 import { noTransaction, type Parcel, unpackAccounts } from '../../../../src/indexer/parcels.ts'
-import { Count } from '../../../../src/products/tpu/meters.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
-import { EventLog } from '../../../../src/streams/log/log.ts'
-import { HandClock, handOutSeqs } from '../../../testkit/fake-execution.ts'
+import { HandClock } from '../../../testkit/fake-execution.ts'
 import { type SyntheticOptions, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const clock = new HandClock()
 
-describe('EventSource', () => {
-  const stage = (framesMax: number) => {
-    const log = new EventLog({ reserve: handOutSeqs(1_000), clock, framesMax })
-    const lost = new Count()
-    return { log, lost, source: new EventSource(log, lost) }
-  }
-  const append = (log: EventLog, count: number) => {
-    for (let left = count; left > 0; left--) log.append('TPS', Buffer.from('400'))
-  }
-
-  test('returns every frame once, from the oldest on', () => {
-    const { log, source, lost } = stage(100)
-    expect(source.next()).toBeNull()
-    append(log, 3)
-    expect(marksOf(all(source))).toEqual([1_001, 1_002, 1_003])
-    expect(source.waitingSinceMs()).toBeNull()
-    append(log, 1)
-    expect(source.waitingSinceMs()).toBe(clock.monotonicMs())
-    expect(marksOf(all(source))).toEqual([1_004])
-    expect(lost.value).toBe(0)
-    expect(marksOf(all(new EventSource(log, lost)))).toEqual([1_001, 1_002, 1_003, 1_004])
-  })
-
-  test('counts frames that the log evicted before they were read', () => {
-    const { log, source, lost } = stage(10)
-    append(log, 2)
-    source.next()
-    append(log, 30)
-    expect(source.waitingSinceMs()).not.toBeNull()
-    expect(marksOf(all(source))).toHaveLength(10)
-    // Of 32 frames one was read before, ten were still in the log.
-    expect(lost.value).toBe(21)
-  })
-})
-
 describe('SlotSource', () => {
-  const stage = (options: { mark?: number; replaySlots?: number } = {}) => {
-    const { mark, replaySlots = 150 } = options
-    const hub = openSolanaHub({ replaySlots, replayBytesMax: 64 << 20 })
-    const lost = new Count()
-    const source = new SlotSource({ hub, lost, clock })
-    source.resume(mark)
-    hub.listen((commitment) => {
-      if (commitment === 1) source.onUpdate()
+  const stage = (mark?: number) => {
+    const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
+    const lost: number[] = []
+    const source = new SlotSource(mark, { lost: (count) => void lost.push(count), clock })
+    hub.listen((commitment, update) => {
+      if (commitment === 1) source.take(update)
     })
     const publish = (solana: SyntheticSolana, slots: number) => {
       const updates: SolanaUpdate[] = []
@@ -127,33 +87,45 @@ describe('SlotSource', () => {
     expect([...unpackAccounts(late[0]!.content.accounts)]).toHaveLength(1)
   })
 
-  test('counts the slots that the hub evicted, and continues after them', () => {
-    const { lost, source, publish } = stage({ replaySlots: 5 })
-    const solana = solanaAt(10)
-    publish(solana, 3)
+  test('counts the slots that a stream did not keep for it, and not those that the chain skips', () => {
+    const { lost, source, publish } = stage()
+    publish(solanaAt(10), 3)
     expect(marksOf(all(source))).toEqual([10, 11])
-    publish(solana, 40)
-    const rest = marksOf(all(source))
-    expect(rest.at(-1)).toBe(51)
-    expect(lost.value).toBe(rest[0]! - 11 - 1)
-    expect(rest).toEqual(Array.from({ length: rest.length }, (_, index) => rest[0]! + index))
+    expect(source.newestSlot).toBe(11)
+    source.restart()
+    publish(solanaAt(40), 3)
+    publish(solanaAt(60), 3)
+    expect(marksOf(all(source))).toEqual([40, 41, 60, 61])
+    expect(lost).toEqual([28])
+  })
+
+  test('takes slots that come again as ones that the index may have', () => {
+    const { lost, source, publish } = stage()
+    publish(solanaAt(10), 5)
+    expect(marksOf(all(source))).toEqual([10, 11, 12, 13])
+    source.restart()
+    publish(solanaAt(12), 5)
+    const again = all(source)
+    expect(again.map(({ cut }) => cut?.indexed.to ?? null)).toEqual([13, 13, null, null])
+    expect(lost).toEqual([])
   })
 
   test('returns the blockhash of each slot that the index has, in ascending order', () => {
-    const { hub, lost, source, publish } = stage({ mark: 12 })
+    const { hub, lost, source, publish } = stage(12)
     for (const update of solanaAt(9).next()) publishUpdate(hub, update)
     const updates = publish(solanaAt(10), 6)
     const hashes = updates.flatMap((one) => (one.kind === 'blockMeta' ? [one.blockhash] : []))
     const slots = all(source)
+    const indexed = { to: 12 }
     expect(slots.map(({ cut }) => cut)).toEqual([
-      { from: 10, to: 12, blockhash: hashes[0] },
-      { from: 11, to: 12, blockhash: hashes[1] },
-      { from: 12, to: 12, blockhash: hashes[2] },
+      { from: 10, blockhash: hashes[0], indexed },
+      { from: 11, blockhash: hashes[1], indexed },
+      { from: 12, blockhash: hashes[2], indexed },
       null,
       null,
     ])
     expect(marksOf(slots)).toEqual([10, 11, 12, 13, 14])
-    expect(lost.value).toBe(0)
+    expect(lost).toEqual([])
     // An older slot that is confirmed late must not delete the rows of newer ones.
     publishUpdate(hub, slotUpdate({ slot: 9, createdAtMs: 0 }, { parent: 8, status: 1 }))
     const late = all(source)
@@ -172,15 +144,20 @@ describe('SlotSource', () => {
     const slots = all(source)
     expect(marksOf(slots)).toEqual([101, 102, 103, 104])
     const cuts = slots.map((parcel) => parcel.feed === 'slots' && parcel.cut)
-    expect(cuts).toMatchObject([{ from: 101, to: 103 }, { from: 102 }, { from: 103 }, null])
+    expect(cuts).toMatchObject([
+      { from: 101, indexed: { to: 103 } },
+      { from: 102 },
+      { from: 103 },
+      null,
+    ])
   })
 
   test('counts the slots lost between two runs', () => {
-    const { lost, source, publish } = stage({ mark: 500 })
+    const { lost, source, publish } = stage(500)
     publish(solanaAt(503), 3)
     const slots = all(source)
     expect(slots.map(({ cut }) => cut)).toEqual([null, null])
-    expect(lost.value).toBe(2)
+    expect(lost).toEqual([2])
   })
 
   test('waits for the confirmation of a slot', () => {
@@ -188,18 +165,6 @@ describe('SlotSource', () => {
     publish(solanaAt(10, { confirmedAfter: 3 }), 5)
     expect(marksOf(all(source))).toEqual([10, 11])
   })
-})
-
-test('a queue keeps the oldest facts and counts those beyond its bound', () => {
-  const lost = new Count()
-  const queue = new QueueSource('tips', lost)
-  for (let fact = 0; fact < queueMax + 5; fact++) queue.push(fact as never, fact)
-  expect(lost.value).toBe(5)
-  expect(queue.waitingSinceMs()).toBe(0)
-  const facts = []
-  for (let parcel = queue.next(); parcel !== null; parcel = queue.next()) facts.push(parcel.content)
-  expect(facts).toEqual(Array.from({ length: queueMax }, (_, index) => index))
-  expect(queue.waitingSinceMs()).toBeNull()
 })
 
 type SlotOrEvent = Extract<Parcel, { feed: 'slots' }>

@@ -1,0 +1,100 @@
+// A consumer whose streams live for a moment only: each of them takes it further.
+import { expect, it } from 'vitest'
+import { allCommitments } from '../../../../src/base/commitment.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
+import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
+import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
+import type { FilterSet } from '../../../../src/streams/geyser/filter-set.ts'
+import { SlabPool } from '../../../../src/streams/geyser/frame.ts'
+import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import {
+  type Position,
+  PublishedSlots,
+  Resumption,
+} from '../../../../src/streams/geyser/position.ts'
+import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/replayer.ts'
+import type { ReplayStep } from '../../../../src/streams/hub/replay-turns.ts'
+import { limits } from '../../../testkit/filter-limits.ts'
+import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
+import { chainOf, inBatches, sentBack } from '../../../testkit/replayed-updates.ts'
+
+const codec = loadCodec()
+const everything = { accounts: { a: {} }, slots: { s: {} }, transactions: { t: {} } }
+const type = codec.root.lookupType('geyser.SubscribeRequest')
+
+function filtersOf(commitment: number): FilterSet {
+  const bytes = type.encode({ ...everything, blocksMeta: { m: {} }, commitment }).finish()
+  const request = codec.decode<SubscribeRequest>('geyser.SubscribeRequest', bytes)!
+  const outcome = compileFilters(request, limits)
+  if (!outcome.ok) throw new Error(outcome.refusal.message)
+  return outcome.value
+}
+
+function gateway() {
+  const hub = openSolanaHub({ replaySlots: 1e6, replayBytesMax: 1e12 })
+  const published = new PublishedSlots(hub)
+  const sink = new SolanaUpstream(hub, { bankSalt: 'salt', log: silentLog })
+  sink.opened(null)
+  return { hub, published, sink }
+}
+
+type Gateway = ReturnType<typeof gateway>
+
+/** A stream that ends after some turns of its replay, or when it is live. */
+function live({ hub, published }: Gateway, at: Position, filters: FilterSet, turns: number) {
+  const frames: Buffer[] = []
+  let step: ReplayStep | null = null
+  const stream: ReplayingStream = {
+    ...{ encoding: null, backlogBytes: 0, isAhead: false },
+    take: (runs) => void frames.push(...runs.map(({ bytes }) => Buffer.from(bytes))),
+    caughtUp: () => {
+      isLive = true
+    },
+    lostReplay: () => expect.unreachable(),
+  }
+  let isLive = false
+  const replay = hub.replay(at.commitment, at.floor)!
+  const ask = (next: ReplayStep) => {
+    step = next
+  }
+  const means = { pool: new SlabPool(), turns: { ask } }
+  const replayer = new Replayer(replay, filters, means, stream, {
+    resumption: new Resumption(at),
+    published,
+    otherBlock: () => expect.unreachable(),
+  })
+  for (let turn = 0; turn < turns && step !== null; turn++) {
+    const next: ReplayStep = step
+    step = null
+    next(() => false)
+  }
+  const position = sentBack(replayer.position())
+  replayer.stop()
+  return { bytes: Buffer.concat(frames), position, isLive }
+}
+
+it.each(allCommitments)('each stream of a consumer advances, at %i', (commitment) => {
+  const chain = gateway()
+  // Two turns read 512 updates; the slots above the newest finalized one have about 1,000.
+  const updates = chainOf(56, { finalizedAfter: 30, transactionsPerSlot: 12 })
+  const batches = inBatches(updates, 3)
+  const filters = filtersOf(commitment)
+  const at = () => sentBack(chain.published.position(commitment))
+  let start: Position | null = null
+  for (const [index, batch] of batches.entries()) {
+    if (index === Math.floor(0.7 * batches.length)) start = at()
+    chain.sink.batch(batchFrom(batch.map((update) => messageOf(update))))
+  }
+  const whole = live(chain, start!, filters, Number.POSITIVE_INFINITY)
+  expect(whole.isLive).toBe(true)
+  const read: Buffer[] = []
+  for (let [position, isLive] = [start!, false]; !isLive; ) {
+    const stream = live(chain, position, filters, 2)
+    expect(stream.bytes.length).toBeGreaterThan(0)
+    read.push(stream.bytes)
+    ;({ position, isLive } = stream)
+  }
+  expect(read.length).toBeGreaterThan(1)
+  expect(Buffer.concat(read).equals(whole.bytes)).toBe(true)
+})
