@@ -49,6 +49,7 @@ describe('golden shapes of the command', () => {
   it('match what the read-only verbs print', async () => {
     await holds('usage', 'usage acme')
     await holds('usage-all', 'usage')
+    await holds('usage-month', `usage --month ${new Date().toISOString().slice(0, 7)}`)
     await holds('audit-show', 'audit show acme')
     await holds('audit-verify', 'audit verify')
     await holds('products', 'products')

@@ -359,6 +359,7 @@ describe('records', () => {
 })
 
 describe('beside a running server', () => {
+  const month = new Date().toISOString().slice(0, 7)
   let store: Store
   beforeAll(() => {
     store = openStore(join(data, 'registry'), { clock: systemClock })
@@ -385,6 +386,35 @@ describe('beside a running server', () => {
     ])
     const usage = await jsonOf<object>(runAlone, 'usage', 'live')
     expect(usage).toMatchObject({ window: { credits: 7 } })
+  })
+
+  test('the usage of a month is the sum of its days', async () => {
+    const { id } = store.find('live')!
+    const used = { id, window: 0, credits: 5, calls: 1, refused: 0, notifications: 3, bytes: 1 }
+    await store.addUsage([used])
+    const days = store.usage(id)!.days.filter(({ day }) => day.startsWith(month))
+    const credits = days.reduce((sum, day) => sum + day.credits, 0)
+    expect(credits).toBeGreaterThanOrEqual(5)
+    const all = await json<{ usage: { id: string; credits: number }[] }>('usage', '--month', month)
+    expect(all.usage.find((one) => one.id === id)).toMatchObject({ label: 'live', credits })
+    expect(all.usage.find(({ credits }) => credits === 0)).toBeDefined()
+    const { stdout } = await run('usage', 'live', '--month', month, '--output', 'csv')
+    const [head, row, ...rest] = stdout.trimEnd().split('\n')
+    expect(head).toBe('id,label,plan,state,credits,calls,refused,notifications,bytes')
+    expect(row).toMatch(new RegExp(`^${id},live,standard,active,${credits},`))
+    expect(rest).toEqual([])
+  })
+
+  test.each([
+    ['not a month', 2, ['--month', '2026-13'], 'a month such as'],
+    ['one to come', 2, ['--month', '9999-01'], 'has not begun'],
+    ['one that is not kept', 1, ['--month', '2020-01'], 'not whole any more'],
+    ['no month', 2, ['--output', 'csv'], 'needs --month'],
+    ['an unknown subscription', 3, ['nobody', '--month', month], 'no subscription'],
+  ])('a month is refused: %s', async (_, code, words, text) => {
+    const refused = await run('usage', ...words)
+    expect({ code: refused.code }).toEqual({ code })
+    expect(refused.stderr).toContain(text)
   })
 
   test('many commands at once lose nothing', async () => {

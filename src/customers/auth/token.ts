@@ -61,7 +61,7 @@ export function refusedToken(endpoint: Endpoint, credentials: Credentials): 'non
 
 /** For every way in which a token can be wrong. */
 export const invalidToken =
-  'the token is not valid: unknown, rotated, suspended, or not for this product or address'
+  'the token is not valid: unknown, rotated, suspended, expired, or not for this product or address'
 
 /** The token of `Bearer <token>`; null for another scheme or an empty token. */
 function bearerToken(authorization: string): string | null {

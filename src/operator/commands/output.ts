@@ -68,6 +68,12 @@ export function tableOf(
   return columns([head.map((title) => title.toUpperCase()), ...rows], states)
 }
 
+/** RFC 4180, with a heading; lines end as in other output. */
+export function csvOf(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cell = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
+  return [head, ...rows].map((row) => row.map(cell).join(',')).join('\n')
+}
+
 /** One record as lines of name and value. */
 export function recordOf(pairs: readonly (readonly [string, string])[]): string {
   return columns(pairs.map(([name, value]) => [`${name}:`, value]))

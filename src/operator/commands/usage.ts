@@ -1,23 +1,43 @@
-// `sluice usage`: shows the usage of subscriptions in their current 30-day window.
-import { accept, type Outcome } from '../../base/errors.ts'
+// `sluice usage`: shows the usage of subscriptions in their current 30-day window, or in a month.
+import { systemClock } from '../../base/clock.ts'
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { fallbackPlan } from '../../customers/subscriptions/plans.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { Subscription } from '../../customers/subscriptions/subscription.ts'
-import type { UsageReport } from '../../customers/subscriptions/usage.ts'
+import {
+  addToDay,
+  dayOf,
+  oldestDayKept,
+  type UsageCounts,
+  type UsageReport,
+} from '../../customers/subscriptions/usage.ts'
 import { offerOf } from '../config/known.ts'
-import { recordOf, tableOf } from './output.ts'
+import { csvOf, recordOf, tableOf } from './output.ts'
 import { notFound, offerOfServer, refSpec, withStore } from './registry.ts'
-import type { Report, Verb } from './verb.ts'
+import { flagOf, flagTable, misuse, type Report, type Verb } from './verb.ts'
 
 export const usageVerb: Verb = {
   words: ['usage'],
-  summary: 'Show usage in the current 30-day window, of one subscription or of all.',
-  examples: ['usage', 'usage acme --json'],
+  summary: 'Show usage in the current 30-day window or in a month, of one subscription or of all.',
+  examples: ['usage', 'usage acme --json', 'usage --month 2026-10 --output csv'],
   positionals: [{ ...refSpec, optional: true }],
-  run(call) {
+  flags: flagTable(`
+    --month <yyyy-mm>               Sums of a calendar month in UTC, for a bill.
+    --output <form table|json|csv>  How to print [table]; --json is short for --output json.`),
+  async run(call) {
     const [ref] = call.positionals
+    const month = flagOf(call, 'month')
+    const isCsv = flagOf(call, 'output') === 'csv'
+    if (isCsv && month === undefined) return misuse('--output csv needs --month')
+    const refused = month === undefined ? null : refuseMonth(month, systemClock.nowMs())
+    if (refused !== null) return refused
     return withStore(call, async (store, _changes, shared) => {
       const usageOf = async (id: string) => (shared === null ? store.usage(id) : shared.report(id))
+      if (month !== undefined) {
+        const found = ref === undefined ? store.list() : [store.find(ref)]
+        if (ref !== undefined && found[0] === null) return notFound(ref)
+        return ofMonth(month, found as readonly Subscription[], usageOf, isCsv)
+      }
       const { config } = call.loaded
       const limits = ((await offerOfServer(config)) ?? offerOf(config)).creditsPer30Days
       return ref === undefined ? all(store, limits, usageOf) : one(store, limits, ref, usageOf)
@@ -77,6 +97,45 @@ async function all(store: Store, limits: Limits, usageOf: UsageOf): Promise<Outc
     limit,
   }))
   return accept({ json: { usage: json }, text: tableOf(head, rows, 'No subscriptions.') })
+}
+
+const monthForm = /^\d{4}-(0[1-9]|1[0-2])$/
+
+/** A month of which days are no longer kept would be a wrong bill. */
+function refuseMonth(month: string, nowMs: number) {
+  if (!monthForm.test(month)) return misuse('--month must be a month such as 2026-10')
+  if (month > dayOf(nowMs).slice(0, 7)) return misuse(`${month} has not begun yet`)
+  const oldest = oldestDayKept(nowMs)
+  return `${month}-01` >= oldest
+    ? null
+    : refuse(
+        'invalid',
+        'month-not-kept',
+        `${month} is not whole any more: days before ${oldest} are removed`,
+      )
+}
+
+const nothing: UsageCounts = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
+
+/** A row for each that could be used in the month, also one that was not. */
+async function ofMonth(
+  month: string,
+  subscriptions: readonly Subscription[],
+  usageOf: UsageOf,
+  isCsv: boolean,
+): Promise<Outcome<Report>> {
+  const usage = []
+  for (const { id, label, plan, state, createdAt, changedAt } of subscriptions) {
+    const days = ((await usageOf(id))?.days ?? []).filter(({ day }) => day.startsWith(month))
+    const isBefore = state === 'ended' && changedAt.slice(0, 7) < month
+    if (days.length === 0 && (createdAt.slice(0, 7) > month || isBefore)) continue
+    const { credits, calls, refused, notifications, bytes } = days.reduce(addToDay, nothing)
+    usage.push({ id, label, plan, state, credits, calls, refused, notifications, bytes })
+  }
+  const head = ['id', 'label', 'plan', 'state', ...Object.keys(nothing)]
+  const rows = usage.map((row) => Object.values(row).map(String))
+  const text = isCsv ? csvOf(head, rows) : tableOf(head, rows, 'No subscriptions.')
+  return accept({ json: { month, usage }, text })
 }
 
 /** The plan as text, and its credits per 30 days; null for no limit. */
