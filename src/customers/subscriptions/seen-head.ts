@@ -27,7 +27,7 @@ export function writeSeenHead(data: string, { seq, hash }: AuditHead): void {
   renameSync(fresh, fileIn(data))
 }
 
-function readSeenHead(data: string): AuditHead | null {
+export function readSeenHead(data: string): AuditHead | null {
   let text: string
   try {
     text = readFileSync(fileIn(data), 'utf8')

@@ -271,6 +271,11 @@ export class Store extends Verbs<'now'> {
     })
   }
 
+  /** One snapshot into a folder that exists, while other processes read and write. */
+  copyTo(folder: string): Promise<void> {
+    return this.#tables.root.backup(folder, true)
+  }
+
   close(): Promise<void> {
     return this.#tables.root.close()
   }

@@ -35,6 +35,8 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
       row('note', async () => (await import('./subscription.ts')).noteVerbs),
       row('usage', async () => [(await import('./usage.ts')).usageVerb]),
       row('audit', async () => (await import('./audit.ts')).auditVerbs),
+      row('backup', async () => [(await import('./backup.ts')).backupVerb]),
+      row('restore', async () => [(await import('./backup.ts')).restoreVerb]),
     ],
   },
   {

@@ -34,13 +34,18 @@ interface RegistryParts {
 /** What raised the format of the data folder: the index and the files beside the registry. */
 const converters: readonly Converter[] = []
 
+/** Converts a folder to the format of this release; throws a `Fault` where a later one wrote it. */
+export function prepareDataFormat(folder: string, version: string): Promise<void> {
+  return prepareFormat(folder, version, converters)
+}
+
 /** Locks the folder and converts it to the format of this release. */
 export async function lockFolder({ data, version }: Pick<Context, 'data' | 'version'>) {
   const locked = await lockData(data)
   if (!locked.ok) throw new Fault('data-locked', locked.refusal.message)
   const stop = () => locked.value.release()
   try {
-    await prepareFormat(data, version, converters)
+    await prepareDataFormat(data, version)
   } catch (error) {
     await stop()
     throw error
