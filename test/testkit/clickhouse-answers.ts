@@ -133,7 +133,7 @@ const tolerance = 1e-14
 function isSame(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) && Array.isArray(b))
     return a.length === b.length && a.every((item, at) => isSame(item, b[at]))
-  if (isFloat(a) && isFloat(b)) {
+  if ((isFloat(a) && isNumber(b)) || (isNumber(a) && isFloat(b))) {
     const [x, y] = [Number(a), Number(b)]
     return Math.abs(x - y) <= tolerance * Math.max(Math.abs(x), Math.abs(y))
   }
@@ -145,6 +145,11 @@ function isSame(a: unknown, b: unknown): boolean {
 
 function isFloat(value: unknown): boolean {
   return typeof value === 'string' && /^-?\d+\.\d{14,}$/.test(value)
+}
+
+/** A rounded neighbour of a float may have few digits: `1` beside `0.9999999999999998`. */
+function isNumber(value: unknown): boolean {
+  return typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value)
 }
 
 /** Statements that make the tables with their rows on a ClickHouse server. */
