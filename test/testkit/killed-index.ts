@@ -236,7 +236,7 @@ class KilledThread {
 
   start({ report }: ThreadEvents) {
     this.#writer = new LogThread(this.#folder, bounds, report)
-    return { post: (request: LogRequest) => void this.#requests.push(request), async stop() {} }
+    return { post: (request: LogRequest) => this.#requests.push(request) > 0, async stop() {} }
   }
 
   run(): void {

@@ -87,17 +87,14 @@ export class JoinedStates {
     if (txnSignature === null) return
     const writes = this.#waitingOf(slot, keyOf(txnSignature))
     const earlier = writes.get(key)
-    this.#waitingBytes -= earlier?.after?.length ?? 0
-    const isTooMuch = this.#waitingBytes + info.length > this.#bytesMax
-    const known = isKnown && !isTooMuch ? last.info : null
+    if (earlier !== undefined) this.#waitingBytes -= bytesOf(earlier)
     // Written twice by the transaction: before it is before the first write.
-    const before = earlier === undefined ? known : earlier.before
-    writes.set(key, {
-      pubkey: Buffer.from(update.pubkey),
-      before,
-      after: isTooMuch ? null : info,
-    })
-    if (!isTooMuch) this.#waitingBytes += info.length
+    const before = earlier === undefined ? (isKnown ? last.info : null) : earlier.before
+    const whole: JoinedWrite = { pubkey: Buffer.from(update.pubkey), before, after: info }
+    const isTooMuch = this.#waitingBytes + bytesOf(whole) > this.#bytesMax
+    const write = isTooMuch ? { ...whole, before: null, after: null } : whole
+    writes.set(key, write)
+    this.#waitingBytes += bytesOf(write)
   }
 
   /** States of another stream, of accounts that this one knows nothing of. */
@@ -140,7 +137,7 @@ export class JoinedStates {
   }
 
   #release(writes: ReadonlyMap<KeyText, JoinedWrite>): void {
-    for (const { after } of writes.values()) this.#waitingBytes -= after?.length ?? 0
+    for (const write of writes.values()) this.#waitingBytes -= bytesOf(write)
     assert(this.#waitingBytes >= 0, 'writes that wait are counted')
   }
 
@@ -152,6 +149,10 @@ export class JoinedStates {
     slots.set(name, writes)
     return writes
   }
+}
+
+function bytesOf({ before, after }: JoinedWrite): number {
+  return (before?.length ?? 0) + (after?.length ?? 0) + besideBytes
 }
 
 const none = Buffer.alloc(0)

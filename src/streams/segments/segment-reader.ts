@@ -20,6 +20,8 @@ export class SegmentReader {
   readonly #folder: string
   readonly #files = new Map<number, Promise<FileHandle>>()
   readonly #eras = new Map<string, Promise<HeldEra>>()
+  /** Raised when everything is removed: the numbers of files are used again then. */
+  #epoch = 0
 
   constructor(folder: string) {
     this.#folder = folder
@@ -43,7 +45,9 @@ export class SegmentReader {
     batch: number,
     memory: ReadMemory,
   ): Promise<readonly ReceivedBatch[] | null> {
+    const epoch = this.#epoch
     const held = await this.readAhead(place)
+    if (epoch !== this.#epoch) return null
     const places = held.batches ?? decode(held)?.batches
     const wanted = inARow(places?.slice(batch) ?? [])
     if (wanted.length === 0) return null
@@ -58,8 +62,9 @@ export class SegmentReader {
     return found.length === 0 ? null : found
   }
 
-  /** Files up to that one are removed. */
+  /** Files up to that one are removed, or all of them. */
   forget(segment = Number.POSITIVE_INFINITY): void {
+    if (segment === Number.POSITIVE_INFINITY) this.#epoch++
     this.#eras.clear()
     for (const [number, file] of this.#files)
       if (number <= segment) {

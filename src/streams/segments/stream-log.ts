@@ -60,7 +60,7 @@ export interface ThreadEvents {
 }
 
 export interface WriterThread {
-  post(request: LogRequest, transfer: readonly ArrayBuffer[]): void
+  post(request: LogRequest, transfer: readonly ArrayBuffer[]): boolean
   stop(): Promise<void>
 }
 
@@ -285,8 +285,9 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
   #onOpened: () => void = () => {}
 
-  #post(request: LogRequest, transfer: ArrayBuffer[] = []): void {
-    this.#thread?.post(request, transfer)
+  /** False where no thread runs to take it. */
+  #post(request: LogRequest, transfer: ArrayBuffer[] = []): boolean {
+    return this.#thread?.post(request, transfer) ?? false
   }
 
   #report(report: LogReport): void {
@@ -522,22 +523,25 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     const fields = { folder: this.#deps.folder, reason }
     if (!wasDown) this.#deps.log.error('stream log is down: what is published waits', fields)
     this.#onOpened()
+    this.#retryLater()
+  }
+
+  #retryLater(): void {
     this.#retry ??= setTimeout(() => {
       this.#retry = null
+      // Up again meanwhile: the fault was that of a request before one that began anew.
+      if (this.#state !== 'down') return
       if (this.#thread === null) void this.#start()
-      else this.#continue()
+      else if (!this.#continue()) this.#retryLater()
     }, retryMs).unref()
   }
 
-  #continue(): void {
+  #continue(): boolean {
     const generation = this.#generation
-    if (this.#mustReset) {
-      this.#post({ kind: 'reset', generation })
-      return
-    }
+    if (this.#mustReset) return this.#post({ kind: 'reset', generation })
     const run = this.#run.number
     const last = this.#run.eras.at(-1) ?? (this.#runs.at(-1) ?? this.#earlier.at(-1))?.eras.at(-1)
-    this.#post({ kind: 'resume', generation, run, last: last ?? null })
+    return this.#post({ kind: 'resume', generation, run, last: last ?? null })
   }
 
   /** The first era from that slot on; null when there is none. The one behind it is read ahead. */

@@ -50,7 +50,7 @@ it('is what the log sends a slow disk at once; the rest waits, and is written', 
     ...{ folder, bounds, log: silentLog },
     startThread: async (own) => {
       events = own
-      return { post: (request) => void requests.push(request), stop: async () => writer.stop() }
+      return { post: (request) => requests.push(request) > 0, stop: async () => writer.stop() }
     },
   })
   await turn()

@@ -63,7 +63,7 @@ interface Server {
   readonly log: StreamLog
   readonly sink: SolanaUpstream
   /** Stands in for the thread: requests wait until they are run. */
-  readonly thread: { run(): void; fail: string | null; requests: LogRequest[] }
+  readonly thread: { run(): void; fail: string | null; isGone: boolean; requests: LogRequest[] }
   readonly errors: string[]
   feed(updates: readonly SolanaUpdate[], seed?: number): Promise<void>
 }
@@ -84,6 +84,7 @@ async function serve(
   const writer = new LogThread(folder, bounds, (report) => events!.report(report))
   const thread: Server['thread'] = {
     fail: null,
+    isGone: false,
     requests: [],
     run() {
       for (let request = take(); request !== undefined; request = take())
@@ -99,7 +100,8 @@ async function serve(
     startThread: async (own) => {
       if (starts++ === 0 && startFails) throw new Error('no more threads')
       events = own
-      return { post: (request) => void thread.requests.push(request), stop: async () => {} }
+      const post = (request: LogRequest) => !thread.isGone && thread.requests.push(request) > 0
+      return { post, stop: async () => {} }
     },
   })
   logs.push(log)
@@ -549,6 +551,46 @@ describe('a disk that fails', () => {
     vi.advanceTimersByTime(10_000)
     thread.run()
     expect(log.counts()).toMatchObject({ isUp: true, resets: 1, bytes: 0 })
+  })
+
+  it('of a request before the log began anew is over with it', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const updates = chainOf(40)
+    const { log, sink, thread, feed } = await serve()
+    sink.opened(null)
+    await feed(updates.slice(0, at(updates, 1020)))
+    sink.batch(batchFrom([messageOf(updates[at(updates, 1020)]!)]))
+    await turn()
+    log.hub.restart()
+    const reset = thread.requests.pop()!
+    expect(reset.kind).toBe('reset')
+    thread.requests.push({ kind: 'again', batch: 0 })
+    thread.fail = 'EIO: i/o error, write'
+    thread.run()
+    expect(log.counts().isUp).toBe(false)
+    thread.fail = null
+    thread.requests.push(reset)
+    thread.run()
+    expect(log.counts().isUp).toBe(true)
+    vi.advanceTimersByTime(10_000)
+    expect(thread.requests.map(({ kind }) => kind)).toEqual([])
+  })
+
+  it('with its thread is asked again once there is another one', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const updates = chainOf(20)
+    const { log, sink, thread, feed } = await serve()
+    sink.opened(null)
+    thread.fail = 'EIO: i/o error, write'
+    await feed(updates)
+    expect(log.counts().isUp).toBe(false)
+    thread.fail = null
+    thread.isGone = true
+    vi.advanceTimersByTime(10_000)
+    thread.isGone = false
+    vi.advanceTimersByTime(10_000)
+    thread.run()
+    expect(log.counts()).toMatchObject({ isUp: true, resets: 0 })
   })
 
   it.each([
