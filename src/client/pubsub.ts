@@ -74,7 +74,7 @@ export interface PubsubSubscription {
   readonly isOpen: boolean
   /**
    * Adds and removes keys of a transaction subscription, also for later connections. What the
-   * server refuses is told to `onError` and not kept.
+   * server refuses is passed to `onError` and not kept; while a connection begins, it ends the subscription.
    */
   update(keys: KeysUpdate): void
   unsubscribe(): void
@@ -356,7 +356,7 @@ export class PubsubClient {
     const call = typeof id === 'number' ? this.#calls.get(id) : undefined
     if (typeof id === 'number') this.#calls.delete(id)
     if (call?.undo !== undefined) {
-      if (error === undefined) return
+      if (error === undefined || call.subscription?.isOpen === false) return
       call.undo()
       call.subscription?.options.onError?.(error)
       return
@@ -379,7 +379,8 @@ export class PubsubClient {
     const changes = isHeld && rest.length === 0 ? [{}] : rest
     for (const [at, keys] of changes.entries()) {
       const more = at < changes.length - 1 ? { more: true } : {}
-      const of = { subscription, undo: () => {} }
+      // Without all its keys it is not what was asked for.
+      const of = { subscription, undo: () => this.#unsubscribe(subscription) }
       this.#call('transactionUpdate', [id, { ...keys, ...more }], of)
     }
   }

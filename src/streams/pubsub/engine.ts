@@ -167,9 +167,12 @@ export class PubsubEngine {
     const keys = feed.keys ?? new ChangingKeys(feed.params.filter)
     const watched = feed.params.accountStates === true ? watchedMax : undefined
     const why = keys.problemWith(delta, session.budget.plan.filterKeys, watched)
-    if (why !== null) return { kind: 'invalid', why }
-    const own = this.registry.own(session, feed)
-    if (typeof own === 'string') return { kind: 'refused', reason: own }
+    const own = why === null ? this.registry.own(session, feed) : null
+    if (own === null || typeof own === 'string') {
+      // The last one: what was held for it goes on with the keys that it has.
+      if (!hasMore) this.#replays.release(session, feed)
+      return own === null ? { kind: 'invalid', why: why! } : { kind: 'refused', reason: own }
+    }
     const { replay } = own.shares.get(session)!
     const index = replay?.index ?? this.registry.indexOf(own.params)
     if (own.keys === null) {

@@ -486,7 +486,10 @@ export class FeedRegistry {
       return feed
     }
     const { budget } = session
-    if (!budget.enter('distinctSubscriptions')) return 'customer-full'
+    // Where no other connection of the customer stays on the feed, one takes the other's place.
+    const others = [...feed.shares.keys()].filter((one) => one !== session)
+    const isOneMore = others.some((one) => one.budget === budget)
+    if (isOneMore && !budget.enter('distinctSubscriptions')) return 'customer-full'
     const own = this.#open(feed.params, text, { id: feed.id, topic: text })
     const before = feed.shares.get(session)!
     // Before it leaves the other: what was published there and not sent yet is lost otherwise.
@@ -496,7 +499,6 @@ export class FeedRegistry {
     before.replay?.moveTo(own, share)
     for (const slot of feed.sentSlots ?? []) own.remember(slot)
     feed.drop(session)
-    if (!feed.hasCustomer(budget)) budget.leave('distinctSubscriptions')
     this.#feedsOf(session).set(own.id, own)
     return own
   }

@@ -209,6 +209,24 @@ it('changes keys, and sends those that it has now with the next connection', asy
   expect(() => client.subscribe('logs', ['all'], () => {}).update({})).toThrow('transaction')
 })
 
+it('ends a subscription whose keys the server refuses while the connection begins', async () => {
+  last().open()
+  const errors: string[] = []
+  const onError = ({ message }: { message: string }) => void errors.push(message)
+  const filter = { accountInclude: ['a'] }
+  const swaps = client.subscribe('transaction', [filter], () => {}, { onError })
+  swaps.update({ add: { accountInclude: ['b'], accountExclude: ['c'] } })
+  const [asked] = last().calls.splice(0)
+  last().say({ id: asked!.id, result: 7 })
+  for (const { id } of last().calls.splice(0))
+    last().say({ id, error: { code: -32602, message: 'too many' } })
+  expect(errors).toEqual(['too many'])
+  expect(swaps.isOpen).toBe(false)
+  expect(last().calls.map(({ method, params }) => [method, ...params])).toEqual([
+    ['transactionUnsubscribe', 7],
+  ])
+})
+
 it('sends no message that is too long for the server, with every list full and a long cursor', async () => {
   last().open()
   const keys = (list: string) => Array.from({ length: 100 }, (_, at) => `${list}${at}`.padEnd(44))

@@ -221,6 +221,8 @@ describe('transactionUpdate', () => {
       error: { code: -32429, data: { reason: 'distinct-subscriptions' } },
     })
     gateway.call(second, 'transactionUnsubscribe', [id])
+    // Those of others are none of its own.
+    expect(open(gateway, gateway.connect(), filter, {})).toBe(id)
     expect(update(gateway, session, id, change)).toEqual(done)
   })
 })
@@ -253,5 +255,20 @@ describe('a resumed subscription with more keys than a message has', () => {
       session.told.length,
     )
     expect(keyOf(chainKeys[0]!)).toHaveLength(32)
+  })
+
+  it('goes on with those that it has when the last are refused', async () => {
+    const gateway = new PubsubGateway()
+    const stayed = gateway.connect()
+    const filter = { accountInclude: keys.slice(0, 1) }
+    open(gateway, stayed, filter, { commitment: 'processed', cursor: true })
+    gateway.publish(slotsOf(20).flat())
+    const resume = notifications(stayed)[0]!.cursor
+    const session = gateway.connect()
+    const id = open(gateway, session, filter, { commitment: 'processed', resume, more: true })
+    const refused = update(gateway, session, id, { add: { accountRequired: keys.slice(1, 2) } })
+    expect(refused).toMatchObject({ error: { code: -32602 } })
+    await until(() => session.told.length >= stayed.told.length - 1, 'the rest')
+    expect(told(session)).toEqual(told(stayed).slice(1))
   })
 })
