@@ -74,7 +74,8 @@ export interface PubsubSubscription {
   readonly isOpen: boolean
   /**
    * Adds and removes keys of a transaction subscription, also for later connections. What the
-   * server refuses is passed to `onError` and not kept; while a connection begins, it ends the subscription.
+   * server refuses is passed to `onError` and not kept; while a connection begins, the subscription
+   * ends with it.
    */
   update(keys: KeysUpdate): void
   unsubscribe(): void

@@ -149,8 +149,8 @@ describe('a restore', () => {
     ],
     [
       'a folder that is not empty',
-      (_, into) => writeFileSync(join(into, 'format.json'), ''),
-      'is not empty: it has format.json',
+      (_, into) => mkdirSync(join(into, 'index')),
+      'is not empty: it has index',
     ],
     [
       'a copy of another registry',

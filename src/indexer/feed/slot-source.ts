@@ -193,7 +193,8 @@ function* parcelsOf(
     let bytes = overheadBytes
     for (; tx < transactions.length && bytes < parcelBytesMax; tx++) {
       const { info } = transactions[tx]!
-      infos.push(info)
+      // Copied: a view would keep all that was received with it.
+      infos.push(Buffer.from(info))
       bytes += info.length + overheadBytes
     }
     const space = Math.max(0, Math.ceil((parcelBytesMax - bytes) / accountRecordBytes))

@@ -36,8 +36,8 @@ const registryFile = join('registry', 'data.mdb')
 /** Beside the registry; each is copied where it exists. */
 const smallFiles = ['format.json', 'tip-accounts.json']
 const manifestFile = 'backup.json'
-/** What a folder for a restore may have: what a server has seen, and the lock. */
-const mayExist = new Set(['registry-head', 'lock', 'restoring'])
+/** What a folder for a restore may have: what a server has seen, its lock, a restore cut short. */
+const mayExist = new Set(['registry-head', 'lock', 'restoring', ...smallFiles])
 
 interface Manifest {
   readonly release: string

@@ -148,6 +148,13 @@ async function sealed(path: string, state: RecordState | null = null): Promise<O
   const replayed = await replay(path)
   if (replayed.sealedBy !== null)
     return refuse('rejected', 'sealed', `${path} was sealed by release ${replayed.sealedBy}`)
+  const release = String(replayed.meta.release)
+  if (release !== packageVersion())
+    return refuse(
+      'rejected',
+      'other-release',
+      `${path} was recorded by release ${release}, which alone can seal it: sluice record seal`,
+    )
   const { sealRecording } = await import('../record/replay.ts')
   sealRecording(path, replayed)
   const { results, answers, tornBytes } = replayed

@@ -40,7 +40,7 @@ export interface OutRecord {
 
 export type RecorderRequest =
   | { readonly kind: 'records'; readonly records: readonly OutRecord[]; readonly bytes: number }
-  | { readonly kind: 'finish'; readonly reason: string }
+  | { readonly kind: 'finish'; readonly reason: string; readonly isFailure: boolean }
 
 export interface RecordedCounts {
   readonly batches: number
@@ -109,7 +109,7 @@ export class RecorderThread {
     if (this.#file === null) return
     if (request.kind === 'finish') {
       this.#try(() => this.#poll())
-      this.#end(request.reason)
+      this.#end(request.reason, request.isFailure)
       return
     }
     this.#try(() => {

@@ -88,7 +88,7 @@ export class Recorder implements CallTap {
   readonly #connections = new WeakMap<object, number>()
   #lastConnection = 0
   #active: Active | null = null
-  #isOpening = false
+  #opening: { readonly path: string; readonly state: Promise<RecordState | string> } | null = null
   #isStopped = false
   #state: RecordState | null = null
   #pending: OutRecord[] = []
@@ -158,25 +158,28 @@ export class Recorder implements CallTap {
   /** The state of the new recording, or why there is none. */
   async start(request: RecordRequest, meta: RecordHeader): Promise<RecordState | string> {
     const running = this.#active?.request.path
+    // Asked again by a command that waited too long for the answer.
+    if (running === request.path) return this.#state!
     if (running !== undefined) return `a recording runs already: ${running}`
-    if (this.#isOpening) return 'a recording is being started already'
-    this.#isOpening = true
+    if (this.#opening?.path === request.path) return this.#opening.state
+    if (this.#opening !== null) return 'a recording is being started already'
+    this.#opening = { path: request.path, state: this.#open(request, meta) }
     try {
-      return await this.#open(request, meta)
+      return await this.#opening.state
     } finally {
-      this.#isOpening = false
+      this.#opening = null
     }
   }
 
   /** Ends the recording; resolves when its file is whole. */
-  async finish(reason: string): Promise<RecordState | null> {
+  async finish(reason: string, isFailure = false): Promise<RecordState | null> {
     const active = this.#active
     if (active === null) return this.#state
     if (!active.isFinishing) {
       this.#stopTaps()
       this.#flush()
       active.isFinishing = true
-      post(active.worker, { kind: 'finish', reason }, [])
+      post(active.worker, { kind: 'finish', reason, isFailure }, [])
     }
     await active.ended
     return this.#state
@@ -256,7 +259,7 @@ export class Recorder implements CallTap {
     if (this.#pendingBytes + this.#waitingBytes > bytesMax) {
       this.#pending = []
       this.#pendingBytes = 0
-      void this.finish('the disk is too slow for it')
+      void this.finish('the disk is too slow for it', true)
       return
     }
     if (this.#pendingBytes > flushBytes) this.#flush()

@@ -12,6 +12,8 @@ import {
 import type { RecordParts } from '../../base/records.ts'
 
 const digestBytes = 8
+/** Frames of one record: 8 MiB. */
+const recordFramesMax = 1_048_576
 /** Differences that are listed; all are counted. */
 const listedMax = 100
 
@@ -53,14 +55,17 @@ export class FrameResults {
     return frames
   }
 
-  /** One record for each stream; the last one completes them. */
-  *encode(): Generator<RecordParts> {
+  /** Records of at most `most` frames of a stream; the last record completes them. */
+  *encode(most = recordFramesMax): Generator<RecordParts> {
     for (const [stream, { digests }] of this.streams)
-      yield encodeRecording(recordingKind.results, { stream, frames: digests.length }, [
-        Buffer.from(digests.join(''), 'latin1'),
-      ])
-    const { release, streams } = this
-    yield encodeRecording(recordingKind.results, { release, streams: streams.size })
+      for (let from = 0; from === 0 || from < digests.length; from += most) {
+        const some = digests.slice(from, from + most)
+        yield encodeRecording(recordingKind.results, { stream, frames: some.length }, [
+          Buffer.from(some.join(''), 'latin1'),
+        ])
+      }
+    const { release, streams, frames } = this
+    yield encodeRecording(recordingKind.results, { release, streams: streams.size, frames })
   }
 
   /** Null when they are not complete. */
@@ -73,7 +78,8 @@ export class FrameResults {
       for (let at = 0; at < body.length; at += digestBytes)
         digests.push(body.toString('latin1', at, at + digestBytes))
     }
-    return results.streams.size === last.streams ? results : null
+    const { streams, frames = results.frames } = last
+    return results.streams.size === streams && results.frames === frames ? results : null
   }
 }
 

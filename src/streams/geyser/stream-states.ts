@@ -59,8 +59,16 @@ export class StreamStates {
   }
 }
 
+/** Once for all streams and filters that a write is matched by. */
+const digests = new WeakMap<AccountUpdate, string>()
+
 /** Of all that a write may change; not of who wrote it and when. */
-function digestOf({ lamports, owner, executable, rentEpoch, data }: AccountUpdate): string {
+function digestOf(update: AccountUpdate): string {
+  const known = digests.get(update)
+  if (known !== undefined) return known
+  const { lamports, owner, executable, rentEpoch, data } = update
   const hash = createHash('sha256').update(`${lamports} ${executable} ${rentEpoch} `)
-  return hash.update(owner).update(data).digest('binary')
+  const digest = hash.update(owner).update(data).digest('binary')
+  digests.set(update, digest)
+  return digest
 }

@@ -13,11 +13,11 @@ export const executionSourceFields = {
   }),
   speed: choice(['recorded', 'fixed', 'full'], {
     initial: 'fixed',
-    doc: 'Pace of a snapshot: as recorded, one block per `generator.blockMs`, or unpaced.',
+    doc: 'Pace of a snapshot: recorded, a block per `generator.blockMs`, none; a recording has none.',
   }),
   loop: flag({
     initial: false,
-    doc: 'Play a snapshot in a loop with increasing numbers; otherwise once, to its end.',
+    doc: 'Play a snapshot (not a recording) in a loop with increasing numbers; otherwise once.',
   }),
   generator: group('The embedded generator.', {
     seed: integer({

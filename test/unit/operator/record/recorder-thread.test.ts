@@ -62,7 +62,7 @@ describe('a recording', () => {
     writer.publish()
     thread.take({ kind: 'records', records: [batch(10)], bytes: 10 })
     thread.poll()
-    thread.take({ kind: 'finish', reason: 'done' })
+    thread.take({ kind: 'finish', reason: 'done', isFailure: false })
     const { found, torn } = recordsIn(path)
     const { meta, geyser, shreds, end } = recordingKind
     expect(found.map(({ kind }) => kind)).toEqual([meta, geyser, shreds, end])
@@ -81,7 +81,7 @@ describe('a recording', () => {
     const writer = new TapWriter(taps.events)
     for (let count = 0; count < 40; count++) writer.write(1, Buffer.alloc(60_000, count))
     writer.publish()
-    thread.take({ kind: 'finish', reason: 'done' })
+    thread.take({ kind: 'finish', reason: 'done', isFailure: false })
     expect(recordsIn(path).found.at(-1)!.header).toMatchObject({ events: 0, lostEvents: 40 })
   })
 
@@ -102,7 +102,7 @@ describe('a recording', () => {
     copied.mockRestore()
     write(10, 3)
     writer.publish()
-    thread.take({ kind: 'finish', reason: 'done' })
+    thread.take({ kind: 'finish', reason: 'done', isFailure: false })
     const { found } = recordsIn(path)
     const events = found.filter(({ kind }) => kind === recordingKind.events)
     expect(events.map(({ body }) => [...entriesIn(body)].map(({ payload }) => payload))).toEqual([
@@ -123,7 +123,7 @@ describe('a recording', () => {
     switchTap(taps.events, true)
     tapped.gap(3, 4)
     tapped.flush()
-    thread.take({ kind: 'finish', reason: 'done' })
+    thread.take({ kind: 'finish', reason: 'done', isFailure: false })
     expect(recordsIn(path).found.at(-1)!.header).toMatchObject({ events: 1, lostEvents: 0 })
   })
 
@@ -137,7 +137,7 @@ describe('a recording', () => {
   it.each(['digest', 'whole'] as const)('keeps calls as %s', (calls) => {
     const { path, thread } = open({ calls })
     thread.take({ kind: 'records', records: [call], bytes: 21 })
-    thread.take({ kind: 'finish', reason: 'done' })
+    thread.take({ kind: 'finish', reason: 'done', isFailure: false })
     const { header, body } = recordsIn(path).found[1]!
     expect(header).toMatchObject({ product: 'rpc', requestBytes: 11, answerBytes: 10 })
     expect(String(body)).toBe(calls === 'whole' ? 'the requestthe answer' : '')
@@ -159,7 +159,7 @@ describe('a recording', () => {
 
   it('never overwrites a file', () => {
     const { path, thread } = open()
-    thread.take({ kind: 'finish', reason: 'done' })
+    thread.take({ kind: 'finish', reason: 'done', isFailure: false })
     const before = readFileSync(path)
     const { reports } = open({ path })
     expect(reports).toMatchObject([{ kind: 'refused', code: 'EEXIST' }])
@@ -172,7 +172,7 @@ describe('a recording', () => {
       const { path, thread, reports } = open({ path: join(disk.path, 'a.rec') })
       for (let count = 0; count < 10; count++)
         thread.take({ kind: 'records', records: [batch(50_000)], bytes: 50_000 })
-      thread.take({ kind: 'finish', reason: 'done' })
+      thread.take({ kind: 'finish', reason: 'done', isFailure: false })
       const { found, torn } = recordsIn(path)
       expect(torn).toBe(0)
       expect(found.filter(({ kind }) => kind === recordingKind.geyser).length).toBeLessThan(6)

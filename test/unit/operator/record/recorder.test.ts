@@ -70,6 +70,15 @@ async function start(): Promise<FakeWorker> {
 
 const ended = { kind: 'ended', reason: 'done', isFailure: false, fileBytes: 9, counts: null }
 
+it('is one recording when the command asks again', async () => {
+  const asked = [begin(), begin()]
+  workers.at(-1)!.report({ kind: 'opened' })
+  const [first, second] = await Promise.all(asked)
+  expect(second).toEqual(first)
+  expect(await begin()).toMatchObject({ isOver: false })
+  expect(workers).toHaveLength(1)
+})
+
 it('goes on when the thread of the recording before it exits late', async () => {
   const first = await start()
   first.report(ended)
@@ -84,7 +93,9 @@ it('goes on when the thread of the recording before it exits late', async () => 
 it('counts what a record takes beside its body: empty ones do not fill the memory either', async () => {
   const { posted } = await start()
   for (let bytes = 0; bytes < bytesMax; bytes += 1_000) recorder.call(call)
-  expect(posted).toEqual([{ kind: 'finish', reason: 'the disk is too slow for it' }])
+  expect(posted).toEqual([
+    { kind: 'finish', reason: 'the disk is too slow for it', isFailure: true },
+  ])
 })
 
 it('sends the records of many turns in one message, and a megabyte of them without waiting', async () => {

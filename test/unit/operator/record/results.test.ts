@@ -92,8 +92,16 @@ it('is read from its records, unless one of them is missing', () => {
   expect(FrameResults.decode([])).toBeNull()
 })
 
-function recordsOf(results: FrameResults) {
-  return [...results.encode()].map((parts) => recordOf(Buffer.concat(parts)))
+it('is read from several records of a stream', () => {
+  const records = recordsOf(recorded, 1)
+  expect(records.length).toBeGreaterThan(recorded.streams.size + 1)
+  expect(compareFrames(FrameResults.decode(records)!, recorded).differing).toBe(0)
+  for (const at of records.keys())
+    expect(FrameResults.decode(records.filter((_, other) => other !== at))).toBeNull()
+})
+
+function recordsOf(results: FrameResults, most?: number) {
+  return [...results.encode(most)].map((parts) => recordOf(Buffer.concat(parts)))
 }
 
 /** As a reader of the file has it. */

@@ -1,35 +1,14 @@
 // The log of a hub with little memory against a hub that remembers everything: a replay from any
 // slot, at any commitment, has the same updates in the same order.
-import {
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
-import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { KnownBlocks } from '../../../../src/chain/solana/known-blocks.ts'
 import { accountUpdate } from '../../../../src/chain/solana/update-build.ts'
-import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
-import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
-import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
-import {
-  type LogBounds,
-  SegmentWriter,
-  segmentFile,
-} from '../../../../src/streams/segments/segment-writer.ts'
-import {
-  StreamLog,
-  type ThreadEvents,
-  waitingBytesMax,
-} from '../../../../src/streams/segments/stream-log.ts'
-import { type LogRequest, LogThread } from '../../../../src/streams/segments/writer-thread.ts'
+import { SegmentWriter, segmentFile } from '../../../../src/streams/segments/segment-writer.ts'
+import { type StreamLog, waitingBytesMax } from '../../../../src/streams/segments/stream-log.ts'
 import { caseCount } from '../../../testkit/case-count.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import {
@@ -40,10 +19,16 @@ import {
   rememberAll,
   withVoidBanks,
 } from '../../../testkit/replayed-updates.ts'
+import {
+  hour,
+  type LogServer,
+  type Opening,
+  serveLog,
+  turn,
+} from '../../../testkit/stream-log-server.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const commitments = [Commitment.processed, Commitment.confirmed, Commitment.finalized]
-const hour: LogBounds = { keepMs: 3_600_000, bytesMax: 1e9, compress: 'none' }
 const logs: StreamLog[] = []
 let parent: string
 let folder: string
@@ -59,68 +44,11 @@ afterEach(async () => {
   rmSync(parent, { recursive: true })
 })
 
-interface Server {
-  readonly log: StreamLog
-  readonly sink: SolanaUpstream
-  /** Stands in for the thread: requests wait until they are run. */
-  readonly thread: { run(): void; fail: string | null; isGone: boolean; requests: LogRequest[] }
-  readonly errors: string[]
-  feed(updates: readonly SolanaUpdate[], seed?: number): Promise<void>
+async function serve(bounds = hour, memorySlots = 4, opening: Opening = {}): Promise<LogServer> {
+  const server = await serveLog(folder, bounds, memorySlots, opening)
+  logs.push(server.log)
+  return server
 }
-
-/** What happens before the log is open. */
-interface Opening {
-  readonly startFails?: boolean
-  readonly meanwhile?: (hub: StreamLog['hub']) => void
-}
-
-async function serve(
-  bounds = hour,
-  memorySlots = 4,
-  { startFails = false, meanwhile = () => {} }: Opening = {},
-): Promise<Server> {
-  const hub = openSolanaHub({ replaySlots: memorySlots, replayBytesMax: 1e9 })
-  let events: ThreadEvents | null = null
-  const writer = new LogThread(folder, bounds, (report) => events!.report(report))
-  const thread: Server['thread'] = {
-    fail: null,
-    isGone: false,
-    requests: [],
-    run() {
-      for (let request = take(); request !== undefined; request = take())
-        if (thread.fail === null || request.kind === 'open') writer.take(request)
-        else events!.report({ kind: 'failed', reason: thread.fail })
-    },
-  }
-  const take = () => thread.requests.shift()
-  const errors: string[] = []
-  let starts = 0
-  const log = new StreamLog(hub, {
-    ...{ folder, bounds, log: { ...silentLog, error: (text: string) => void errors.push(text) } },
-    startThread: async (own) => {
-      if (starts++ === 0 && startFails) throw new Error('no more threads')
-      events = own
-      const post = (request: LogRequest) => !thread.isGone && thread.requests.push(request) > 0
-      return { post, stop: async () => {} }
-    },
-  })
-  logs.push(log)
-  await turn()
-  meanwhile(hub)
-  thread.run()
-  await log.ready
-  const sink = new SolanaUpstream(hub, { bankSalt: 'salt', log: silentLog, earlier: log })
-  const feed = async (updates: readonly SolanaUpdate[], seed = 1) => {
-    for (const batch of inBatches(updates, seed)) {
-      sink.batch(batchFrom(batch.map((update) => messageOf(update))))
-      await turn()
-      thread.run()
-    }
-  }
-  return { log, sink, thread, errors, feed }
-}
-
-const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a replay from the log', () => {
   it.each(['none', 'zstd'] as const)('is what was published, %s', async (compress) => {
@@ -494,145 +422,3 @@ describe('the bounds', () => {
     expect(log.counts()).toMatchObject({ isUp: true, resets: 1 })
   })
 })
-
-describe('a disk that fails', () => {
-  const at = (updates: readonly SolanaUpdate[], slot: number) =>
-    updates.findIndex((update) => update.slot === slot)
-
-  async function expectAll(log: StreamLog, updates: readonly SolanaUpdate[], slots: number[]) {
-    const expected = rememberAll(updates)
-    for (const commitment of commitments)
-      for (const slot of slots) {
-        const replayed = await read(log.replay(from(slot, commitment))!)
-        expect(replayed).toEqual(expected(commitment, slot))
-      }
-  }
-
-  it('loses nothing: what is on it is read, what is not waits, and is written later', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    const updates = withVoidBanks(chainOf(60))
-    const { log, sink, thread, errors, feed } = await serve()
-    sink.opened(null)
-    await feed(updates.slice(0, at(updates, 1020)))
-    for (const slot of [1030, 1040]) {
-      thread.fail = 'EIO: i/o error, write'
-      await feed(updates.slice(at(updates, slot - 10), at(updates, slot)))
-      expect(log.counts()).toMatchObject({ isUp: false, resets: 0 })
-      await expectAll(log, updates.slice(0, at(updates, slot)), [1000, 1015, slot - 11, slot - 2])
-      thread.fail = null
-      vi.advanceTimersByTime(10_000)
-      thread.run()
-      expect(log.counts()).toMatchObject({ isUp: true, resets: 0 })
-    }
-    await feed(updates.slice(at(updates, 1040)))
-    expect(errors).toHaveLength(2)
-    await expectAll(log, updates, [1000, 1019, 1020, 1033, 1041, 1055])
-    await log.stop()
-    const next = await serve()
-    expect(next.log.resumeSlot).toBeGreaterThan(1040)
-  })
-
-  it('that returns too late begins anew: there is a hole', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    const { log, sink, thread } = await serve()
-    sink.opened(null)
-    thread.fail = 'EIO: i/o error, write'
-    const data = Buffer.alloc(20 * 1024 * 1024)
-    const [key] = new SyntheticSolana().keys
-    for (let slot = 2000; log.counts().resets === 0 && slot < 2040; slot++) {
-      const account = new SyntheticSolana().account(key!, null)
-      const update = accountUpdate({ slot, createdAtMs: 0 }, { ...account, data })
-      sink.batch(batchFrom([messageOf(update)]))
-      await turn()
-      thread.run()
-    }
-    expect(log.counts()).toMatchObject({ isUp: false, resets: 1 })
-    thread.fail = null
-    vi.advanceTimersByTime(10_000)
-    thread.run()
-    expect(log.counts()).toMatchObject({ isUp: true, resets: 1, bytes: 0 })
-  })
-
-  it('of a request before the log began anew is over with it', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    const updates = chainOf(40)
-    const { log, sink, thread, feed } = await serve()
-    sink.opened(null)
-    await feed(updates.slice(0, at(updates, 1020)))
-    sink.batch(batchFrom([messageOf(updates[at(updates, 1020)]!)]))
-    await turn()
-    log.hub.restart()
-    const reset = thread.requests.pop()!
-    expect(reset.kind).toBe('reset')
-    thread.requests.push({ kind: 'again', batch: 0 })
-    thread.fail = 'EIO: i/o error, write'
-    thread.run()
-    expect(log.counts().isUp).toBe(false)
-    thread.fail = null
-    thread.requests.push(reset)
-    thread.run()
-    expect(log.counts().isUp).toBe(true)
-    vi.advanceTimersByTime(10_000)
-    expect(thread.requests.map(({ kind }) => kind)).toEqual([])
-  })
-
-  it('with its thread is asked again once there is another one', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    const updates = chainOf(20)
-    const { log, sink, thread, feed } = await serve()
-    sink.opened(null)
-    thread.fail = 'EIO: i/o error, write'
-    await feed(updates)
-    expect(log.counts().isUp).toBe(false)
-    thread.fail = null
-    thread.isGone = true
-    vi.advanceTimersByTime(10_000)
-    thread.isGone = false
-    vi.advanceTimersByTime(10_000)
-    thread.run()
-    expect(log.counts()).toMatchObject({ isUp: true, resets: 0 })
-  })
-
-  it.each([
-    ['removed', () => rmSync(streams(), { recursive: true })],
-    ['moved away', () => renameSync(streams(), join(parent, 'away'))],
-    ['replaced by a file', () => replaceByFile(streams())],
-    ['itself replaced by a file', () => replaceByFile(folder)],
-  ])('is noticed when its folder is %s, said once, and goes on without it', async (_, go) => {
-    vi.useFakeTimers({ toFake: ['setTimeout'] })
-    const updates = chainOf(40)
-    const { log, sink, thread, errors, feed } = await serve()
-    sink.opened(null)
-    await feed(updates.slice(0, at(updates, 1010)))
-    expect(log.counts()).toMatchObject({ isUp: true, resets: 0 })
-    go()
-    await feed(updates.slice(at(updates, 1010), at(updates, 1013)))
-    const down = { isUp: false, resets: 0 }
-    expect(log.counts()).toMatchObject(down)
-    if (statSync(streams(), { throwIfNoEntry: false })?.isFile()) {
-      for (let retry = 0; retry < 3; retry++) {
-        vi.advanceTimersByTime(10_000)
-        thread.run()
-        expect(log.counts()).toMatchObject(down)
-      }
-      rmSync(streams())
-    }
-    vi.advanceTimersByTime(10_000)
-    thread.run()
-    expect(log.counts()).toMatchObject({ isUp: true, resets: 1, bytes: 0 })
-    expect(errors).toEqual(['stream log is down: what is published waits'])
-    const oldest = log.oldestSlot!
-    expect(oldest).toBeGreaterThan(1000)
-    expect(oldest).toBeLessThanOrEqual(1010)
-    await feed(updates.slice(at(updates, 1013)))
-    expect(log.replay(from(oldest - 1, Commitment.processed))).toBeNull()
-    await expectAll(log, updates, [oldest + 1, 1020, 1035])
-  })
-})
-
-const streams = () => join(parent, 'streams')
-
-function replaceByFile(path: string): void {
-  rmSync(path, { recursive: true })
-  writeFileSync(path, '')
-}
