@@ -13,7 +13,7 @@ export const executionSourceFields = {
   }),
   speed: choice(['recorded', 'fixed', 'full'], {
     initial: 'fixed',
-    doc: 'Pace of a snapshot: recorded, a block per `generator.blockMs`, none; a recording has none.',
+    doc: 'Pace of a snapshot: recorded, a block per `generator.blockMs`, none. A recording: none.',
   }),
   loop: flag({
     initial: false,
