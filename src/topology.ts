@@ -8,9 +8,10 @@ import { pendingMax, VerifyPool, verifyThreadsMax } from './base/threads/verify-
 import { registryPollMs } from './customers/auth/directory.ts'
 import { queueMax } from './customers/cluster/config.ts'
 import { exchangeMs } from './customers/cluster/shares.ts'
+import { isPushed } from './customers/push/config.ts'
 import { AddressBudget } from './customers/quota/address-budget.ts'
 import { usageFlushMs } from './customers/quota/quota.ts'
-import { isPushed } from './customers/usage-push/config.ts'
+import { waitingMax as noticesWaitingMax } from './customers/subscriptions/notice.ts'
 import { factsMax, queryProcesses, unackedBytesMax } from './indexer/config.ts'
 import { needsDevnode } from './operator/config/config.ts'
 import { isHub, sharesEvents, sharesIndex } from './operator/config/roles.ts'
@@ -123,6 +124,15 @@ export const topology: Topology = {
     reads: ['registry', 'directory', 'sharedRegistry', 'shares'],
     writes: ['registry'],
     start: state.startQuota,
+  }),
+  notices: row({
+    kind: 'state',
+    does: 'notices of quotas and ends to the operator, until the receiver has confirmed them',
+    reads: ['registry', 'quota'],
+    writes: ['registry'],
+    owns: [{ kind: 'queue', name: 'notices not confirmed', bound: `${noticesWaitingMax} rows` }],
+    isEnabled: ({ config }) => config.webhooks.url !== '',
+    start: state.startNotices,
   }),
   addressBudget: row({
     kind: 'state',

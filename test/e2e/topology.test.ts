@@ -24,6 +24,7 @@ const unused: ReadonlySet<string> = new Set([
   'destinationLeases',
   'indexLease',
   'usagePush',
+  'notices',
 ])
 const rows = Object.entries(topology).filter(([name]) => !unused.has(name))
 const ownedNames = (kind: 'thread' | 'process') =>

@@ -9,13 +9,13 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
+import { Push } from '../../src/customers/push/push.ts'
+import { receiverOf, usageQueue } from '../../src/customers/push/receivers.ts'
 import { Quota } from '../../src/customers/quota/quota.ts'
 import { unlimitedPlan } from '../../src/customers/subscriptions/plans.ts'
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
 import type { Subscription } from '../../src/customers/subscriptions/subscription.ts'
 import type { UsageDay } from '../../src/customers/subscriptions/usage.ts'
-import { UsagePush } from '../../src/customers/usage-push/push.ts'
-import { receiverOf } from '../../src/customers/usage-push/receivers.ts'
 import { acknowledged, killParts, runPart } from '../testkit/registry-parts.ts'
 import { until } from '../testkit/until.ts'
 import { UsageBill } from '../testkit/usage-bill.ts'
@@ -95,9 +95,9 @@ describe('usage pushed to a receiver', () => {
     const plans = { standard: unlimitedPlan }
     const quota = new Quota({ plans, ledger: store, clock, log: silentLog })
     const section = { url: url(), secret, file: '', everyMs: 100, rowsMax: 1_000 }
-    const { unpushed } = store
-    const deps = { unpushed, ...receiverOf(section, clock), everyMs: 100, clock, log: silentLog }
-    const push = new UsagePush(deps)
+    const queue = { what: 'usage', unpushed: usageQueue(store.unpushed) }
+    const deps = { ...queue, ...receiverOf(section, clock), everyMs: 100, clock, log: silentLog }
+    const push = new Push(deps)
     const use = async (calls: number) => {
       for (let count = 0; count < calls; count++) quota.budgetOf(acme).spend('getBlock')
       await quota.flush()
@@ -136,7 +136,7 @@ describe('usage pushed to a receiver', () => {
     await until(() => receiver.requests > requests, 'the request')
     await push.stop()
     receiver.answer = well
-    const next = new UsagePush(deps)
+    const next = new Push(deps)
     await next.push()
     const usage = store.usage('acme')!
     expect(receiver.bill.days(acme.id)).toEqual(usage.days)
@@ -167,11 +167,11 @@ describe('usage pushed to a receiver', () => {
     }
     receiver.answer = well
     open()
-    const { unpushed } = store
+    const queue = { what: 'usage', unpushed: usageQueue(store.unpushed) }
     const section = { url: url(), secret, file: '', everyMs: 100, rowsMax: 1_000 }
     const receiving = receiverOf(section, systemClock)
     const common = { everyMs: 100, clock: systemClock, log: silentLog }
-    const push = new UsagePush({ unpushed, ...receiving, ...common })
+    const push = new Push({ ...queue, ...receiving, ...common })
     await push.push()
     await push.stop()
     const { days } = store.usage('acme')!

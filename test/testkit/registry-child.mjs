@@ -3,12 +3,12 @@
 import { writeSync } from 'node:fs'
 import { systemClock } from '../../dist/src/base/clock.js'
 import { silentLog } from '../../dist/src/base/telemetry/log.js'
+import { Push } from '../../dist/src/customers/push/push.js'
+import { receiverOf, usageQueue } from '../../dist/src/customers/push/receivers.js'
 import { Quota } from '../../dist/src/customers/quota/quota.js'
 import { lockData } from '../../dist/src/customers/subscriptions/lock.js'
 import { unlimitedPlan } from '../../dist/src/customers/subscriptions/plans.js'
 import { openStore } from '../../dist/src/customers/subscriptions/store.js'
-import { UsagePush } from '../../dist/src/customers/usage-push/push.js'
-import { receiverOf } from '../../dist/src/customers/usage-push/receivers.js'
 
 const [part, path, ...rest] = process.argv.slice(2)
 const by = { who: `process ${process.pid}` }
@@ -55,11 +55,11 @@ function spend(label) {
 async function push(label, url) {
   const clock = systemClock
   const store = openStore(path, { clock, pushRowsMax: 1_000 })
-  const { unpushed } = store
+  const queue = { what: 'usage', unpushed: usageQueue(store.unpushed) }
   const bounds = { everyMs: 100, rowsMax: 1_000 }
   const secret = 'a secret for the test'
   const receiver = receiverOf({ url, secret, file: '', ...bounds }, clock)
-  const pushing = new UsagePush({ unpushed, ...receiver, everyMs: 100, clock, log: silentLog })
+  const pushing = new Push({ ...queue, ...receiver, everyMs: 100, clock, log: silentLog })
   const { id } = store.find(label)
   const counts = { credits: 3, calls: 1, refused: 0, notifications: 0, bytes: 7 }
   setInterval(() => void pushing.push(), 1)

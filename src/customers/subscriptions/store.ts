@@ -23,6 +23,7 @@ import type { ConsumerTable } from './consumers.ts'
 import { strictRules } from './destination.ts'
 import { makeFolder } from './folder.ts'
 import { issueId } from './issue.ts'
+import { NoticeTable } from './notice-table.ts'
 import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
 import { builtInPlans } from './plans.ts'
 import type { CredentialState, Registered, Subscription } from './subscription.ts'
@@ -221,6 +222,11 @@ export class Store extends Verbs<'now'> {
     confirm: () => endPush(this.#tables),
     count: () => unpushedCount(this.#tables),
     lost: () => lostUse(this.#tables.marks),
+  }
+
+  /** Notices to the operator's receiver. */
+  get notices(): NoticeTable {
+    return new NoticeTable(this.#tables, this.#clock)
   }
 
   /** Where the consumers of subscriptions are, without a cluster. */

@@ -8,6 +8,7 @@
 //   consumers [id, name] -> ConsumerRow
 //   unsent    [id, window, day] -> UsageCounts that the cluster has not confirmed
 //   unpushed  [id, window, day] -> UsageCounts that the billing system has not confirmed
+//   notices   id -> StoredNotice, those that were sent too: none is sent for the same reason again
 //   marks     'head' -> AuditHead, 'format' -> version of these tables,
 //             ['seq', name] -> first number not reserved yet, 'usage batch' -> UsageBatch,
 //             'push batch' -> PushBatch, 'push lost' -> LostUse
@@ -16,6 +17,7 @@ import { Packr } from 'msgpackr'
 import { Fault } from '../../base/errors.ts'
 import type { AuditEntry } from './audit.ts'
 import type { ConsumerRow } from './consumers.ts'
+import type { StoredNotice } from './notice.ts'
 import type { Registered } from './subscription.ts'
 import type { UsageCounts } from './usage.ts'
 
@@ -35,6 +37,7 @@ export class Tables {
   readonly consumers: Database<ConsumerRow, [string, string]>
   readonly unsent: Database<UsageCounts, [string, number, string]>
   readonly unpushed: Database<UsageCounts, [string, number, string]>
+  readonly notices: Database<StoredNotice, string>
   readonly marks: Database<unknown, string | [string, string]>
 
   constructor(path: string) {
@@ -56,6 +59,7 @@ export class Tables {
     this.consumers = this.root.openDB('consumers', packed())
     this.unsent = this.root.openDB('unsent', packed())
     this.unpushed = this.root.openDB('unpushed', packed())
+    this.notices = this.root.openDB('notices', packed())
     this.marks = this.root.openDB('marks', packed())
     // Killed processes leave entries in the reader table, which would fill up and pin pages.
     this.root.readerCheck()

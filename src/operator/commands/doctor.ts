@@ -188,9 +188,20 @@ export function checkNodes(answer: OperatorAnswer): Check[] {
   })
 }
 
-/** Whether the receiver of usage takes it; nothing where the running server pushes none. */
+/** Whether the receivers of usage and notices take them; nothing where the server pushes none. */
 export function checkUsagePush(answer: OperatorAnswer): Check[] {
-  const { usagePush: push } = (answer.ok ? answer.value : {}) as Pick<ServerStatus, 'usagePush'>
+  const pushed = (answer.ok ? answer.value : {}) as Pick<ServerStatus, 'usagePush' | 'notices'>
+  return [...checkNotices(pushed), ...checkUsage(pushed)]
+}
+
+function checkNotices({ notices }: Pick<ServerStatus, 'notices'>): Check[] {
+  if (notices === undefined) return []
+  const found = pushText(notices)
+  if (notices.problem == null) return [good('webhooks', found)]
+  return [bad('webhooks', 'warn', found, 'check the receiver and webhooks.url')]
+}
+
+function checkUsage({ usagePush: push }: Pick<ServerStatus, 'usagePush'>): Check[] {
   if (push === undefined) return []
   const found = pushText(push)
   if (push.lostRows) {

@@ -108,6 +108,7 @@ export function statusText(state: ServerState, samples: FigureSamples | null): s
   if (registry?.isRolledBack === true)
     facts.push(['registry', 'older than the one in effect: see Backup in docs/OPERATING.md'])
   if (state.usagePush !== undefined) facts.push(['usage push', pushText(state.usagePush)])
+  if (state.notices !== undefined) facts.push(['webhooks', pushText(state.notices)])
   const parts = [recordOf(facts), productsTable(doors, samples)]
   const { upstreams = [], geyser = {} } = state
   const shares: NonNullable<StreamRow['nodes']> = Object.assign(

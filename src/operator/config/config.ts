@@ -3,9 +3,14 @@
 import { isLoopback, parseCidr } from '../../base/cidr.ts'
 import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
 import { clusterSection } from '../../customers/cluster/config.ts'
+import {
+  checkReceiver,
+  checkUsagePush,
+  usageSection,
+  webhooksSection,
+} from '../../customers/push/config.ts'
 import { addressBudgetSection } from '../../customers/quota/config.ts'
 import { plansSection } from '../../customers/subscriptions/plans.ts'
-import { checkUsagePush, usageSection } from '../../customers/usage-push/config.ts'
 import { chainSection } from '../../devnode/config.ts'
 import { indexerSection } from '../../indexer/config.ts'
 import { grpcSection } from '../../products/grpc/config.ts'
@@ -63,6 +68,7 @@ export const configFields = {
   indexer: indexerSection,
   plans: plansSection,
   usage: usageSection,
+  webhooks: webhooksSection,
 }
 
 /** Frozen after loading. */
@@ -235,8 +241,11 @@ function checkIndexer({ indexer }: Partial<Config>): string[] {
   return indexer.url === '' ? ['indexer.engine is clickhouse: set indexer.url to its server'] : []
 }
 
-function checkUsage({ usage }: Partial<Config>): string[] {
-  return usage === undefined ? [] : checkUsagePush(usage.push)
+function checkUsage({ usage, webhooks }: Partial<Config>): string[] {
+  return [
+    ...(usage === undefined ? [] : checkUsagePush(usage.push)),
+    ...(webhooks === undefined ? [] : checkReceiver('webhooks', webhooks)),
+  ]
 }
 
 function checkShredstream(

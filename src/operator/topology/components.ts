@@ -9,11 +9,12 @@ import type { Cluster } from '../../customers/cluster/cluster.ts'
 import type { LeaseKeeper } from '../../customers/cluster/lease-keeper.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import type { Shares } from '../../customers/cluster/shares.ts'
+import type { Notices } from '../../customers/push/notices.ts'
+import type { Push } from '../../customers/push/push.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
-import type { UsagePush } from '../../customers/usage-push/push.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import type { startEngine } from '../../indexer/engines.ts'
 import type { RunningIngest } from '../../indexer/ingest.ts'
@@ -34,13 +35,14 @@ export interface Components {
   cluster: Cluster | null
   recorder: Recorder
   registry: Store
-  usagePush: UsagePush | null
+  usagePush: Push | null
   sharedRegistry: SharedRegistry | null
   shares: Shares | null
   destinationLeases: LeaseKeeper | null
   indexLease: LeaseKeeper | null
   directory: Directory
   gate: Gate
+  notices: Notices | null
   quota: { readonly quota: Quota; readonly quotaMeters: QuotaMeters; stop(): Promise<void> }
   addressBudget: AddressBudget
   certificates: CertificatePair | null

@@ -7,8 +7,8 @@ import { Meters } from '../../base/telemetry/meters.ts'
 import { runningThreads } from '../../base/threads/running.ts'
 import { type OperatorQuestion, startOperatorSocket } from '../../base/transport/operator-socket.ts'
 import { declareClusterMeters } from '../../customers/cluster/meters.ts'
+import { declareNoticeMeters, declareUsagePushMeters } from '../../customers/push/meters.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
-import { declareUsagePushMeters } from '../../customers/usage-push/meters.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import { topology } from '../../topology.ts'
 import { type Config, enabledEndpoints, sourcesOf } from '../config/config.ts'
@@ -55,6 +55,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   readiness.begin(readyChecks(config, components))
   declareClusterMeters(meters, components)
   declareUsagePushMeters(meters, components.usagePush)
+  declareNoticeMeters(meters, components.notices?.push ?? null)
   const { cluster, registry, sharedRegistry, directory, tpu, shredstream, recorder } = components
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
@@ -143,7 +144,7 @@ function statusOf(
   },
 ) {
   const { clock, version } = about.deps
-  const { directory, gate, devnode, upstreams, chains, usagePush } = components
+  const { directory, gate, devnode, upstreams, chains, usagePush, notices } = components
   const startedMs = clock.monotonicMs()
   const names = Object.keys(topology) as (keyof Components)[]
   return async () => ({
@@ -158,6 +159,7 @@ function statusOf(
     ...(await gatewayStatus(components)),
     registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
     ...(usagePush !== null && { usagePush: usagePush.report() }),
+    ...(notices !== null && { notices: notices.push.report() }),
     held: gate.leaseCount(),
     components: names.filter((name) => components[name] !== null).join(' '),
     threads: runningThreads(),

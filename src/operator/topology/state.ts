@@ -11,18 +11,20 @@ import { Gate } from '../../customers/auth/gate.ts'
 import { declareAuthMeters } from '../../customers/auth/meters.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import type { Shares } from '../../customers/cluster/shares.ts'
+import { isPushed } from '../../customers/push/config.ts'
+import { Notices } from '../../customers/push/notices.ts'
+import { Push } from '../../customers/push/push.ts'
+import { receiverOf, usageQueue } from '../../customers/push/receivers.ts'
 import { declareQuotaMeters } from '../../customers/quota/meters.ts'
 import { Quota } from '../../customers/quota/quota.ts'
 import type { AuditHead } from '../../customers/subscriptions/audit.ts'
 import { lockData } from '../../customers/subscriptions/lock.ts'
 import { problemOfRegistry, writeSeenHead } from '../../customers/subscriptions/seen-head.ts'
 import { openStore, type Store } from '../../customers/subscriptions/store.ts'
-import { isPushed } from '../../customers/usage-push/config.ts'
-import { UsagePush } from '../../customers/usage-push/push.ts'
-import { receiverOf } from '../../customers/usage-push/receivers.ts'
 import { EventLog } from '../../streams/log/log.ts'
 import { knownOf } from '../config/known.ts'
 import { sharesEvents } from '../config/roles.ts'
+import type { Components } from './components.ts'
 import type { Context } from './context.ts'
 
 interface RegistryParts {
@@ -60,12 +62,30 @@ export function openRegistry({ config, data, clock }: Context): Store {
 }
 
 /** Pushes what this gateway counts; what an earlier process left comes first. */
-export function startUsagePush({ config, clock, log }: Context, { unpushed }: Store): UsagePush {
+export function startUsagePush({ config, clock, log }: Context, { unpushed }: Store): Push {
   const { push } = config.usage
   const { everyMs } = push
-  const started = new UsagePush({ unpushed, ...receiverOf(push, clock), everyMs, clock, log })
+  const queue = { what: 'usage', unpushed: usageQueue(unpushed) }
+  const started = new Push({ ...queue, ...receiverOf(push, clock), everyMs, clock, log })
   started.start()
   return started
+}
+
+export function startNotices(
+  { config, clock, log }: Context,
+  { registry, quota: { quota } }: Pick<Components, 'registry' | 'quota'>,
+): Notices {
+  return new Notices({
+    section: config.webhooks,
+    table: registry.notices,
+    subscriptions: () => registry.list(),
+    useOf: (subscription) => {
+      const budget = quota.budgetOf(subscription)
+      return { ...budget.state().window, limit: budget.plan.creditsPer30Days }
+    },
+    clock,
+    log,
+  })
 }
 
 /** Follows a registry that is no older than the one used before. */

@@ -1,20 +1,21 @@
-// Pushes this gateway's usage to a billing system as NDJSON: at least once, each record with an id.
-// What is counted goes to disk in one transaction with what will be pushed, and stays there until
-// the receiver has confirmed it, also over a kill: a batch that is sent again has the same ids.
+// Pushes what waits on disk to the operator's receiver: at least once, each record with an id.
+// It stays on disk until the receiver has confirmed it, also over a kill; what is sent again has
+// the same ids and bytes.
 //
-//   quota: deltas ─► LMDB: sums, and rows by subscription, window, day ─► batch ─► receiver
-//                                                               ▲────── removed ◄─┘ confirmed
+//   usage:   deltas ─► LMDB: sums, and rows by subscription, window, day ─► batch ─► receiver
+//   notices: what is due ─► LMDB ─► one at a time          ▲────── removed ◄─┘ confirmed
 import { isBug } from '../../base/assert.ts'
 import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
 import { guarded } from '../../base/guard.ts'
 import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
-import type { Store } from '../subscriptions/store.ts'
-import type { PushBatch } from '../subscriptions/usage.ts'
+import type { LostUse } from '../subscriptions/usage.ts'
 
-export interface UsagePushDeps {
-  readonly unpushed: Pick<Store['unpushed'], 'take' | 'confirm' | 'count' | 'lost'>
+export interface PushDeps {
+  /** Of logs: `usage`, `notices`. */
+  readonly what: string
+  readonly unpushed: PushQueue
   /** Resolves when the receiver has the batch for good. */
   readonly send: (batch: SentBatch, signal: AbortSignal) => Promise<void>
   /** The receiver in words, without secrets. */
@@ -24,13 +25,22 @@ export interface UsagePushDeps {
   readonly log: Log
 }
 
-export interface SentBatch {
-  readonly id: string
-  /** One JSON object per line. */
-  readonly body: string
+/** What is on disk. */
+export interface PushQueue {
+  /** What was not confirmed, else the next; null when nothing waits. */
+  take(): Promise<SentBatch | null>
+  confirm(batch: SentBatch): Promise<unknown>
+  count(): number
+  lost(): LostUse
 }
 
-export interface UsagePushReport {
+export interface SentBatch {
+  readonly id: string
+  readonly body: string
+  readonly records: number
+}
+
+export interface PushReport {
   readonly to: string
   /** Rows that the receiver has not confirmed. */
   readonly rows: number
@@ -43,14 +53,12 @@ export interface UsagePushReport {
   readonly lostCredits: number
 }
 
-/** Records of one request. */
-const recordsMax = 1_000
 const retryMsMax = 60_000
 /** At the end of the process: how long to wait for the last batches. */
 const stopMs = 2_000
 
-export class UsagePush {
-  readonly #deps: UsagePushDeps
+export class Push {
+  readonly #deps: PushDeps
   readonly #log: Log
   readonly #throttle = new LogThrottle()
   readonly #abort = new AbortController()
@@ -64,14 +72,14 @@ export class UsagePush {
   #confirmed = 0
   #failures = 0
 
-  constructor(deps: UsagePushDeps) {
+  constructor(deps: PushDeps) {
     this.#deps = deps
-    this.#log = deps.log.area('usage')
+    this.#log = deps.log.area(deps.what)
     this.#emptyAtMs = deps.clock.monotonicMs()
   }
 
   start(): void {
-    const report = faultReport(this.#log, 'usage push failed')
+    const report = faultReport(this.#log, 'push failed')
     this.#timer ??= setInterval(
       guarded(() => this.tick(), report),
       this.#deps.everyMs,
@@ -83,7 +91,7 @@ export class UsagePush {
     return { confirmed: this.#confirmed, failures: this.#failures }
   }
 
-  report(): UsagePushReport {
+  report(): PushReport {
     const { unpushed, to, clock } = this.#deps
     const rows = this.#isStopped ? 0 : unpushed.count()
     const ageMs = rows === 0 ? 0 : clock.monotonicMs() - this.#emptyAtMs
@@ -117,20 +125,21 @@ export class UsagePush {
     const { rows } = this.report()
     this.#isStopped = true
     this.#abort.abort()
-    if (rows > 0) this.#log.warn('usage waits on disk: it is pushed after the next start', { rows })
+    if (rows > 0)
+      this.#log.warn(`${this.#deps.what} on disk: pushed after the next start`, { rows })
   }
 
   async #push(): Promise<void> {
     const { unpushed, send, clock } = this.#deps
     try {
       while (!this.#isStopped) {
-        const batch = await unpushed.take(recordsMax)
+        const batch = await unpushed.take()
         if (batch === null) break
-        await send({ id: batch.id, body: linesOf(batch) }, this.#abort.signal)
+        await send(batch, this.#abort.signal)
         // The registry may be closed: the next process sends it again, under the same ids.
         if (this.#isStopped) return
-        await unpushed.confirm()
-        this.#confirmed += batch.rows.length
+        await unpushed.confirm(batch)
+        this.#confirmed += batch.records
       }
       this.#failuresInRow = 0
       this.#retryAtMs = 0
@@ -151,14 +160,6 @@ export class UsagePush {
     const lastMs = Math.max(everyMs, retryMsMax)
     this.#retryAtMs = nowMs + backoffMs(this.#failuresInRow, { firstMs: everyMs, lastMs })
     if (this.#throttle.allows('push', nowMs))
-      this.#log.warn('usage waits for its receiver', { reason: problem })
+      this.#log.warn(`${this.#deps.what} waiting for the receiver`, { reason: problem })
   }
-}
-
-/** One record per line; a record has the same id and bytes in every attempt. */
-function linesOf({ id, at, rows }: PushBatch): string {
-  const lines = rows.map(({ id: subscription, ...use }, index) =>
-    JSON.stringify({ id: `${id}-${index}`, at, subscription, ...use }),
-  )
-  return `${lines.join('\n')}\n`
 }

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { webhookProblem } from '../../../../src/base/transport/webhook.ts'
+import { checkUsagePush } from '../../../../src/customers/push/config.ts'
+import { Push, type SentBatch } from '../../../../src/customers/push/push.ts'
+import { appendLines, usageQueue } from '../../../../src/customers/push/receivers.ts'
 import { openStore, type Store } from '../../../../src/customers/subscriptions/store.ts'
-import { checkUsagePush } from '../../../../src/customers/usage-push/config.ts'
-import { type SentBatch, UsagePush } from '../../../../src/customers/usage-push/push.ts'
-import { appendLines } from '../../../../src/customers/usage-push/receivers.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
 import { UsageBill } from '../../../testkit/usage-bill.ts'
 
@@ -16,7 +16,7 @@ let clock: HandClock
 let folder: string
 let bill: UsageBill
 let store: Store
-let push: UsagePush
+let push: Push
 let state: 'up' | 'failing' | 'deaf'
 let attempts: number
 
@@ -46,8 +46,8 @@ async function send({ body }: SentBatch): Promise<void> {
 
 function start(pushRowsMax = 100): void {
   store = openStore(join(folder, 'registry'), { clock, pushRowsMax })
-  const { unpushed } = store
-  push = new UsagePush({ unpushed, send, to: 'x', everyMs: 5_000, clock, log: silentLog })
+  const queue = { what: 'usage', unpushed: usageQueue(store.unpushed) }
+  push = new Push({ ...queue, send, to: 'x', everyMs: 5_000, clock, log: silentLog })
 }
 
 /** The process ends without a word. */

@@ -1,9 +1,9 @@
-// The meters of usage that is pushed, read at scrape.
+// The meters of usage and notices that are pushed, read at scrape.
 // Declared in every start, for docs and boards; where nothing is pushed they have no series.
 import type { Meters } from '../../base/telemetry/meters.ts'
-import type { UsagePush } from './push.ts'
+import type { Push } from './push.ts'
 
-export function declareUsagePushMeters(meters: Meters, push: UsagePush | null): void {
+export function declareUsagePushMeters(meters: Meters, push: Push | null): void {
   meters.gaugeRead(
     'sluice_usage_push_rows',
     'Rows of usage that the receiver has not confirmed',
@@ -28,5 +28,18 @@ export function declareUsagePushMeters(meters: Meters, push: UsagePush | null): 
     'sluice_usage_push_lost_rows_total',
     'Rows of usage that were not kept for the receiver because usage.push.rowsMax were',
     () => push?.report().lostRows,
+  )
+}
+
+export function declareNoticeMeters(meters: Meters, push: Push | null): void {
+  meters.gaugeRead(
+    'sluice_webhook_notices_waiting',
+    'Notices that the receiver of webhooks.url has not confirmed',
+    () => push?.report().rows,
+  )
+  meters.totalRead(
+    'sluice_webhook_failures_total',
+    'Notices that could not be sent; they are sent again',
+    () => push?.counts().failures,
   )
 }

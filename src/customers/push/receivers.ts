@@ -1,18 +1,41 @@
-// Where pushed usage goes: a receiver over HTTP, or a file.
+// Where pushed usage goes: a receiver over HTTP, or a file; and in which form.
 import { type FileHandle, open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
 import { postWebhook } from '../../base/transport/webhook.ts'
+import type { Store } from '../subscriptions/store.ts'
+import type { PushBatch } from '../subscriptions/usage.ts'
 import type { UsagePushSection } from './config.ts'
-import type { UsagePushDeps } from './push.ts'
+import type { PushDeps, PushQueue } from './push.ts'
 
 const contentType = 'application/x-ndjson'
+/** Records of one request. */
+const recordsMax = 1_000
+
+/** Usage in batches of lines. */
+export function usageQueue({ take, ...unpushed }: Store['unpushed']): PushQueue {
+  return {
+    ...unpushed,
+    async take() {
+      const batch = await take(recordsMax)
+      return batch && { id: batch.id, body: linesOf(batch), records: batch.rows.length }
+    },
+  }
+}
+
+/** One record per line; a record has the same id and bytes in every attempt. */
+function linesOf({ id, at, rows }: PushBatch): string {
+  const lines = rows.map(({ id: subscription, ...use }, index) =>
+    JSON.stringify({ id: `${id}-${index}`, at, subscription, ...use }),
+  )
+  return `${lines.join('\n')}\n`
+}
 
 export function receiverOf(
   { url, secret, file }: UsagePushSection,
   clock: Clock,
-): Pick<UsagePushDeps, 'send' | 'to'> {
+): Pick<PushDeps, 'send' | 'to'> {
   if (url === '') {
     const path = resolve(file)
     return { to: path, send: ({ body }) => appendLines(path, body) }
