@@ -23,9 +23,9 @@ export class LocalConsumers implements ConsumerTable {
   }
 
   open(id: string, name: string): Promise<Omit<ConsumerRow, 'atMs'> | 'too-many'> {
-    const { root, consumers } = this.#tables
+    const { consumers } = this.#tables
     const nowMs = this.#clock.nowMs()
-    return root.transaction(() => {
+    return this.#tables.transaction(() => {
       const known = consumers.get([id, name])
       for (const { key, value } of this.#rows(id))
         if (key[1] !== name && value.atMs < nowMs - unusedDays * dayMs) consumers.remove(key)
@@ -38,12 +38,12 @@ export class LocalConsumers implements ConsumerTable {
   }
 
   async commit(held: readonly HeldName[]): Promise<readonly HeldName[]> {
-    const { root, consumers } = this.#tables
+    const { consumers } = this.#tables
     const atMs = this.#clock.nowMs()
     const isLost = ({ id, name, term }: HeldName) => consumers.get([id, name])?.term !== term
     if (held.every(({ position }) => position === null)) return held.filter(isLost)
     const lost: HeldName[] = []
-    await root.transaction(() => {
+    await this.#tables.transaction(() => {
       for (const one of held)
         if (isLost(one)) lost.push(one)
         else if (one.position !== null)
@@ -59,9 +59,9 @@ export class LocalConsumers implements ConsumerTable {
   }
 
   async remove(id: string, name?: string): Promise<number> {
-    const { root, consumers } = this.#tables
+    const { consumers } = this.#tables
     const found = this.#rows(id).filter(({ key }) => name === undefined || key[1] === name)
-    await root.transaction(() => {
+    await this.#tables.transaction(() => {
       for (const { key } of found) consumers.remove(key)
     })
     return found.length

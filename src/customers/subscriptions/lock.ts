@@ -14,6 +14,7 @@ import {
   readSync,
   writeSync,
 } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { makeFolder } from './folder.ts'
@@ -28,9 +29,11 @@ export interface LockHolder {
 }
 
 const flockBytes = 32
-const command = { getLock: 36, setLock: 37 } as const
-const exclusive = 1
-const unlocked = 2
+const getLock = 36
+/** Fails at once where another process has a lock that excludes it. */
+export const setLock = 37
+/** Of `struct flock`. */
+export const lockType = { shared: 0, exclusive: 1, unlocked: 2 } as const
 const errnos = { again: 11, access: 13 } as const
 const pidBytesMax = 16
 
@@ -41,8 +44,8 @@ export async function lockData(path: string): Promise<Outcome<DataLock>> {
   const fd = openLock(file, constants.O_RDWR | constants.O_CREAT)
   try {
     checkOwner(file, fd)
-    const libc = await loadFcntl()
-    if (libc.fcntl(fd, command.setLock, lockOf(exclusive)) !== 0) {
+    const libc = loadFcntl()
+    if (libc.fcntl(fd, setLock, lockOf(lockType.exclusive)) !== 0) {
       const errno = libc.errno()
       if (errno !== errnos.again && errno !== errnos.access)
         throw new Fault('data-lock', `${file} cannot be locked: fcntl failed with errno ${errno}`)
@@ -69,9 +72,9 @@ export async function lockHolder(path: string): Promise<LockHolder | null> {
     return null
   }
   try {
-    const asked = lockOf(exclusive)
-    const { fcntl } = await loadFcntl()
-    const isFree = fcntl(fd, command.getLock, asked) !== 0 || asked.readInt16LE(0) === unlocked
+    const asked = lockOf(lockType.exclusive)
+    const { fcntl } = loadFcntl()
+    const isFree = fcntl(fd, getLock, asked) !== 0 || asked.readInt16LE(0) === lockType.unlocked
     return isFree ? null : { pid: readPid(fd) }
   } finally {
     closeSync(fd)
@@ -99,15 +102,16 @@ function checkOwner(file: string, fd: number): void {
     throw new Fault('data-lock', `${file} is accessible to other users: run chmod 600 ${file}`)
 }
 
-interface Fcntl {
+export interface Fcntl {
   fcntl(fd: number, command: number, lock: Buffer): number
   /** Of the last call that failed. */
   errno(): number
 }
 
-async function loadFcntl(): Promise<Fcntl> {
+/** Loaded when it is needed, and not before: most commands lock nothing. */
+export function loadFcntl(): Fcntl {
   try {
-    const { default: koffi } = await import('koffi')
+    const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
     const native = koffi.load('libc.so.6').func('int fcntl(int, int, ...)')
     return {
       fcntl: (fd, number, lock) => native(fd, number, 'void *', lock) as number,
@@ -120,7 +124,7 @@ async function loadFcntl(): Promise<Fcntl> {
 }
 
 /** A lock on the whole file: start 0, length 0. */
-function lockOf(type: number): Buffer {
+export function lockOf(type: number): Buffer {
   const lock = Buffer.alloc(flockBytes)
   lock.writeInt16LE(type, 0)
   return lock

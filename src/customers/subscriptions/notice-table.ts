@@ -19,14 +19,14 @@ export class NoticeTable {
 
   /** Stores those that were not noticed before, and removes what is long past. */
   async add(due: readonly Notice[]): Promise<void> {
-    const { root, notices } = this.#tables
+    const { notices } = this.#tables
     const atMs = this.#clock.nowMs()
     const fresh = due.filter(({ id }) => notices.get(id) === undefined)
     const stored = [...notices.getRange()]
     const old = stored.filter(({ value }) => value.atMs < atMs - keptMs)
     if (fresh.length + old.length === 0) return
     const space = Math.max(0, waitingMax - this.count())
-    await root.transaction(() => {
+    await this.#tables.transaction(() => {
       for (const { key } of old) notices.remove(key)
       for (const notice of fresh.slice(0, space))
         notices.put(notice.id, { notice, atMs, sentMs: null })
@@ -40,8 +40,8 @@ export class NoticeTable {
   }
 
   async sent(id: string): Promise<void> {
-    const { root, notices } = this.#tables
-    await root.transaction(() => {
+    const { notices } = this.#tables
+    await this.#tables.transaction(() => {
       const stored = notices.get(id)
       if (stored !== undefined) notices.put(id, { ...stored, sentMs: this.#clock.nowMs() })
     })

@@ -93,7 +93,7 @@ export class Store extends Verbs<'now'> {
   constructor(path: string, { clock, known = unknownHere, pushRowsMax = 0 }: StoreOptions) {
     super(known)
     this.#pushRowsMax = pushRowsMax
-    this.#tables = new Tables(path)
+    this.#tables = Tables.open(path)
     this.#clock = clock
   }
 
@@ -185,7 +185,7 @@ export class Store extends Verbs<'now'> {
 
   /** From now on changes come from that cluster only. */
   joinCluster(id: string): void {
-    this.#tables.marks.putSync('cluster', id)
+    this.#tables.transactionSync(() => this.#tables.marks.putSync('cluster', id))
   }
 
   /**
@@ -193,7 +193,7 @@ export class Store extends Verbs<'now'> {
    * Returns why they do not continue this chain, and adds none then; null when they were added.
    */
   follow(news: readonly { entry: AuditEntry; record: Registered | null }[]): string | null {
-    return this.#tables.root.transactionSync(() => {
+    return this.#tables.transactionSync(() => {
       // Another process of this folder may have added some of them.
       const fresh = news.filter(({ entry }) => !this.holds(entry))
       let last = this.head()
@@ -270,7 +270,7 @@ export class Store extends Verbs<'now'> {
    */
   reserveSeq(name: string, count: number): number {
     assert(Number.isSafeInteger(count) && count > 0, 'count must be a positive integer')
-    return this.#tables.root.transactionSync(() => {
+    return this.#tables.transactionSync(() => {
       const first = (this.#tables.marks.get(['seq', name]) as number | undefined) ?? 1
       this.#tables.marks.putSync(['seq', name], first + count)
       return first
@@ -283,7 +283,7 @@ export class Store extends Verbs<'now'> {
   }
 
   close(): Promise<void> {
-    return this.#tables.root.close()
+    return this.#tables.close()
   }
 
   #counting() {
@@ -304,7 +304,7 @@ export class Store extends Verbs<'now'> {
     const problem = checkBy(change.by)
     if (problem !== null) return problem
     // Get and put outside one transaction could lose other processes' writes.
-    return this.#tables.root.transactionSync(() => {
+    return this.#tables.transactionSync(() => {
       if (this.cluster() !== null) return inCluster
       const planned = planChange(change, {
         before: 'ref' in change ? this.#find(change.ref) : null,

@@ -18,6 +18,7 @@ import { Fault } from '../../base/errors.ts'
 import type { AuditEntry } from './audit.ts'
 import type { ConsumerRow } from './consumers.ts'
 import type { StoredNotice } from './notice.ts'
+import { OpenLock } from './open-lock.ts'
 import type { Registered } from './subscription.ts'
 import type { UsageCounts } from './usage.ts'
 
@@ -40,7 +41,12 @@ export class Tables {
   readonly notices: Database<StoredNotice, string>
   readonly marks: Database<unknown, string | [string, string]>
 
-  constructor(path: string) {
+  readonly #lock: OpenLock
+  #closing: Promise<void> | null = null
+
+  /** Called while it has the lock alone. */
+  private constructor(path: string, lock: OpenLock) {
+    this.#lock = lock
     // Pages are zeroed before use (noMemInit off): otherwise stale memory of this process, such as
     // a token just issued, could reach the disk.
     this.root = open({
@@ -64,6 +70,31 @@ export class Tables {
     // Killed processes leave entries in the reader table, which would fill up and pin pages.
     this.root.readerCheck()
     this.#prepareFormat(path)
+  }
+
+  static open(path: string): Tables {
+    const lock = OpenLock.of(path)
+    try {
+      return lock.whileAlone(() => new Tables(path, lock))
+    } catch (error) {
+      lock.close()
+      throw error
+    }
+  }
+
+  /** A write that is durable when it resolves. */
+  transaction<T>(write: () => T): Promise<T> {
+    return this.#lock.whileWriting(() => this.root.transaction(write))
+  }
+
+  transactionSync<T>(write: () => T): T {
+    return this.#lock.whileWritingSync(() => this.root.transactionSync(write))
+  }
+
+  /** Calls after the first share its outcome. */
+  close(): Promise<void> {
+    this.#closing ??= this.root.close().then(() => this.#lock.close())
+    return this.#closing
   }
 
   /** A later version may store fields that this one would silently drop. */

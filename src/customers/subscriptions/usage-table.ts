@@ -52,9 +52,9 @@ export async function addUsage(
   deltas: readonly UsageDelta[],
   { nowMs, pushRowsMax }: Counting,
 ): Promise<void> {
-  const { root, usage } = tables
+  const { usage } = tables
   const day = dayOf(nowMs)
-  await root.transaction(() => {
+  await tables.transaction(() => {
     if (pushRowsMax > 0) addUnpushed(tables, deltas, day, pushRowsMax)
     for (const delta of deltas) {
       const { id, window, ...counts } = delta
@@ -93,9 +93,9 @@ export function addUnsent(
   deltas: readonly UsageDelta[],
   { nowMs, pushRowsMax }: Counting,
 ): Promise<unknown> {
-  const { root, unsent } = tables
+  const { unsent } = tables
   const day = dayOf(nowMs)
-  return root.transaction(() => {
+  return tables.transaction(() => {
     if (pushRowsMax > 0) addUnpushed(tables, deltas, day, pushRowsMax)
     for (const { id, window, ...counts } of deltas) {
       const key: [string, number, string] = [id, window, day]
@@ -109,11 +109,12 @@ export function addUnsent(
  * Null when there is nothing to send.
  */
 export function takeBatch(
-  { root, unsent, marks }: Tables,
+  tables: Tables,
   max: number,
   fresh: Omit<UsageBatch, 'rows'>,
 ): Promise<UsageBatch | null> {
-  return root.transaction(() => {
+  const { unsent, marks } = tables
+  return tables.transaction(() => {
     const open = marks.get(batchMark) as UsageBatch | undefined
     if (open !== undefined) return open
     const stored = [...unsent.getRange({ limit: max })]
@@ -129,11 +130,9 @@ export function takeBatch(
 }
 
 /** The batch is confirmed: stores the credits that all gateways used, for a start without them. */
-export function endBatch(
-  { root, usage, marks }: Tables,
-  totals: readonly WindowTotal[],
-): Promise<unknown> {
-  return root.transaction(() => {
+export function endBatch(tables: Tables, totals: readonly WindowTotal[]): Promise<unknown> {
+  const { usage, marks } = tables
+  return tables.transaction(() => {
     marks.remove(batchMark)
     for (const { id, window, credits } of totals) usage.put([id, 'window'], { window, credits })
   })
@@ -183,8 +182,8 @@ function addUnpushed(
 
 /** The batch that is not confirmed, else a new one of at most `max` rows; null without any. */
 export function takePush(tables: Tables, max: number, nowMs: number): Promise<PushBatch | null> {
-  const { root, records, unpushed, marks } = tables
-  return root.transaction(() => {
+  const { records, unpushed, marks } = tables
+  return tables.transaction(() => {
     const open = marks.get(pushMark) as PushBatch | undefined
     if (open !== undefined) return open
     const stored = [...unpushed.getRange({ limit: max })]
@@ -202,8 +201,8 @@ export function takePush(tables: Tables, max: number, nowMs: number): Promise<Pu
   })
 }
 
-export function endPush({ root, marks }: Tables): Promise<unknown> {
-  return root.transaction(() => marks.remove(pushMark))
+export function endPush(tables: Tables): Promise<unknown> {
+  return tables.transaction(() => tables.marks.remove(pushMark))
 }
 
 /** Rows that the billing system has not confirmed. */
