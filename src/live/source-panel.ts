@@ -26,7 +26,10 @@ export class SourcePanel {
   constructor(store: PageStore) {
     this.#store = store
     byId('panel-close').addEventListener('click', () => this.#dialog.close())
-    this.#dialog.addEventListener('close', () => this.#body.replaceChildren())
+    // The event comes some time after the dialog is closed, which may be open again by then.
+    this.#dialog.addEventListener('close', () => {
+      if (!this.#dialog.open) this.#body.replaceChildren()
+    })
   }
 
   /** A `{}` button for a card. */

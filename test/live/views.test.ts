@@ -144,6 +144,14 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
       'run',
       'gap',
     ])
+    // Opened again before the browser has told the page that it was closed.
+    await page.evaluate(`new Promise((resolve) => {
+      const panel = document.getElementById('panel')
+      panel.addEventListener('close', () => setTimeout(resolve))
+      panel.close()
+      document.getElementById('help').click()
+    })`)
+    expect(await page.locator('#panel-body .words dt').count()).toBe(words.length)
   })
 
   test('has legends of the graph and of the matrix, which names its columns', async () => {
