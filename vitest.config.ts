@@ -27,8 +27,9 @@ const shared = ['e2e', 'integration'].flatMap((folder) =>
     .map((name) => `test/${folder}/${name}`),
 )
 
-// The short suite: unit, stress, integration, pages and end-to-end.
-// One worker more than small machines have cores: a third of its time a test waits, for processes,
+// The short suite: unit, stress, integration and end-to-end. Pages in a browser are tests of the long
+// one, and of the slice of it that every check runs.
+// Two workers more than small machines have cores: a third of its time a test waits, for processes,
 // timers and the disk.
 // The timeouts only guard against a hang, on any machine: no test has one of its own below them.
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
@@ -37,7 +38,7 @@ export default defineConfig({
     server: { deps: { external: [inDist] } },
     globalSetup: ['test/testkit/compile.ts'],
     pool: 'forks',
-    maxWorkers: 3,
+    maxWorkers: 4,
     testTimeout: 300_000,
     hookTimeout: 300_000,
     reporters: ['default'],
@@ -48,7 +49,7 @@ export default defineConfig({
         test: {
           name: 'rest',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/long/**', 'test/cluster/**', unit, ...shared],
+          exclude: ['test/long/**', 'test/cluster/**', 'test/live/**', unit, ...shared],
         },
       },
       // These files share a process: most of them take less time than to load what they test.

@@ -35,6 +35,8 @@ const slice = files('long', [
   'registry-kills',
   'signals',
 ])
+/** Pages in a browser. */
+const pages = files('live', ['states', 'views'])
 /** The part of it with a PostgreSQL server: these share a process, and the data of an empty one. */
 const clusterSlice = files('cluster', [
   'connection',
@@ -55,7 +57,9 @@ const slow = {
   extends: true as const,
   test: {
     name: 'slow',
-    include: isSlice ? slice : ['test/long/**/*.test.ts', 'test/cluster/**/*.test.ts'],
+    include: isSlice
+      ? [...slice, ...pages]
+      : ['test/long/**/*.test.ts', 'test/cluster/**/*.test.ts', ...pages],
     exclude: soaks,
     // One more than small machines have cores in the slice, which mostly waits for timeouts.
     maxWorkers: isSlice ? 3 : 2,

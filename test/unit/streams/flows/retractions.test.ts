@@ -31,7 +31,7 @@ import {
 } from '../../../testkit/void-readers.ts'
 
 const Yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc')
-const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(8, 100))
+const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(5, 100))
 const chains = new Map<number, VoidChain>()
 
 /** Making a chain costs more than reading it. */

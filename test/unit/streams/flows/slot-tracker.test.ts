@@ -290,7 +290,7 @@ describe('slot tracker', () => {
     const random = randomOf(11)
     const isReached = (one: SolanaUpdate) => one.kind === 'slot' && one.status <= 2
     const updates = chainOf(16, { finalizedAfter: 2 })
-    for (let round = 0; round < caseCount(8, 100); round++) {
+    for (let round = 0; round < caseCount(5, 100); round++) {
       const sent: SolanaUpdate[] = []
       /** Statuses that two threads of the node send, in any order; ROOTED is never left out. */
       let waiting: SolanaUpdate[] = []
@@ -428,7 +428,7 @@ describe('banks of a slot', () => {
     return Array.from({ length: slots }, () => chain.next())
   }
 
-  const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(8, 100))
+  const seeds = Number(process.env.SLUICE_SEEDS ?? caseCount(5, 100))
   it(`confirms exactly the bank that wins, over ${seeds} seeds`, () => {
     for (let seed = 1; seed <= seeds; seed++) {
       const random = randomOf(seed)
@@ -454,7 +454,7 @@ describe('banks of a slot', () => {
 
   it('knows the banks again that another node replays, all of them or only the last', () => {
     const random = randomOf(5)
-    for (let round = 0; round < caseCount(8, 100); round++) {
+    for (let round = 0; round < caseCount(5, 100); round++) {
       const slots = bySlot(20, round + 1)
       const sent = slots.map((slot, index) =>
         index < 2 || random() > 1 / 2 ? slot : withVoidBank(slot, 'handover', random),

@@ -5,6 +5,7 @@ import { keyOf } from '../../../../src/chain/solana/keys.ts'
 import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { cursorText, SentSlots } from '../../../../src/streams/pubsub/cursor.ts'
+import { caseCount } from '../../../testkit/case-count.ts'
 import { budgetOn, type LooseSession } from '../../../testkit/loose-session.ts'
 import {
   type CursorNotification,
@@ -85,7 +86,7 @@ describe.each(resumable)('%sSubscribe at %s', (topic, commitment) => {
     const updates = slots.flatMap(otherOrder)
     const half = Math.floor(updates.length / 2) + 3
     second.publish(updates.slice(0, half))
-    const step = Math.max(1, Math.floor(all.length / 23))
+    const step = Math.max(1, Math.floor(all.length / caseCount(8, 23)))
     const resumed = all.flatMap(({ cursor }, at) => {
       if (at % step !== 0) return []
       const session = second.connect()
