@@ -5,6 +5,7 @@ import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { type Devnode, startDevnode } from './devnode.ts'
 import { Follower } from './follower.ts'
+import { migrationSlots } from './seeded-cluster.ts'
 import { type Provisioned, provision } from './server.ts'
 import { type NodeAddress, SolanaNode } from './solana-node.ts'
 import { until } from './until.ts'
@@ -53,9 +54,14 @@ export class ClusterBox {
     })
     try {
       const addresses = addressesOf(devnode)
-      const ask = (method: string) => callAt(addresses[0]!.url, method)
+      const ask = (...call: [string, ...unknown[]]) => callAt(addresses[0]!.url, ...call)
       await until(async () => Number(await ask('getSlot')) > 0, 'a finalized block')
       await ask('surfnet_pauseClock')
+      // On a busy machine it may stand still too late: another chain is started then.
+      if (Number(await ask('getSlot', { commitment: 'processed' })) >= migrationSlots.from) {
+        await devnode.dispose()
+        return ClusterBox.start(seed, ...flags)
+      }
       const gateway = await SolanaNode.before(addresses, '--indexer.enabled=true')
       const box = new ClusterBox(devnode, addresses, gateway)
       await box.#listen()
