@@ -1,5 +1,5 @@
 // Compiles src, workers and bench into dist/, bundles the programs and the live page, and compiles
-// the analysis module to WebAssembly beside its callers. Run by `npm install` (prepare) and before
+// modules to WebAssembly beside their callers. Run by `npm install` (prepare) and before
 // tests; a build whose inputs are those of the one that is there changes nothing.
 // Two builds at once (a test run beside a start) must not see each other's half-written files, so
 // the build writes into a folder of its own and then swaps it in by rename.
@@ -40,7 +40,7 @@ try {
   await bundlePrograms(root, fresh)
   // The page is browser code: one script.
   await bundleLive(root, join(fresh, 'src', 'products', 'metrics', 'live'))
-  compileAnalysis()
+  compileModules()
   copyPages()
   copySql()
   const main = join(fresh, 'src', 'main.js')
@@ -89,36 +89,30 @@ function copySql() {
     copyFileSync(join(root, 'src', name), join(fresh, 'src', name))
 }
 
+/** The modules in AssemblyScript: each from a folder `wasm`, to beside its callers. */
+function compileModules() {
+  const shared = ['--importMemory', '--sharedMemory', '--maximumMemory', '65536']
+  compileModule(join('src', 'streams', 'analysis'), 'analysis', ['threads', ...shared])
+  compileModule(join('src', 'base'), 'checksum', ['simd', '--maximumMemory', '2'])
+}
+
 /** AssemblyScript takes longer than all the rest, so an up-to-date module is taken over. */
-function compileAnalysis() {
-  const sources = join(root, 'src', 'streams', 'analysis', 'wasm')
-  const module = join('src', 'streams', 'analysis', 'analysis.wasm')
+function compileModule(folder, name, [feature, ...options]) {
+  const sources = join(root, folder, 'wasm')
+  const module = join(folder, `${name}.wasm`)
   const target = join(fresh, module)
   const known = join(root, 'dist', module)
   mkdirSync(dirname(target), { recursive: true })
-  const files = readdirSync(sources).map((name) => join(sources, name))
+  const files = readdirSync(sources).map((file) => join(sources, file))
   const newest = Math.max(...[...files, import.meta.filename].map((file) => statSync(file).mtimeMs))
   if (existsSync(known) && statSync(known).mtimeMs > newest) {
     copyFileSync(known, target)
     return
   }
-  const memory = ['--importMemory', '--sharedMemory', '--initialMemory', '2']
+  const usual = ['-O3', '--noAssert', '--runtime', 'stub', '--initialMemory', '2']
   execFileSync(
     bin('asc'),
-    [
-      join(sources, 'analysis.ts'),
-      '-O3',
-      '--noAssert',
-      '--runtime',
-      'stub',
-      '--enable',
-      'threads',
-      ...memory,
-      '--maximumMemory',
-      '65536',
-      '-o',
-      target,
-    ],
+    [join(sources, `${name}.ts`), ...usual, '--enable', feature, ...options, '-o', target],
     { cwd: root, stdio: 'inherit' },
   )
 }

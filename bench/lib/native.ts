@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { packageRoot } from '../../src/base/threads/entry.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 
 const run = promisify(execFile)
 const compilers = ['cc', 'gcc', 'clang']

@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { packageRoot } from '../../src/base/threads/entry.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { type Compared, changeRow, compareResults } from '../../src/loadtest/compare.ts'
 import { plotSvg } from '../../src/loadtest/plot.ts'
 import { type Figure, thisMachine } from '../../src/loadtest/result.ts'

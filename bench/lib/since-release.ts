@@ -6,7 +6,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packageRoot } from '../../src/base/threads/entry.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { startProcess } from '../../test/testkit/process.ts'
 import { formatSides, isSlower, newestRelease, type Sides } from './release-check.ts'
 

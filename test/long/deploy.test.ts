@@ -140,9 +140,11 @@ describe('the Dockerfile', () => {
     rmSync(join(target, written), { force: true })
     if (existsSync(join(packages, written))) cpSync(join(packages, written), join(target, written))
     // Compiled last, so that the build takes it over: the compiler of AssemblyScript is slow.
-    const module = join('dist', 'src', 'streams', 'analysis', 'analysis.wasm')
-    mkdirSync(dirname(inside(module)), { recursive: true })
-    cpSync(join(root, module), inside(module))
+    for (const path of ['streams/analysis/analysis.wasm', 'base/checksum.wasm']) {
+      const module = join('dist', 'src', path)
+      mkdirSync(dirname(inside(module)), { recursive: true })
+      cpSync(join(root, module), inside(module))
+    }
   }
 
   function shell(command: string): void {

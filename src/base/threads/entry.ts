@@ -2,20 +2,10 @@
 // Always the file in dist/workers, also when the caller itself runs uncompiled (in tests): not
 // every Node version that we support can start a thread or process from TypeScript.
 import { existsSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { assert } from '../assert.ts'
-
-/** The folder of package.json, from `dist/src/base/threads` as well as from `src/base/threads`. */
-export function packageRoot(): string {
-  let folder = dirname(fileURLToPath(import.meta.url))
-  while (!existsSync(join(folder, 'package.json'))) {
-    const parent = dirname(folder)
-    assert(parent !== folder, 'the package has a package.json')
-    folder = parent
-  }
-  return folder
-}
+import { packageRoot } from '../package-root.ts'
 
 /** The file URL of `dist/workers/<name>.js`. */
 export function workerEntry(name: string): URL {

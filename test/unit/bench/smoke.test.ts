@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
 import { formatSmoked, runSmoke, type Smoked } from '../../../bench/lib/smoke.ts'
-import { packageRoot } from '../../../src/base/threads/entry.ts'
+import { packageRoot } from '../../../src/base/package-root.ts'
 import { until } from '../../testkit/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-smoke-'))
