@@ -161,11 +161,10 @@ class EndlessReplay {
     const request = codec.decode<SubscribeRequest>('geyser.SubscribeRequest', everything.finish())
     const filters = compileFilters(request!, limits)
     if (!filters.ok) throw new Error(filters.refusal.message)
-    const { turns } = this.#log.hub
     return new Replayer(
       replay,
       filters.value,
-      { pool: new SlabPool(), turns },
+      { pool: new SlabPool(), hub: this.#log.hub },
       {
         ...{ encoding: null, backlogBytes: 0, isAhead: false },
         take: (runs, bytes) => {

@@ -90,7 +90,7 @@ export async function replayOf(
   const reader = new FrameReader()
   await new Promise<void>((resolve) => {
     reader.caughtUp = resolve
-    const means = { pool: new SlabPool(), turns: hub.turns }
+    const means = { pool: new SlabPool(), hub }
     new Replayer(hub.replay(filters.commitment, fromSlot)!, filters, means, reader)
   })
   return reader

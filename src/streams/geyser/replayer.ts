@@ -9,7 +9,7 @@
 import { isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
-import type { ReplayTurns } from '../hub/replay-turns.ts'
+import { type ReplayedChain, ReplayPace, type ReplayTurns } from '../hub/replay-turns.ts'
 import { copyFilters, type FilterSet, type KeyChange, ownFilters } from './filter-set.ts'
 import type { SlabPool } from './frame.ts'
 import { Matcher } from './matcher.ts'
@@ -48,12 +48,13 @@ export interface Resuming {
 /** Of the hub that is replayed. */
 export interface ReplayMeans {
   readonly pool: SlabPool
-  readonly turns: ReplayTurns
+  readonly hub: ReplayedChain & { readonly turns: ReplayTurns }
 }
 
 export class Replayer {
   readonly #replay: ReplaySource<SolanaUpdate>
   readonly #turns: ReplayTurns
+  readonly #pace: ReplayPace
   readonly #stream: ReplayingStream
   readonly #matcher: Matcher
   readonly #group: SubscriberGroup
@@ -69,13 +70,14 @@ export class Replayer {
   constructor(
     replay: ReplaySource<SolanaUpdate>,
     filters: FilterSet,
-    { pool, turns }: ReplayMeans,
+    { pool, hub }: ReplayMeans,
     stream: ReplayingStream,
     resuming: Resuming | null = null,
   ) {
     this.#resuming = resuming
     this.#replay = replay
-    this.#turns = turns
+    this.#turns = hub.turns
+    this.#pace = new ReplayPace(hub)
     replay.onLoaded = () => this.#schedule()
     // Whoever compares states needs those before, too.
     if (resuming !== null && filters.states === null)
@@ -128,7 +130,7 @@ export class Replayer {
   #schedule(): void {
     if (this.#isStopped || this.#isScheduled) return
     this.#isScheduled = true
-    this.#turns.ask(this.#step)
+    this.#turns.ask(this.#step, this.#pace)
   }
 
   #pause(ms = lostCheckMs): void {
@@ -161,6 +163,7 @@ export class Replayer {
         this.#atEnd()
         return
       }
+      this.#pace.passed(update.slot)
       this.#deliver(update)
     }
     this.#group.flush()

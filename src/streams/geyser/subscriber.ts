@@ -440,7 +440,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   get #means(): ReplayMeans {
-    return { pool: this.#deps.fanOut.pool, turns: this.#deps.hub.turns }
+    return { pool: this.#deps.fanOut.pool, hub: this.#deps.hub }
   }
 
   #replayOf({ commitment, blocks }: FilterSet, fromSlot: number, at?: ReplayPosition) {

@@ -11,7 +11,7 @@ import { errorMessage } from '../../base/jsonrpc/build.ts'
 import { KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
-import type { ReplayStep } from '../hub/replay-turns.ts'
+import { ReplayPace, type ReplayStep } from '../hub/replay-turns.ts'
 import type { Customer, PubsubChain, Session } from './chain.ts'
 import { type PubsubCursor, windowSlots } from './cursor.ts'
 import { CursorFeeds, type CursorFeedsDeps, isReached } from './cursor-feeds.ts'
@@ -205,12 +205,14 @@ class FeedReplay implements ShareReplay {
   readonly #events: { done(): void; waitForRoom(): void }
   #feeds: CursorFeeds | null = null
   #source: ReplaySource<SolanaUpdate> | null = null
+  readonly #pace: ReplayPace
   #isScheduled = false
 
   constructor(of: ReplayOf, deps: FeedReplaysDeps, events: { done(): void; waitForRoom(): void }) {
     this.of = of
     this.#deps = deps
     this.#events = events
+    this.#pace = new ReplayPace(deps.chain.hub)
     this.index.add(of.feed)
   }
 
@@ -262,7 +264,7 @@ class FeedReplay implements ShareReplay {
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
-    this.#deps.chain.hub.turns.ask(this.#step)
+    this.#deps.chain.hub.turns.ask(this.#step, this.#pace)
   }
 
   #pause(waitMs: number): void {
@@ -299,6 +301,7 @@ class FeedReplay implements ShareReplay {
         this.#endOfLog(this.#feeds)
         return
       }
+      this.#pace.passed(update.slot)
       this.#advance(update)
       this.#feeds.take(this.#commitment, update)
     }

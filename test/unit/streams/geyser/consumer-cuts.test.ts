@@ -58,7 +58,8 @@ function live({ hub, published }: Gateway, at: Position, filters: FilterSet, tur
   const ask = (next: ReplayStep) => {
     step = next
   }
-  const means = { pool: new SlabPool(), turns: { ask } }
+  const { slotTime, newestSlot } = hub
+  const means = { pool: new SlabPool(), hub: { slotTime, newestSlot, turns: { ask } } }
   const replayer = new Replayer(replay, filters, means, stream, {
     resumption: new Resumption(at),
     published,

@@ -10,7 +10,6 @@ import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/replayer.ts'
 import { Subscriber } from '../../../../src/streams/geyser/subscriber.ts'
-import { ownTurns } from '../../../../src/streams/hub/replay-turns.ts'
 import { limits } from '../../../testkit/filter-limits.ts'
 import { readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
@@ -29,7 +28,7 @@ const everything: Omit<Asked, 'commitment'> = {
 }
 
 const type = 'geyser.SubscribeRequest'
-const means = { pool: new SlabPool(), turns: ownTurns }
+const pool = new SlabPool()
 
 function encoded(asked: object): Uint8Array {
   const message = codec.root.lookupType(type)
@@ -78,7 +77,7 @@ describe('a replay', () => {
         lostReplay: () => reject(new Error('lost')),
       }
       const asked: Asked = { ...everything, transactions: { t: {} }, commitment: 0 }
-      new Replayer(hub.replay(0, 1000)!, compiled(asked), means, stream)
+      new Replayer(hub.replay(0, 1000)!, compiled(asked), { pool, hub }, stream)
     })
     expect(perTurn.length).toBeGreaterThan(2)
     expect(Math.max(...perTurn)).toBeLessThanOrEqual(most)
@@ -103,7 +102,7 @@ describe('a replay', () => {
         caughtUp: resolve,
         lostReplay: () => reject(new Error('lost')),
       }
-      new Replayer(hub.replay(at, 1000)!, compiled(asked), means, stream)
+      new Replayer(hub.replay(at, 1000)!, compiled(asked), { pool, hub }, stream)
     })
     const replayed = readFrames(codec, Buffer.concat(runs))
     const isStatus = ({ field }: Expected) => field === 'slot'

@@ -1,6 +1,11 @@
 // Turns of replays beside live streams: their length, the rests between them, and their order.
 import { beforeEach, describe, expect, it } from 'vitest'
-import { type ReplayStep, SharedTurns } from '../../../../src/streams/hub/replay-turns.ts'
+import {
+  nextRestShare,
+  ReplayPace,
+  type ReplayStep,
+  SharedTurns,
+} from '../../../../src/streams/hub/replay-turns.ts'
 
 let nowMs: number
 let next: { readonly run: () => void; readonly atMs: number } | null
@@ -133,4 +138,90 @@ it('goes on with the others when a replay fails', () => {
   expect(() => next!.run()).toThrow('a fault')
   next!.run()
   expect(served).toBe(1)
+})
+
+describe('the rests of a reader', () => {
+  it.each([
+    ['of one that is as fast as wanted', 8, 15, 8],
+    ['of one that is twice as fast', 8, 30, 16],
+    ['of one that is half as fast', 8, 7.5, 4],
+    ['at most', 8, 1_000, 32],
+    ['at least: whatever it needs, others have three quarters', 8, 0, 3],
+  ])('%s', (_, before, pace, after) => {
+    expect(nextRestShare(before, pace)).toBe(after)
+  })
+
+  const slotMs = 400
+  let newestSlot: number
+
+  /** Replays so many slots for each millisecond of its turns. */
+  class PacedReader {
+    servedMs = 0
+    slot = 0
+
+    constructor(slotsPerMs: number) {
+      const pace = new ReplayPace({
+        slotTime: { ms: slotMs },
+        get newestSlot() {
+          return newestSlot
+        },
+      })
+      const step: ReplayStep = (isOver) => {
+        do {
+          nowMs += 0.0625
+          this.servedMs += 0.0625
+          this.slot += slotsPerMs * 0.0625
+          pace.passed(Math.floor(this.slot))
+        } while (!isOver())
+        turns.ask(step, pace)
+      }
+      turns.ask(step, pace)
+    }
+  }
+
+  function runChain(untilMs: number, liveSlotMs = slotMs): void {
+    newestSlot = 1_000_000
+    for (let atMs = 0; atMs <= untilMs; atMs += liveSlotMs) {
+      runUntil(atMs)
+      newestSlot++
+    }
+  }
+
+  const pace = ({ slot }: PacedReader, liveSlotMs = slotMs) => (slot * liveSlotMs) / nowMs
+
+  it('are long where it is fast all the same', () => {
+    const reader = new PacedReader(10)
+    runChain(60_000)
+    expect(reader.servedMs / nowMs).toBeCloseTo(1 / 33, 2)
+    expect(pace(reader)).toBeGreaterThan(100)
+  })
+
+  it('are as long as leaves it 15 times as fast as its chain', () => {
+    // With a quarter of the thread it would be 50 times as fast.
+    const reader = new PacedReader(0.5)
+    runChain(60_000)
+    expect(pace(reader)).toBeGreaterThan(12)
+    expect(pace(reader)).toBeLessThan(18)
+  })
+
+  it('are the shortest where it would not catch up otherwise', () => {
+    const reader = new PacedReader(0.02)
+    runChain(60_000)
+    expect(reader.servedMs / nowMs).toBeCloseTo(0.25, 1)
+    expect(pace(reader)).toBeGreaterThan(1.5)
+  })
+
+  it('follow the slots that come, where those are faster than their time says', () => {
+    const reader = new PacedReader(0.5)
+    runChain(60_000, 40)
+    expect(reader.servedMs / nowMs).toBeCloseTo(0.25, 1)
+    expect(pace(reader, 40)).toBeGreaterThan(4)
+  })
+
+  it('are those of the slowest that asks', () => {
+    const [fast, slow] = [new PacedReader(10), new PacedReader(0.02)]
+    runChain(60_000)
+    expect((fast.servedMs + slow.servedMs) / nowMs).toBeCloseTo(0.4, 1)
+    expect(slow.servedMs / nowMs).toBeGreaterThan(0.15)
+  })
 })

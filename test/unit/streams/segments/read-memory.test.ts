@@ -11,7 +11,6 @@ import { SlabPool } from '../../../../src/streams/geyser/frame.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { Replayer } from '../../../../src/streams/geyser/replayer.ts'
 import type { ReplaySource } from '../../../../src/streams/hub/hub.ts'
-import { ownTurns } from '../../../../src/streams/hub/replay-turns.ts'
 import {
   type KeptEras,
   KeptReplay,
@@ -87,7 +86,7 @@ async function framesOf(replay: ReplaySource<SolanaUpdate>): Promise<Buffer> {
   const sent: Buffer[] = []
   const { value } = filters
   await new Promise<void>((caughtUp, reject) => {
-    const means = { pool: new SlabPool(), turns: ownTurns }
+    const means = { pool: new SlabPool(), hub: openSolanaHub() }
     new Replayer(replay, value, means, {
       ...{ encoding: null, backlogBytes: 0, isAhead: false, caughtUp },
       // Held as a socket holds them that is not read from.
