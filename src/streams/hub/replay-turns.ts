@@ -25,8 +25,8 @@ const turnMs = 0.25
 const [restShareMin, restShareMax] = [3, 32]
 /** How many times as fast as its chain a reader is to be before it rests for longer. */
 const paceWanted = 15
-/** A few slots: a shorter time has too few to tell. */
-const paceWindowMs = 1_000
+/** A few slots: a shorter time has too few to tell, but for one that is slow from the start. */
+const [firstWindowMs, paceWindowMs] = [100, 1_000]
 /** After a turn that waited for a core, or for the whole process to go on. */
 const restMsMax = 20
 /** Timers are no finer: a shorter rest is added to the next one. */
@@ -42,8 +42,9 @@ export interface ReplayedChain {
 export class ReplayPace {
   readonly #chain: ReplayedChain
   #slot = -1
-  /** Who is not fast enough with it is soon found out; short replays disturb no one. */
+  /** Short replays disturb no one. */
   #restShare = restShareMax
+  #windowMs = firstWindowMs
   #window: { readonly sinceMs: number; readonly slot: number; readonly newest: number } | null =
     null
 
@@ -63,11 +64,12 @@ export class ReplayPace {
     const here = { sinceMs: nowMs, slot: this.#slot, newest }
     this.#window ??= here
     const { sinceMs, slot, newest: newestBefore } = this.#window
-    if (nowMs - sinceMs < paceWindowMs) return this.#restShare
+    if (nowMs - sinceMs < this.#windowMs) return this.#restShare
     // A chain that is late catches up: its slots count as those that were to come.
     const published = Math.max(newest - newestBefore, (nowMs - sinceMs) / this.#chain.slotTime.ms)
     this.#restShare = nextRestShare(this.#restShare, (here.slot - slot) / published)
     this.#window = here
+    this.#windowMs = paceWindowMs
     return this.#restShare
   }
 }

@@ -5,6 +5,7 @@
 //   era 7 (file) ─► era 8 (file) ─► era 9 (waits to be written) ─► era 10 (memory) ─► live
 //        └ batches are read shortly before they are reached; few are held
 import { assert } from '../../base/assert.ts'
+import type { Commitment } from '../../base/commitment.ts'
 import type { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import type { BlockMetaUpdate, RetractionUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SlotItem } from '../flows/item-names.ts'
@@ -55,8 +56,7 @@ export interface ReadableEra {
   readonly slot: number
   /** Updates of this and later slots are in the next run. */
   readonly below: number
-  /** Per commitment. */
-  readonly lists: readonly (readonly ReadableElement[])[]
+  list(commitment: Commitment): readonly ReadableElement[]
 }
 
 export interface KeptEras {
@@ -92,6 +92,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   readonly #at: { run: number; era: number; count: number }
   #memory: Replay<SolanaUpdate> | null = null
   #era: ReadableEra | null = null
+  #elements: readonly ReadableElement[] = []
   #element = 0
   /** Updates of the element that were read. */
   #within = 0
@@ -150,7 +151,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     if (this.#memory !== null) yield* this.#memory.kept()
     // Reason for the casts: a log contains what the hub published.
     else
-      for (const element of this.#elements())
+      for (const element of this.#elements)
         if (element.kind === 'update') yield element.update as SolanaUpdate
         else if (element.kind === 'block') yield withoutItems(element)
   }
@@ -175,10 +176,11 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     const isSame = era.run === this.#at.run && era.slot === this.#at.era
     Object.assign(this.#at, { run: era.run, era: era.slot, count: isSame ? this.#at.count : 0 })
     this.#era = era
+    this.#elements = era.list(this.#options.commitment)
     this.#element = 0
     this.#within = 0
     let left = this.#at.count
-    for (const element of this.#elements()) {
+    for (const element of this.#elements) {
       const count = countOf(element)
       if (left < count) break
       left -= count
@@ -190,16 +192,13 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   #leaveEra(): void {
     Object.assign(this.#at, { era: this.#at.era + 1, count: 0 })
     this.#era = null
+    this.#elements = []
     this.#seek()
-  }
-
-  #elements(): readonly ReadableElement[] {
-    return this.#era?.lists[this.#options.commitment] ?? []
   }
 
   /** 'other' for what the reader does not want. */
   #nextInEra(): SolanaUpdate | 'end' | 'other' | 'loading' {
-    const element = this.#elements()[this.#element]
+    const element = this.#elements[this.#element]
     if (element === undefined) return 'end'
     const update = this.#read(element)
     if (update === 'loading') return update
@@ -214,7 +213,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   #advance(count: number): void {
     this.#at.count += count
     this.#within += count
-    const element = this.#elements()[this.#element]
+    const element = this.#elements[this.#element]
     if (element === undefined || this.#within < countOf(element)) return
     this.#element++
     this.#within = 0
@@ -306,7 +305,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
 
   /** Reads the next batch that is needed while the one before is passed on. */
   #lookAhead(): void {
-    const elements = this.#elements()
+    const elements = this.#elements
     const end = Math.min(elements.length, this.#element + elementsAhead)
     for (let index = this.#element + 1; index < end; index++) {
       const run = elements[index]!

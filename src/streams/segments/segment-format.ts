@@ -2,9 +2,11 @@
 //
 //   segment 00000017.log:  record record record …      (framed by base/records.ts; little-endian)
 //   batch    | table bytes u32 | table | bytes |            messages of a node, as GeyserBatch
-//   era      an EraRecord: what was published while a slot was the newest, at each commitment,
-//            by reference to the batches that lie before it
+//   era      an EraRecord: what was published while a slot was the newest, by reference to the
+//            batches that lie before it; each commitment's list on its own, as a reader needs one
+//   whole    the same with the lists in it: of earlier releases, only read
 import { deserialize, serialize } from 'node:v8'
+import type { Commitment } from '../../base/commitment.ts'
 import {
   encodeRecord,
   headBytes,
@@ -14,7 +16,7 @@ import {
 } from '../../base/records.ts'
 import type { GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 
-export const recordKind = { batch: 1, era: 2 } as const
+export const recordKind = { batch: 1, whole: 2, era: 3 } as const
 const tableLengthBytes = 4
 
 /** Positions of a batch that were published in a row. */
@@ -75,6 +77,11 @@ export interface EraRecord extends EraContent {
   readonly batches: readonly (readonly [at: number, bytes: number])[]
 }
 
+/** What is read of it. */
+export interface ReadEra extends Omit<EraRecord, 'lists'> {
+  list(commitment: Commitment): readonly KeptElement[]
+}
+
 /** Of a batch that is not compressed. */
 export function batchRecordBytes(table: Uint8Array, bytes: Uint8Array): number {
   return headBytes + tableLengthBytes + table.length + bytes.length
@@ -116,13 +123,24 @@ function aligned(table: Buffer, isBehindHead: boolean): GeyserBatch['table'] {
   return new Float64Array(memory, at, table.length / wide)
 }
 
-export function encodeEra(era: EraRecord): RecordParts {
-  return encodeRecord(recordKind.era, [serialize(era)])
+export function encodeEra({ lists, ...era }: EraRecord): RecordParts {
+  return encodeRecord(recordKind.era, [
+    serialize({ ...era, lists: lists.map((one) => serialize(one)) }),
+  ])
 }
 
 /** Null when it is damaged. */
-export function decodeEra(record: Buffer): EraRecord | null {
+export function decodeEra(record: Buffer): ReadEra | null {
   const payload = payloadOf(record, recordKind.era)
-  // Reason for the cast: the checksum holds, and only `encodeEra` writes such a record.
-  return payload === null ? null : (deserialize(payload) as EraRecord)
+  if (payload === null) return decodeWhole(record)
+  // Reason for the casts: the checksum holds, and only `encodeEra` writes such a record.
+  const { lists, ...era } = deserialize(payload) as EraRecord & { readonly lists: Buffer[] }
+  return { ...era, list: (commitment) => deserialize(lists[commitment]!) as KeptElement[] }
+}
+
+function decodeWhole(record: Buffer): ReadEra | null {
+  const payload = payloadOf(record, recordKind.whole)
+  if (payload === null) return null
+  const { lists, ...era } = deserialize(payload) as EraRecord
+  return { ...era, list: (commitment) => lists[commitment]! }
 }

@@ -4,7 +4,7 @@
 // just long enough to be copied by the garbage collector, which stops everyone.
 import { type FileHandle, open } from 'node:fs/promises'
 import { ReceivedBatch } from '../../chain/solana/received-batch.ts'
-import { decodeBatch, decodeEra, type EraRecord } from './segment-format.ts'
+import { decodeBatch, decodeEra, type ReadEra } from './segment-format.ts'
 import { type EraPlace, segmentFile } from './segment-writer.ts'
 
 /** Records of eras held for readers: a finalized slot refers back by about 32 eras. */
@@ -28,7 +28,7 @@ export class SegmentReader {
   }
 
   /** Null when it is damaged; rejects with what the file system says. */
-  async era(place: EraPlace): Promise<EraRecord | null> {
+  async era(place: EraPlace): Promise<ReadEra | null> {
     return decode(await this.readAhead(place))
   }
 
@@ -98,7 +98,7 @@ export class SegmentReader {
 
 const own: ReadMemory = (bytes) => Buffer.allocUnsafeSlow(bytes)
 
-type Places = EraRecord['batches']
+type Places = ReadEra['batches']
 
 interface HeldEra {
   readonly record: Buffer
@@ -106,7 +106,7 @@ interface HeldEra {
   batches: Places | null
 }
 
-function decode(held: HeldEra): EraRecord | null {
+function decode(held: HeldEra): ReadEra | null {
   const era = decodeEra(held.record)
   held.batches = era?.batches ?? []
   return era

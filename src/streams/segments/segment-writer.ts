@@ -35,6 +35,7 @@ import {
   type EraRecord,
   encodeEra,
   type Finalized,
+  type ReadEra,
   recordKind,
   sealBatch,
 } from './segment-format.ts'
@@ -300,7 +301,12 @@ export class SegmentWriter {
   }
 }
 
-function placeOf(era: EraRecord, segment: number, at: number, bytes: number): EraPlace {
+function placeOf(
+  era: Omit<EraRecord, 'lists'>,
+  segment: number,
+  at: number,
+  bytes: number,
+): EraPlace {
   const { run, slot, finalized } = era
   return { run, slot, segment, at, bytes, finalized }
 }
@@ -345,7 +351,7 @@ function scanFile(path: string, { number, isNewest, last }: SegmentSearch) {
 
 interface ScannedRecord {
   readonly bytes: number
-  readonly era: EraRecord | null
+  readonly era: ReadEra | null
 }
 
 interface RecordSearch {

@@ -557,7 +557,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
 function readable({ slot, lists }: WaitingEra, run: number): ReadableEra {
   const below = Number.POSITIVE_INFINITY
-  return { run, slot, below, lists: lists.map((list) => list.map(elementOf)) }
+  return { run, slot, below, list: (commitment) => lists[commitment]!.map(elementOf) }
 }
 
 /** One that finalized nothing is left out: each start continues the newest finalized slot. */

@@ -211,6 +211,12 @@ describe('the rests of a reader', () => {
     expect(pace(reader)).toBeGreaterThan(1.5)
   })
 
+  it('are short after a tenth of a second already for one that is slow', () => {
+    const reader = new PacedReader(0.02)
+    runChain(1_000, 100)
+    expect(reader.servedMs / nowMs).toBeGreaterThan(0.2)
+  })
+
   it('follow the slots that come, where those are faster than their time says', () => {
     const reader = new PacedReader(0.5)
     runChain(60_000, 40)

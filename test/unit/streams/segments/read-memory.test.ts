@@ -46,8 +46,8 @@ function eras(given: Buffer[]): KeptEras {
   publishUpdate(hub, last)
   const list = batches.map((_, batch) => ({
     ...{ kind: 'run', era: 1, batch, start: 0, end: perBatch, slot: 1 },
-  })) as ReadableEra['lists'][number]
-  const era: ReadableEra = { run: 1, slot: 1, below: 3, lists: [list] }
+  })) as ReturnType<ReadableEra['list']>
+  const era: ReadableEra = { run: 1, slot: 1, below: 3, list: () => list }
   return {
     hub,
     find: (at) => (at.era === 1 ? Promise.resolve(era) : { run: 1, era: 2, count: 0 }),
