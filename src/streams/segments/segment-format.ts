@@ -4,7 +4,6 @@
 //   batch    | table bytes u32 | table | bytes |            messages of a node, as GeyserBatch
 //   era      an EraRecord: what was published while a slot was the newest, by reference to the
 //            batches that lie before it; each commitment's list on its own, as a reader needs one
-//   whole    the same with the lists in it: of earlier releases, only read
 import { deserialize, serialize } from 'node:v8'
 import type { Commitment } from '../../base/commitment.ts'
 import {
@@ -16,7 +15,7 @@ import {
 } from '../../base/records.ts'
 import type { GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 
-export const recordKind = { batch: 1, whole: 2, era: 3 } as const
+export const recordKind = { batch: 1, era: 3 } as const
 const tableLengthBytes = 4
 
 /** Positions of a batch that were published in a row. */
@@ -82,6 +81,10 @@ export interface ReadEra extends Omit<EraRecord, 'lists'> {
   list(commitment: Commitment): readonly KeptElement[]
 }
 
+interface EncodedEra extends Omit<EraRecord, 'lists'> {
+  readonly lists: readonly Buffer[]
+}
+
 /** Of a batch that is not compressed. */
 export function batchRecordBytes(table: Uint8Array, bytes: Uint8Array): number {
   return headBytes + tableLengthBytes + table.length + bytes.length
@@ -124,23 +127,15 @@ function aligned(table: Buffer, isBehindHead: boolean): GeyserBatch['table'] {
 }
 
 export function encodeEra({ lists, ...era }: EraRecord): RecordParts {
-  return encodeRecord(recordKind.era, [
-    serialize({ ...era, lists: lists.map((one) => serialize(one)) }),
-  ])
+  const encoded: EncodedEra = { ...era, lists: lists.map((list) => serialize(list)) }
+  return encodeRecord(recordKind.era, [serialize(encoded)])
 }
 
 /** Null when it is damaged. */
 export function decodeEra(record: Buffer): ReadEra | null {
   const payload = payloadOf(record, recordKind.era)
-  if (payload === null) return decodeWhole(record)
-  // Reason for the casts: the checksum holds, and only `encodeEra` writes such a record.
-  const { lists, ...era } = deserialize(payload) as EraRecord & { readonly lists: Buffer[] }
-  return { ...era, list: (commitment) => deserialize(lists[commitment]!) as KeptElement[] }
-}
-
-function decodeWhole(record: Buffer): ReadEra | null {
-  const payload = payloadOf(record, recordKind.whole)
   if (payload === null) return null
-  const { lists, ...era } = deserialize(payload) as EraRecord
-  return { ...era, list: (commitment) => lists[commitment]! }
+  // Reason for the casts: the checksum holds, and only `encodeEra` writes such a record.
+  const { lists, ...era } = deserialize(payload) as EncodedEra
+  return { ...era, list: (commitment) => deserialize(lists[commitment]!) as KeptElement[] }
 }

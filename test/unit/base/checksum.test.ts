@@ -52,7 +52,7 @@ test('a record with any bit changed, or two words exchanged, is damaged', () => 
   expect(payloadOf(exchanged, 1)).toBeNull()
 })
 
-test('a record with a crc32 is read, as releases before wrote all of them', () => {
+test('a record with a crc32 is read, too', () => {
   const record = Buffer.concat(encodeRecord(1, [bytesOf(300)]))
   expect(record[9]).toBe(0)
   expect(payloadOf(record, 1)).toEqual(bytesOf(300))

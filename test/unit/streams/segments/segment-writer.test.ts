@@ -10,13 +10,10 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { serialize } from 'node:v8'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Commitment } from '../../../../src/base/commitment.ts'
-import { encodeRecord } from '../../../../src/base/records.ts'
+import { allCommitments } from '../../../../src/base/commitment.ts'
 import { BatchChunks } from '../../../../src/streams/segments/batch-chunks.ts'
 import { decodeBatch, decodeEra } from '../../../../src/streams/segments/segment-format.ts'
-import { SegmentReader } from '../../../../src/streams/segments/segment-reader.ts'
 import { SegmentWriter, segmentFile } from '../../../../src/streams/segments/segment-writer.ts'
 import { caseCount } from '../../../testkit/case-count.ts'
 
@@ -50,7 +47,8 @@ function write(writer: SegmentWriter, count: number, atMs = 1_000) {
   return Array.from({ length: count }, (_, index) => {
     add(writer, 2 * index, 2 * index + 1)
     const finalized = { slot: index, blockhash: `hash ${index}` }
-    return writer.era({ slot: index + 1, finalized, lists: [[], [], []] }, atMs + index).place
+    const lists = [[], [{ kind: 'update', update: { slot: index } } as const], []]
+    return writer.era({ slot: index + 1, finalized, lists }, atMs + index).place
   })
 }
 
@@ -202,7 +200,8 @@ describe('a record', () => {
     const whole = readFileSync(segmentFile(folder, 1))
     const era = decodeEra(whole.subarray(place!.at, place!.at + place!.bytes))!
     expect(era).toMatchObject({ slot: 1, run: 1, finalized: { slot: 0, blockhash: 'hash 0' } })
-    expect(era.list(Commitment.processed)).toEqual([])
+    const update = { kind: 'update', update: { slot: 0 } }
+    expect(allCommitments.map((one) => era.list(one))).toEqual([[], [update], []])
     for (const [number, [at, bytes]] of era.batches.entries()) {
       const record = Buffer.from(whole.subarray(at, at + bytes))
       const sent = batchOf(number)
@@ -215,28 +214,6 @@ describe('a record', () => {
 })
 
 describe('files', () => {
-  it('of releases before are read, and continued', async () => {
-    const { table, bytes } = batchOf(3)
-    const length = Buffer.alloc(4)
-    length.writeUInt32LE(table.length)
-    const batch = Buffer.concat(encodeRecord(1, [length, table, bytes]))
-    const content = { slot: 1, finalized: null, run: 1, atMs: 1, batches: [[0, batch.length]] }
-    const update = { kind: 'update', update: { slot: 1 } }
-    const era = encodeRecord(2, [serialize({ ...content, lists: [[], [update], []] })])
-    writeFileSync(segmentFile(folder, 1), Buffer.concat([batch, ...era]))
-    const writer = new SegmentWriter(folder, bounds)
-    const [place, ...none] = writer.open(0)
-    expect([place?.slot, none]).toEqual([1, []])
-    write(writer, 1)
-    writer.stop()
-    expect(new SegmentWriter(folder, bounds).open(0).map(({ run }) => run)).toEqual([1, 2])
-    const reader = new SegmentReader(folder)
-    expect((await reader.era(place!))!.list(Commitment.confirmed)).toEqual([update])
-    const read = await reader.batches(place!, 0, (size) => Buffer.alloc(size))
-    expect(read!.map((one) => Buffer.from(one.bytes))).toEqual([bytes])
-    reader.forget()
-  })
-
   it('are removed from the oldest when they are too old', () => {
     const writer = new SegmentWriter(folder, { ...bounds, keepMs: 100 })
     writer.open(0)
