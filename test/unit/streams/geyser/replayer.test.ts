@@ -84,6 +84,28 @@ describe('a replay', () => {
     expect(Math.max(...perTurn)).toBeGreaterThanOrEqual(least)
   })
 
+  it('asks for its turns with the pace of the slots that it has passed', async () => {
+    const hub = openSolanaHub()
+    const ask = vi.spyOn(hub.turns, 'ask')
+    for (const update of new SyntheticSolana().next()) publishUpdate(hub, update)
+    await new Promise<void>((resolve, reject) => {
+      const stream: ReplayingStream = {
+        ...{ encoding: null, backlogBytes: 0, isAhead: false, caughtUp: resolve, take: () => {} },
+        lostReplay: () => reject(new Error('lost')),
+      }
+      new Replayer(
+        hub.replay(0, 1000)!,
+        compiled({ ...everything, commitment: 0 }),
+        { pool, hub },
+        stream,
+      )
+    })
+    const pace = ask.mock.lastCall![1]!
+    const first = pace.restShare(0)
+    // It has come to a slot, and no further in ten seconds.
+    expect(pace.restShare(10_000)).toBeLessThan(first)
+  })
+
   it.each([0, 1, 2] as const)('has the statuses of a slot after its block, at %i', async (at) => {
     const hub = openSolanaHub()
     const asked: Asked = { ...everything, commitment: at }

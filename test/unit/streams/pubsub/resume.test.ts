@@ -1,6 +1,6 @@
 // Subscriptions that continue after a cursor: at the gateway that sent it and at another one, which
 // got the same chain in another order. What is sent is compared with a connection that stayed.
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { keyOf } from '../../../../src/chain/solana/keys.ts'
 import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
@@ -306,6 +306,22 @@ describe('a replay', () => {
     hasRoom = true
     await until(() => session.told.length === told.length - views.length, 'all of them')
   })
+})
+
+it('a replay asks for its turns with the pace of the slots that it has passed', async () => {
+  const gateway = new PubsubGateway()
+  const stayed = gateway.connect()
+  gateway.ask(stayed, 'logs', paramsOf('logs', { cursor: true }))
+  gateway.publish(slotsOf(30).flat())
+  const ask = vi.spyOn(gateway.hub.turns, 'ask')
+  const session = gateway.connect()
+  const { cursor: resume } = notifications(stayed)[0]!
+  gateway.ask(session, 'logs', paramsOf('logs', { resume }))
+  await until(() => session.topics.size > 0, 'to be live')
+  const pace = ask.mock.lastCall![1]!
+  ask.mockRestore()
+  const first = pace.restShare(0)
+  expect(pace.restShare(10_000)).toBeLessThan(first)
 })
 
 it('sixteen replays of a customer run at once, on however many connections', async () => {
