@@ -12,7 +12,7 @@ import { isPushed } from './customers/push/config.ts'
 import { AddressBudget } from './customers/quota/address-budget.ts'
 import { usageFlushMs } from './customers/quota/quota.ts'
 import { waitingMax as noticesWaitingMax } from './customers/subscriptions/notice.ts'
-import { factsMax, queryProcesses, unackedBytesMax } from './indexer/config.ts'
+import { factsMax, queriesMax, queryProcesses, unackedBytesMax } from './indexer/config.ts'
 import { needsDevnode } from './operator/config/config.ts'
 import { isHub, sharesEvents, sharesIndex } from './operator/config/roles.ts'
 import { Recorder, recorderBytesMax } from './operator/record/recorder.ts'
@@ -256,11 +256,14 @@ export const topology: Topology = {
     isEnabled: ({ config }) => config.tpu.enabled,
     start: ({ log }) => new VerifyPool({ log: log.area('tpu') }),
   }),
-  queryEngine: row({
+  queries: row({
     kind: 'pipeline',
-    does: 'runs SQL in processes that are killed when they exceed their limits',
+    does: 'reads SQL and runs it, by a program of its own; results come to a socket of the gateway',
     reads: ['lock', 'registry', 'sharedRegistry'],
     owns: [
+      { kind: 'queue', name: 'requests under way', bound: `${queriesMax} requests` },
+      { kind: 'file', name: '<data>/results.sock', bound: 'one connection per query process' },
+      { kind: 'process', name: 'index-queries', bound: 'one process', restart: restarted },
       {
         kind: 'process',
         name: 'index-query',
@@ -269,7 +272,7 @@ export const topology: Topology = {
       },
     ],
     isEnabled: ({ config }) => config.indexer.enabled,
-    start: products.startQueryEngine,
+    start: products.startQueries,
   }),
   rpc: row({
     kind: 'endpoint',
@@ -335,7 +338,7 @@ export const topology: Topology = {
     does: "SQL over ClickHouse's HTTP",
     reads: [
       ...(['recorder', 'gate', 'quota', 'certificates', 'ingest'] as const),
-      ...(['indexFeeds', 'queryEngine', 'chains', 'tpu'] as const),
+      ...(['indexFeeds', 'queries', 'chains', 'tpu'] as const),
     ],
     writes: ['indexFeeds'],
     isEnabled: ({ config }) => config.indexer.enabled,

@@ -13,7 +13,6 @@ import { ProtoReader } from '../../src/base/proto-reader.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
-import { startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
 import type { QueryEngine, RowBatch } from '../../src/indexer/engine.ts'
 import { SlotSource } from '../../src/indexer/feed/slot-source.ts'
 import { IngestPipeline } from '../../src/indexer/ingest.ts'
@@ -25,6 +24,7 @@ import { openIndexFeeds } from '../../src/products/indexer/feeds.ts'
 import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
 import { chainOf } from '../../test/testkit/ingest-stage.ts'
+import { openDuckdb } from '../../test/testkit/local-queries.ts'
 import { ask } from '../../test/testkit/query-stage.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import {
@@ -231,7 +231,7 @@ async function untilReturned(folder: string, context: RoundContext): Promise<Mea
   const durable = () => (running.freshness().slot ?? firstSlot - 1) + 1 - firstSlot
   publish()
   while (durable() < 1) await sleep(5)
-  const engine = await startDuckdbEngine(folder, { log: silentLog })
+  const engine = await openDuckdb(folder, { log: silentLog })
   const histogram = new Latencies()
   const beganMs = performance.now()
   const isOver = () => performance.now() - beganMs >= context.seconds * 1000
@@ -270,7 +270,7 @@ class Asking {
   }
 
   static async start(folder: string): Promise<Asking> {
-    return new Asking(await startDuckdbEngine(folder, { log: silentLog }))
+    return new Asking(await openDuckdb(folder, { log: silentLog }))
   }
 
   /** How many were answered. */

@@ -10,11 +10,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
-import { startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
 import type { Cell, QueryEngine, RowBatch, RowSink } from '../../src/indexer/engine.ts'
 import { feedNames, type TableName, tables } from '../../src/indexer/tables.ts'
 import { Latencies } from '../../src/loadtest/latencies.ts'
 import { firstSlot, makeRows } from '../../test/testkit/generated-rows.ts'
+import { openDuckdb } from '../../test/testkit/local-queries.ts'
 import { queryOf } from '../../test/testkit/query-stage.ts'
 import {
   type Bench,
@@ -71,7 +71,7 @@ class Stage {
     const folder = stage.#folder
     stage.#sink = await openDuckdbSink(folder, { retentionMs: 1e12, retentionBytes: 1e12 })
     await stage.#sink.write(part(stage.#rows, 0, stage.#slots.stored), {})
-    stage.engine = await startDuckdbEngine(folder, { log: silentLog })
+    stage.engine = await openDuckdb(folder, { log: silentLog })
     return stage
   }
 

@@ -2,10 +2,12 @@
 // Adapters: duckdb/ (embedded, with process isolation) and clickhouse/ (any server with HTTP).
 //
 //   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves
-//   endpoint -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
+//   query program -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
+//                 -> SendingEngine.run(query, ticket): they go to the gateway without passing here
 import type { QueryError } from './clickhouse/exceptions.ts'
 import type { OutputOptions } from './clickhouse/formats/formats.ts'
 import type { Statement } from './clickhouse/sql/parameters.ts'
+import type { QueryTotals } from './queries/protocol.ts'
 import type { Database, FeedName, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
@@ -72,15 +74,6 @@ export interface QueryLimits {
   readonly overflow: 'throw' | 'break'
 }
 
-export interface QueryTotals {
-  readonly rows: number
-  readonly bytes: number
-  readonly elapsedMs: number
-  /** Rows and bytes read to compute the result, where the engine reports them. */
-  readonly readRows?: number
-  readonly readBytes?: number
-}
-
 /** A result whose first bytes are available. */
 export interface QueryResult {
   /**
@@ -109,4 +102,30 @@ export interface QueryEngine {
   readonly version: string
   run(query: Query): RunningQuery
   stop(): Promise<void>
+}
+
+/** An engine that sends its results to the gateway's result socket itself. */
+export interface SendingEngine {
+  readonly name: QueryEngine['name']
+  readonly version: string
+  run(query: Query, ticket: string): SentQuery
+  stop(): Promise<void>
+}
+
+export interface SentQuery {
+  /** Resolves when everything was sent, or the query failed. Never rejects. */
+  readonly ended: Promise<QueryEnd>
+  /** Cancels the query; it then ends with 394 QUERY_WAS_CANCELLED. */
+  cancel(): void
+  /** Time in which its reader is slow does not count as the query's. */
+  slowed(isSlow: boolean): void
+  /** What is known of its result so far. */
+  totals(): QueryTotals
+}
+
+export interface QueryEnd {
+  readonly error: QueryError | null
+  /** Bytes of the result; null: it was cut, and what was not passed on is dropped. */
+  readonly sent: number | null
+  readonly totals: QueryTotals
 }

@@ -1,40 +1,37 @@
 // Starts the configured query engine, DuckDB or ClickHouse.
 // Its counterpart for rows is openSink of writer.ts, in the writer process.
 import type { Log } from '../base/telemetry/log.ts'
-import type { Meters } from '../base/telemetry/meters.ts'
 import type { IndexerSection } from './config.ts'
 import { startDuckdbEngine } from './duckdb/start-engine.ts'
-import type { QueryEngine } from './engine.ts'
-import { declareQueryProcessMeters } from './meters.ts'
+import type { SendingEngine } from './engine.ts'
+import type { QueryProcessMeters } from './meters.ts'
+import type { ResultAddress } from './queries/protocol.ts'
+import { sendResults } from './queries/send-results.ts'
 
 export interface EngineDeps {
   /** Folder of DuckDB's files. */
   readonly folder: string
   /** Names this server in the writer lease of ClickHouse. */
   readonly holder: string
-  readonly meters: Meters
+  readonly results: ResultAddress
+  readonly meters: QueryProcessMeters
   readonly log: Log
 }
 
 export async function startEngine(
   { engine, url, queryUrl }: Pick<IndexerSection, 'engine' | 'url' | 'queryUrl'>,
-  { folder, holder, meters, log }: EngineDeps,
-): Promise<QueryEngine> {
-  const deps = { log: log.area('indexer') }
-  // Declared for both engines, so that the list of meters is the same everywhere.
-  const processes = declareQueryProcessMeters(meters)
-  if (engine === 'clickhouse') {
-    // Imported here: its HTTP client takes longer to load than the rest of the indexer.
-    const { refuseSecondWriter } = await import('./clickhouse-server/lease.ts')
-    const { startClickhouseEngine } = await import('./clickhouse-server/query-engine.ts')
-    const started = await startClickhouseEngine(url, { ...deps, queryUrl })
-    try {
-      await refuseSecondWriter(url, holder)
-      return started
-    } catch (error) {
-      await started.stop()
-      throw error
-    }
+  { folder, holder, results, meters, log }: EngineDeps,
+): Promise<SendingEngine> {
+  if (engine === 'duckdb') return startDuckdbEngine(folder, { results, meters, log })
+  // Imported here: its HTTP client takes longer to load than the rest of the indexer.
+  const { refuseSecondWriter } = await import('./clickhouse-server/lease.ts')
+  const { startClickhouseEngine } = await import('./clickhouse-server/query-engine.ts')
+  const started = await startClickhouseEngine(url, { log, queryUrl })
+  try {
+    await refuseSecondWriter(url, holder)
+    return sendResults(started, results)
+  } catch (error) {
+    await started.stop()
+    throw error
   }
-  return startDuckdbEngine(folder, { ...deps, meters: processes })
 }

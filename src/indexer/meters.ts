@@ -1,6 +1,6 @@
 // Declares the meters of the indexer: its endpoint, its ingest pipeline, its query processes.
 
-import type { CounterChild, GaugeChild, LatencyTally, Meters } from '../base/telemetry/meters.ts'
+import type { CounterChild, LatencyTally, Meters } from '../base/telemetry/meters.ts'
 import { codeOf } from './clickhouse/exceptions.ts'
 import { type FeedName, feedNames, tableNames } from './tables.ts'
 
@@ -155,22 +155,42 @@ function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'>
 }
 
 const reasons = ['memory', 'time', 'crash', 'outside'] as const
+export type KillReason = (typeof reasons)[number]
 
+/** What an engine counts, in the query program. */
 export interface QueryProcessMeters {
-  readonly processes: GaugeChild
-  readonly busy: GaugeChild
-  readonly kills: Readonly<Record<(typeof reasons)[number], CounterChild>>
+  readonly processes: { set(count: number): void }
+  readonly busy: { set(count: number): void }
+  killed(reason: KillReason): void
 }
 
-export function declareQueryProcessMeters(meters: Meters): QueryProcessMeters {
+/** The same in the gateway, as the program reports it. */
+export interface QueryProgramMeters {
+  readonly restarts: CounterChild
+  report(now: { processes: number; busy: number; kills: readonly KillReason[] }): void
+}
+
+export function declareQueryProgramMeters(meters: Meters): QueryProgramMeters {
+  const all = meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle')
+  const running = meters.gauge(
+    'sluice_index_query_processes_busy',
+    'Query processes that run a query',
+  )
+  const killed = meters.counters(
+    'sluice_index_query_kills_total',
+    'Query processes that were killed or crashed, by reason',
+    'reason',
+    reasons,
+  )
   return {
-    processes: meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle'),
-    busy: meters.gauge('sluice_index_query_processes_busy', 'Query processes that run a query'),
-    kills: meters.counters(
-      'sluice_index_query_kills_total',
-      'Query processes that were killed or crashed, by reason',
-      'reason',
-      reasons,
+    restarts: meters.counter(
+      'sluice_index_query_program_restarts_total',
+      'Restarts of the program that answers queries',
     ),
+    report({ processes, busy, kills }) {
+      all.set(processes)
+      running.set(busy)
+      for (const reason of kills) killed[reason].inc()
+    },
   }
 }

@@ -32,7 +32,7 @@ export interface QuerySettings {
 }
 
 /** Of the caller's plan. */
-type PlanLimits = Omit<QueryLimits, 'overflow'>
+export type PlanLimits = Omit<QueryLimits, 'overflow'>
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 type Draft = Writable<Omit<QuerySettings, 'limits' | 'output' | 'passed'>> & {
   readonly limits: Writable<QueryLimits>

@@ -5,17 +5,15 @@ import { QueryStage } from '../testkit/query-stage.ts'
 
 let stage: QueryStage | undefined
 let busy = 0
-const ignored = { inc() {}, set() {} }
-const meters = {
-  processes: ignored,
+const meters: QueryProcessMeters = {
+  processes: { set() {} },
   busy: {
-    ...ignored,
-    set(count: number) {
+    set(count) {
       busy = count
     },
   },
-  kills: { memory: ignored, time: ignored, crash: ignored },
-} as unknown as QueryProcessMeters
+  killed() {},
+}
 
 describeQueryEngine('duckdb', {
   async start(batches) {

@@ -9,8 +9,8 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
-import { startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
 import { tables } from '../../src/indexer/tables.ts'
+import { openDuckdb } from '../testkit/local-queries.ts'
 import { rowsOf } from '../testkit/query-stage.ts'
 import { batch } from '../testkit/row-samples.ts'
 import { until } from '../testkit/until.ts'
@@ -64,7 +64,7 @@ test('an index without a column is read, written and merged with an empty one', 
   expect((await files(/^seg-/)).length).toBe(5)
   await dropColumn()
   const sink = await openDuckdbSink(folder, sealEach)
-  const engine = await startDuckdbEngine(folder, { log: silentLog })
+  const engine = await openDuckdb(folder, { log: silentLog })
   const read = () => rowsOf(engine, 'SELECT seq, block_hash FROM contention ORDER BY seq')
   const old = [1, 2, 3, 4, 5, 6].map((seq) => [String(seq), ''])
   try {

@@ -38,8 +38,8 @@ async function result(sql: string, format: string, output?: OutputOptions): Prom
     wake: () => {},
   }
   const query = queryOf(sql, { format, ...(output !== undefined && { output }) })
-  const job = { ...query, snapshot: { version: 0, files: [] } }
-  const report = await new QueryRunner(database, sink).run(job)
+  const job = { ...query, ticket: '', snapshot: { version: 0, files: [] } }
+  const report = await new QueryRunner(database, () => sink).run(job)
   expect(report.error).toBe(null)
   return Buffer.concat(chunks)
 }

@@ -6,16 +6,19 @@ import { afterEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { QueryPool } from '../../src/indexer/duckdb/query-pool.ts'
 import { overheadBytes, type QueryProcess } from '../../src/indexer/duckdb/query-process.ts'
+import { openResults } from '../testkit/local-queries.ts'
 
 const memoryBytes = 256_000_000
 const longMs = 60_000
-const open: { pool: QueryPool; folder: string }[] = []
+const open: { pool: QueryPool; folder: string; close(): Promise<void> }[] = []
 
 async function poolOf(processes: number, warm = 1): Promise<QueryPool> {
   const totalBytes = (memoryBytes + overheadBytes) * processes
   const folder = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
+  const { results, stop } = await openResults()
   const sizes = {
     folder,
+    results: results.address,
     processesMax: 4,
     warm,
     parallel: 4,
@@ -24,14 +27,15 @@ async function poolOf(processes: number, warm = 1): Promise<QueryPool> {
     totalBytes,
   }
   const pool = new QueryPool(sizes, silentLog)
-  open.push({ pool, folder })
+  open.push({ pool, folder, close: stop })
   await pool.start()
   return pool
 }
 
 afterEach(async () => {
-  for (const { pool, folder } of open.splice(0)) {
+  for (const { pool, folder, close } of open.splice(0)) {
     await pool.stop()
+    await close()
     await rm(folder, { recursive: true, force: true, maxRetries: 10 })
   }
 })

@@ -2,7 +2,6 @@
 // name; a dead one is succeeded.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { Meters } from '../../src/base/telemetry/meters.ts'
 import { refuseSecondWriter } from '../../src/indexer/clickhouse-server/lease.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
 import type { RowBatch, RowSink } from '../../src/indexer/engine.ts'
@@ -47,10 +46,12 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
 
   test('the start of a second server is refused, and that of the same server is not', async () => {
     const sink = await open(first)
+    const results = { path: '', secret: '' }
+    const meters = { processes: { set() {} }, busy: { set() {} }, killed() {} }
     const start = (holder: string) =>
       startEngine(
         { engine: 'clickhouse', url: server.url, queryUrl: '' },
-        { folder: '', holder, meters: new Meters(), log: silentLog },
+        { folder: '', holder, results, meters, log: silentLog },
       )
     await expect(start(second)).rejects.toThrow(first)
     await (await start(first)).stop()

@@ -44,8 +44,9 @@ describe.skipIf(!hasClickhouseServer())('a ClickHouse server', () => {
     const write = async (bytes: Uint8Array) => {
       chunks.push(Buffer.from(bytes))
     }
-    const job = { ...queryOf(sql, { format }), snapshot: { version: 0, files: [] } }
-    const report = await new QueryRunner(database, { write, wake: () => {} }).run(job)
+    const snapshot = { version: 0, files: [] }
+    const job = { ...queryOf(sql, { format }), ticket: '', snapshot }
+    const report = await new QueryRunner(database, () => ({ write, wake() {} })).run(job)
     expect(report.error).toBe(null)
     await server.ask('CREATE DATABASE IF NOT EXISTS chain')
     await server.ask('DROP TABLE IF EXISTS back')

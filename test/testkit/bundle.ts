@@ -22,6 +22,7 @@ import {
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
 import type { AddRequest, Issued } from '../../src/customers/subscriptions/subscription.ts'
 import { indexerSection } from '../../src/indexer/config.ts'
+import type { QueryEngine } from '../../src/indexer/engine.ts'
 import { declareIndexerMeters } from '../../src/indexer/meters.ts'
 import { type IndexerDeps, startIndexer } from '../../src/products/indexer/server.ts'
 import { rpcSection } from '../../src/products/rpc/config.ts'
@@ -32,6 +33,7 @@ import { websocketSection } from '../../src/products/websocket/config.ts'
 import type { Session } from '../../src/products/websocket/handle.ts'
 import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
 import { startWebsocket, type WebsocketDeps } from '../../src/products/websocket/server.ts'
+import { localQueries } from './local-queries.ts'
 import { idleChain } from './pubsub-chain.ts'
 
 export const nodeVersion = { 'solana-core': '3.1.0', 'feature-set': 1, sluice: '0.1.0' }
@@ -129,9 +131,10 @@ export class Bundle {
 
   /** The indexer over an engine of the test's choice. */
   async openIndexer(
-    changes: Partial<IndexerDeps> & Pick<IndexerDeps, 'engine'> & { section?: object },
+    changes: Partial<IndexerDeps> & { engine: QueryEngine; section?: object },
   ): Promise<Running & { port: number }> {
-    const { section, ...deps } = changes
+    const { section, engine, ...deps } = changes
+    const { queries, stop } = await localQueries(engine)
     const endpoint = await startIndexer(
       { ...initialOf(indexerSection.fields), port: 0, ...section },
       {
@@ -139,10 +142,17 @@ export class Bundle {
         meters: deps.meters ?? declareIndexerMeters(this.meters),
         usage: () => {},
         freshness: () => ({ slot: null, slotAgeMs: null, block: null, blockAgeMs: null }),
+        queries,
         ...deps,
       },
     )
-    return this.#opened(endpoint)
+    return this.#opened({
+      address: endpoint.address,
+      async stop() {
+        await endpoint.stop()
+        await stop()
+      },
+    })
   }
 
   async dispose(): Promise<void> {

@@ -2,7 +2,9 @@
 // what its queries got: with its processes killed, and after the descriptors came back. Run under
 // `ulimit -n`; the argument is the index's folder.
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { startDuckdbEngine } from '../../dist/src/indexer/duckdb/start-engine.js'
+import { ResultSocket } from '../../dist/src/indexer/queries/results.js'
 
 const warnings = []
 const log = {
@@ -21,17 +23,18 @@ const limits = {
 }
 
 async function ask(engine) {
-  const outcome = await engine.run({
+  const { ticket } = results.expect(() => {})
+  const query = {
     id: 'q',
     subscription: 'sub_a',
     statement: { texts: ['SELECT 1'], values: [] },
     format: 'CSV',
     limits,
     output: { quotes64: true },
-  }).started
-  if (!outcome.ok) return outcome.error.code
-  for await (const _ of outcome.result.chunks);
-  return outcome.result.failed()?.code ?? 0
+  }
+  const { error } = await engine.run(query, ticket).ended
+  results.forget(ticket)
+  return error?.code ?? 0
 }
 
 async function until(holds) {
@@ -55,7 +58,8 @@ function queryProcesses() {
   })
 }
 
-const engine = await startDuckdbEngine(process.argv[2], { log })
+const results = await ResultSocket.open(join(process.argv[2], 'results.sock'))
+const engine = await startDuckdbEngine(process.argv[2], { log, results: results.address })
 // The first query makes the pool start its second process.
 await ask(engine)
 await until(() => queryProcesses().length === 2)
@@ -92,3 +96,4 @@ await until(async () => {
 })
 process.stdout.write(`${JSON.stringify({ without, after, warnings })}\n`)
 await engine.stop()
+await results.stop()

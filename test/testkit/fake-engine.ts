@@ -15,7 +15,7 @@ import type {
   QueryResult,
   RunningQuery,
 } from '../../src/indexer/engine.ts'
-import { renderSmall, type SmallResult } from '../../src/products/indexer/answer-from-catalogue.ts'
+import { renderSmall, type SmallResult } from '../../src/indexer/queries/answer-from-catalogue.ts'
 
 const CHUNK_ROWS = 1_000
 const cancelledError: QueryError = {

@@ -3,7 +3,8 @@
 import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { bindParameters } from '../../src/indexer/clickhouse/sql/parameters.ts'
 import { readStatement } from '../../src/indexer/clickhouse/sql/reading.ts'
-import type { Query, QueryEngine, QueryLimits, QueryTotals } from '../../src/indexer/engine.ts'
+import type { Query, QueryEngine, QueryLimits } from '../../src/indexer/engine.ts'
+import type { QueryTotals } from '../../src/indexer/queries/protocol.ts'
 import { hangMs } from './until.ts'
 
 export interface AskOptions {

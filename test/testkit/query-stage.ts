@@ -5,8 +5,10 @@ import { join } from 'node:path'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { type DuckdbSink, openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
-import { type DuckdbEngineDeps, startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
-import type { Query, QueryEngine, QueryLimits, QueryTotals } from '../../src/indexer/engine.ts'
+import type { DuckdbEngineDeps } from '../../src/indexer/duckdb/start-engine.ts'
+import type { Query, QueryEngine, QueryLimits } from '../../src/indexer/engine.ts'
+import type { QueryTotals } from '../../src/indexer/queries/protocol.ts'
+import { openDuckdb } from './local-queries.ts'
 import { hangMs } from './until.ts'
 
 /** A query that a busy machine is too slow for is killed, and the caller's next one is refused. */
@@ -84,11 +86,7 @@ export class QueryStage {
   static async open(deps: Partial<DuckdbEngineDeps> = {}): Promise<QueryStage> {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-query-'))
     const sink = await openDuckdbSink(folder, { retentionMs: 1e12, retentionBytes: 1e12 })
-    return new QueryStage(
-      folder,
-      sink,
-      await startDuckdbEngine(folder, { log: silentLog, ...deps }),
-    )
+    return new QueryStage(folder, sink, await openDuckdb(folder, { log: silentLog, ...deps }))
   }
 
   async close(): Promise<void> {

@@ -33,6 +33,8 @@ export interface HttpRoute<C> {
   /** Refuses on the headers, before the body is read (media type). */
   check?(request: Request, context: C): Reply | null
   handle(request: Request, body: Buffer, context: C): Reply | Promise<Reply>
+  /** Answers a request whose body is too long, where the URL decides; `reply` is the 413. */
+  tooLong?(request: Request, context: C, reply: Reply): Promise<Reply>
 }
 
 export interface HttpOptions<C> {
@@ -207,16 +209,20 @@ export class Http<C> implements ExchangeOwner {
     exchange.watchesClient = route.watchesClient ?? false
     const bodyBytesMax = route.bodyBytesMax ?? 0
     if (bodyBytesMax === 0) return route.handle(request, NO_BODY, context)
-    if (request.contentLength > bodyBytesMax) return this.#tooLong(exchange, bodyBytesMax, context)
+    const tooLong = () => {
+      const reply = this.#tooLong(exchange, bodyBytesMax, context)
+      return route.tooLong?.(request, context, reply) ?? reply
+    }
+    if (request.contentLength > bodyBytesMax) return tooLong()
     if (this.#newest !== null) this.#reading.add(this.#newest)
     this.#newest = exchange
+    let isRead = false
     exchange.read(bodyBytesMax, (body) => {
+      // What follows the part that is too long.
+      if (isRead) return
+      isRead = true
       this.#endReading(exchange)
-      exchange.settle(
-        body === null
-          ? this.#tooLong(exchange, bodyBytesMax, context)
-          : route.handle(request, body, context),
-      )
+      exchange.settle(body === null ? tooLong() : route.handle(request, body, context))
     })
     return null
   }

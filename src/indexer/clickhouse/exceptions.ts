@@ -99,6 +99,13 @@ export function exceptionText({ code, name, message }: QueryError): string {
   return `Code: ${code}. DB::Exception: ${readable(message)}. (${name})\n`
 }
 
+/** Reports to a client that a response with status 200 has failed; `tag` is in its head. */
+export function exceptionBlock(error: QueryError, tag: string): Uint8Array {
+  const text = exceptionText(error)
+  const length = Buffer.byteLength(text)
+  return Buffer.from(`\r\n__exception__\r\n${tag}\n${text}${length} ${tag}\r\n__exception__\r\n`)
+}
+
 /**
  * Clients take the first capitals in parentheses as the name, and a message may quote such text
  * from the query: so spaces are added there. Line breaks and a closing dot would break the form.

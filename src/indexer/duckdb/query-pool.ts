@@ -5,7 +5,8 @@ import { backoffMs } from '../../base/backoff.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { codeOf, exception, type QueryError } from '../clickhouse/exceptions.ts'
-import type { Query, QueryOutcome, QueryTotals } from '../engine.ts'
+import type { Query, QueryEnd } from '../engine.ts'
+import { noTotals, type ResultAddress } from '../queries/protocol.ts'
 import { overheadBytes, type ProcessOptions, QueryProcess } from './query-process.ts'
 import type { QueryReport } from './query-protocol.ts'
 import type { StoreSnapshot } from './store-files.ts'
@@ -24,6 +25,7 @@ export interface PoolOptions {
   readonly threads: number
   /** Memory limit of most queries; queries with a higher limit get a larger process. */
   readonly memoryBytes: number
+  readonly results: ResultAddress
 }
 
 /** Why a query got no process: all are in use, or none can be started. */
@@ -246,8 +248,8 @@ export class QueryPool {
   async #launch(memoryBytes: number): Promise<QueryProcess> {
     if (this.#isStopping) throw new Fault('query-process', 'the server is stopping')
     this.#made += 1
-    const { folder, threads } = this.#options
-    const options: ProcessOptions = { folder, number: this.#made, memoryBytes, threads }
+    const { folder, threads, results } = this.#options
+    const options: ProcessOptions = { folder, number: this.#made, memoryBytes, threads, results }
     const process = await QueryProcess.start(options)
     if (this.#isStopping) process.kill()
     this.#all.add(process)
@@ -271,15 +273,16 @@ function classOf(bytes: number, { memoryBytes, warm, totalBytes }: PoolOptions):
   return Math.max(memoryBytes, Math.min(size, left))
 }
 
-// Runs one query in a process of the pool, from its start to the last result byte.
+// Runs one query in a process of the pool, until it has sent its last byte to the gateway.
 //
-//   process.run(job) --report--> totals, error          backpressure: the reader sets the pace;
-//        '--bytes--> ResultBytes --chunks()--> reader   cancel, timeout and memory limit end it
+//   process.run(job) --report--> totals, error      cancel, timeout and memory limit end it
+//        '--bytes--> the gateway's result socket    backpressure: its reader sets the pace
 
 type EndReason = 'cancel' | 'time' | 'memory'
 
 export interface RunDeps {
   readonly watch: QueryWatch
+  isReaderSlow(): boolean
   /** The process was killed, or crashed; `outside` when the query is not the reason. */
   onKilled(reason: 'memory' | 'time' | 'crash' | 'outside'): void
   /** The query is done. A worn process (at its memory limit) is not reused. */
@@ -300,11 +303,7 @@ export class PooledQuery implements Watched {
   readonly #process: QueryProcess
   readonly #deps: RunDeps
   readonly #beganMs = performance.now()
-  /** Undefined while it runs; null when the process died. */
-  #report: QueryReport | null | undefined
   #reason: EndReason | null = null
-  /** The query was ended before all rows were produced and read. */
-  #isCut = false
   #isKilled = false
   #rssBytesSeen = 0
   #isDone = false
@@ -318,42 +317,31 @@ export class PooledQuery implements Watched {
     this.rssBytesMax = Math.min(process.rssBytesMax, query.limits.memoryBytes + overheadBytes)
   }
 
-  /** Resolves with the first bytes, the end, or an error; `stale` when a new snapshot is needed. */
-  async start(snapshot: StoreSnapshot): Promise<QueryOutcome | 'stale'> {
-    const { watch } = this.#deps
-    const { bytes } = this.#process
+  /** Resolves when the process is idle or gone; `stale` when a new snapshot is needed. */
+  async run(snapshot: StoreSnapshot, ticket: string): Promise<QueryEnd | 'stale'> {
+    const { watch, onKilled, onDone } = this.#deps
     watch.add(this)
     const { id: _, ...query } = this.#query
-    const job = { ...query, snapshot }
-    void this.#process.run(job).then((report) => {
-      this.#report = report
-      bytes.expect(report?.bytes ?? bytes.received)
-    })
-    while (this.#report === undefined && !bytes.hasSome) await bytes.change()
-    const report = this.#report
-    if (report?.isStale === true && this.#reason === null) {
-      watch.remove(this)
-      return 'stale'
-    }
-    // An error that is known before the first byte was passed on replaces the bytes.
-    if (report === undefined || (isComplete(report) && !this.#isCut))
-      return { ok: true, result: this.#result() }
-    const error = this.#error()
-    await this.#finish()
-    return error === null
-      ? { ok: false, error: exception('UNKNOWN_EXCEPTION', 'the engine gave no answer') }
-      : { ok: false, error }
+    const report = await this.#process.run({ ...query, snapshot, ticket })
+    watch.remove(this)
+    if (report?.isStale === true && this.#reason === null) return 'stale'
+    this.#isDone = true
+    const error = this.#error(report)
+    if (this.#process.isGone && this.#reason !== 'cancel') onKilled(this.#deathReason())
+    onDone(report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED)
+    const elapsedMs = performance.now() - this.#beganMs
+    if (report === null) return { error, sent: null, totals: { ...noTotals, elapsedMs } }
+    const { rows, bytes, readRows } = report
+    const sent = this.#reason === null ? bytes : null
+    return { error, sent, totals: { rows, bytes, elapsedMs, readRows } }
   }
 
-  /** Ends the query in whatever state it is. */
+  /** Ends the query in whatever state it is: its result is then cut, even a complete one. */
   end(reason: EndReason): void {
     if (this.#isDone || this.#reason !== null) return
-    const { bytes } = this.#process
     this.#reason = reason
-    this.#isCut = !isComplete(this.#report) || !bytes.isDrained
     this.#deps.watch.endRequested(this)
     this.#process.interrupt()
-    bytes.discard()
   }
 
   rssBytes(): number {
@@ -363,7 +351,7 @@ export class PooledQuery implements Watched {
   }
 
   isReaderSlow(): boolean {
-    return this.#process.bytes.isFull
+    return this.#deps.isReaderSlow()
   }
 
   onTimeout(): void {
@@ -377,41 +365,6 @@ export class PooledQuery implements Watched {
     this.#process.kill()
   }
 
-  #result() {
-    return {
-      chunks: this.#chunks(),
-      failed: () => this.#error(),
-      totals: () => this.#totals(),
-    }
-  }
-
-  async *#chunks(): AsyncGenerator<Uint8Array> {
-    try {
-      for (;;) {
-        const chunk = await this.#process.bytes.next()
-        if (chunk === null) break
-        yield chunk
-      }
-    } finally {
-      // A reader that stops early cancels the query.
-      if (this.#report === undefined && !this.#process.isGone) this.end('cancel')
-      await this.#finish()
-    }
-  }
-
-  /** Waits until the process is idle or gone. */
-  async #finish(): Promise<void> {
-    const { bytes } = this.#process
-    if (!bytes.isWhole) bytes.discard()
-    while (!this.#process.isGone && !(this.#report !== undefined && bytes.isWhole))
-      await bytes.change()
-    if (this.#isDone) return
-    this.#isDone = true
-    this.#deps.watch.remove(this)
-    if (this.#process.isGone && this.#reason !== 'cancel') this.#deps.onKilled(this.#deathReason())
-    this.#deps.onDone(this.#report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED)
-  }
-
   /** Why the process is gone. */
   #deathReason(): 'memory' | 'time' | 'crash' | 'outside' {
     if (this.#isKilled && (this.#reason === 'memory' || this.#reason === 'time'))
@@ -422,9 +375,7 @@ export class PooledQuery implements Watched {
     return killSignals.has(signal) ? 'outside' : 'crash'
   }
 
-  #error(): QueryError | null {
-    const report = this.#report
-    if (isComplete(report) && !this.#isCut) return null
+  #error(report: QueryReport | null): QueryError | null {
     switch (this.#reason) {
       case 'cancel':
         return exception('QUERY_WAS_CANCELLED', 'the query was cancelled')
@@ -438,8 +389,8 @@ export class PooledQuery implements Watched {
       default:
         break
     }
-    if (report !== undefined && report !== null) return report.error
-    if (!this.#process.isGone) return null
+    if (report !== null) return report.error
+    if (!this.#process.isGone) return exception('UNKNOWN_EXCEPTION', 'the engine gave no answer')
     switch (this.#deathReason()) {
       case 'memory':
         return exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
@@ -452,19 +403,4 @@ export class PooledQuery implements Watched {
         return exception('UNKNOWN_EXCEPTION', 'the process of the query ended')
     }
   }
-
-  #totals(): QueryTotals {
-    const report = this.#report
-    return {
-      rows: report?.rows ?? 0,
-      bytes: report?.bytes ?? this.#process.bytes.received,
-      elapsedMs: performance.now() - this.#beganMs,
-      ...(report && { readRows: report.readRows }),
-    }
-  }
-}
-
-/** A stale snapshot produced no rows; a cancel or timeout then must not become an empty result. */
-function isComplete(report: QueryReport | null | undefined): boolean {
-  return report?.error === null && !report.isStale
 }

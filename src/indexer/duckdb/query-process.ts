@@ -1,4 +1,4 @@
-// Starts, calls and kills one query process, and reads its result bytes.
+// Starts, calls and kills one query process, which sends its results to the gateway.
 // A process runs one query at a time. When the system cannot start a process (no
 // file descriptors, no memory), that start rejects with a Fault and nothing else is affected.
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -11,13 +11,8 @@ import { Fault, messageOf } from '../../base/errors.ts'
 import { workerEntry } from '../../base/threads/entry.ts'
 import { childPipe, FrameLink } from '../../base/threads/frames.ts'
 import { registerProcess } from '../../base/threads/running.ts'
-import {
-  type QueryGreeting,
-  type QueryJob,
-  type QueryProcessConfig,
-  type QueryReport,
-  resultPipe,
-} from './query-protocol.ts'
+import type { ResultAddress } from '../queries/protocol.ts'
+import type { QueryGreeting, QueryJob, QueryProcessConfig, QueryReport } from './query-protocol.ts'
 import type { StoreSnapshot } from './store-files.ts'
 
 /** Memory on top of DuckDB's limit: the process itself, and what DuckDB does not count. */
@@ -33,6 +28,7 @@ export interface ProcessOptions {
   readonly number: number
   readonly memoryBytes: number
   readonly threads: number
+  readonly results: ResultAddress
 }
 
 export class QueryProcess {
@@ -43,8 +39,6 @@ export class QueryProcess {
   readonly ended: Promise<void>
   readonly #child: ChildProcess
   readonly #link: FrameLink
-  /** Bytes of the running query's result. */
-  readonly bytes: ResultBytes
   readonly #memory: ProcessMemory
   readonly #waiting = new Map<number, (report: unknown) => void>()
   #calls = 0
@@ -60,16 +54,15 @@ export class QueryProcess {
     this.memoryBytes = options.memoryBytes
     this.rssBytesMax = options.memoryBytes + overheadBytes
     this.#child = child
-    for (const pipe of child.stdio.slice(childPipe)) pipe?.on('error', () => this.kill())
-    this.#link = new FrameLink(child.stdio[childPipe] as Duplex, (value) => this.#receive(value))
-    this.bytes = new ResultBytes(child.stdio[resultPipe] as Duplex)
+    const pipe = child.stdio[childPipe] as Duplex
+    pipe.on('error', () => this.kill())
+    this.#link = new FrameLink(pipe, (value) => this.#receive(value))
     this.#memory = new ProcessMemory(this.pid)
     this.ended = new Promise((resolve) => {
       child.once('exit', (_, signal) => {
         this.signal = signal
         this.isGone = true
         this.#memory.close()
-        this.bytes.end()
         for (const settle of [...this.#waiting.values()]) settle(null)
         this.#waiting.clear()
         void rm(join(options.folder, scratchOf(options)), { recursive: true, force: true })
@@ -87,10 +80,11 @@ export class QueryProcess {
       made.#ready = resolve
     })
     await Promise.race([ready, made.ended])
-    const { folder, memoryBytes, threads } = options
+    const { folder, memoryBytes, threads, results } = options
     const { rssBytesMax } = made
     const scratch = scratchOf(options)
-    const config: QueryProcessConfig = { folder, scratch, memoryBytes, rssBytesMax, threads }
+    const sizes = { memoryBytes, rssBytesMax, threads }
+    const config: QueryProcessConfig = { folder, scratch, ...sizes, results }
     const opened = made.isGone ? null : await made.#call('open', config)
     clearTimeout(timer)
     if (opened === null || typeof opened === 'string') {
@@ -113,7 +107,6 @@ export class QueryProcess {
   /** The report; null when the process died during the query. */
   async run(job: QueryJob): Promise<QueryReport | null> {
     this.runs += 1
-    this.bytes.begin()
     const report = await this.#call('run', job)
     // Reason for the cast: both ends are ours. A string is an error of the child's own code.
     return typeof report === 'string' ? null : (report as QueryReport | null)
@@ -162,7 +155,7 @@ function scratchOf({ number }: ProcessOptions): string {
 /**
  * Spawns the process without an environment and without inherited files. Where there is a shell,
  * `ulimit` bounds its memory: DuckDB then fails a query instead of filling the machine.
- * Resolves when the process exists with its pipes; rejects with a Fault when it does not.
+ * Resolves when the process exists with its pipe; rejects with a Fault when it does not.
  */
 function launch(rssBytesMax: number): Promise<ChildProcess> {
   const node = [
@@ -178,11 +171,11 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
   ]
   return new Promise<ChildProcess>((resolve, reject) => {
     // Some system errors are thrown here, others are events; without file descriptors (EMFILE)
-    // the child has no pipes at all and must not be used before `spawn` was emitted.
+    // the child has no pipe at all and must not be used before `spawn` was emitted.
     const child = spawn('/bin/sh', [...bounded, ...node], {
       env: {},
       cwd: '/',
-      stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
     })
     registerProcess(child)
     // Never removed: a signal that the system refuses is an `error` event as well.
@@ -244,115 +237,5 @@ class ProcessMemory {
   close(): void {
     if (this.#file !== null) closeSync(this.#file)
     this.#file = null
-  }
-}
-
-// Reads result bytes from a query process's pipe, one result after the other.
-// Backpressure: the buffer is bounded; while the reader is slow the pipe is full and DuckDB waits.
-
-const bufferedBytesMax = 256 * 1024
-
-export class ResultBytes {
-  readonly #pipe: Duplex
-  #chunks: Buffer[] = []
-  #buffered = 0
-  /** Bytes of this result received so far. */
-  received = 0
-  /** Bytes of the whole result, once known. */
-  #total: number | null = null
-  #isDiscarding = false
-  #isOver = false
-  #waiting: (() => void) | null = null
-
-  constructor(pipe: Duplex) {
-    this.#pipe = pipe
-    pipe.on('data', (chunk: Buffer) => this.#take(chunk))
-  }
-
-  /** Resets for the next result. The rest of the previous one was discarded. */
-  begin(): void {
-    this.#chunks = []
-    this.#buffered = 0
-    this.received = 0
-    this.#total = null
-    this.#isDiscarding = false
-    this.#pipe.resume()
-  }
-
-  /** Sets the size of the whole result. */
-  expect(total: number): void {
-    this.#total = total
-    this.#wake()
-  }
-
-  /** The reader is gone: bytes are read from the pipe and dropped, so that the query can end. */
-  discard(): void {
-    this.#isDiscarding = true
-    this.#chunks = []
-    this.#buffered = 0
-    this.#pipe.resume()
-    this.#wake()
-  }
-
-  /** The process is gone: no more bytes follow. */
-  end(): void {
-    this.#isOver = true
-    this.#wake()
-  }
-
-  /** True while the reader, and not the engine, is the bottleneck. */
-  get isFull(): boolean {
-    return this.#buffered >= bufferedBytesMax
-  }
-
-  get hasSome(): boolean {
-    return this.#buffered > 0
-  }
-
-  /** True when all bytes of the result were received. */
-  get isWhole(): boolean {
-    return this.#total !== null && this.received >= this.#total
-  }
-
-  /** True when all bytes of the result were received and read. */
-  get isDrained(): boolean {
-    return this.isWhole && this.#buffered === 0
-  }
-
-  /** Resolves at the next change: bytes, the total, or the end. */
-  change(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting = resolve
-    })
-  }
-
-  /** The next bytes; null when the result is at its end. */
-  async next(): Promise<Buffer | null> {
-    for (;;) {
-      const chunk = this.#chunks.shift()
-      if (chunk !== undefined) {
-        this.#buffered -= chunk.length
-        if (!this.isFull) this.#pipe.resume()
-        return chunk
-      }
-      if (this.isWhole || this.#isOver || this.#isDiscarding) return null
-      await this.change()
-    }
-  }
-
-  #take(chunk: Buffer): void {
-    this.received += chunk.length
-    if (!this.#isDiscarding) {
-      this.#chunks.push(chunk)
-      this.#buffered += chunk.length
-      if (this.isFull) this.#pipe.pause()
-    }
-    this.#wake()
-  }
-
-  #wake(): void {
-    const waiting = this.#waiting
-    this.#waiting = null
-    waiting?.()
   }
 }

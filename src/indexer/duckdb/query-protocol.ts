@@ -1,12 +1,10 @@
-// Messages between the server and a query process. Types and names only: the server
-// must not load DuckDB for them.
+// Messages between the query program and a query process. Types only: the program must not load
+// DuckDB for them.
 
 import type { QueryError } from '../clickhouse/exceptions.ts'
 import type { Query } from '../engine.ts'
+import type { ResultAddress } from '../queries/protocol.ts'
 import type { StoreSnapshot } from './store-files.ts'
-
-/** File descriptor of the result bytes in the process; frames use the one before it. */
-export const resultPipe = 4
 
 export interface QueryProcessConfig {
   readonly folder: string
@@ -15,6 +13,7 @@ export interface QueryProcessConfig {
   readonly memoryBytes: number
   readonly rssBytesMax: number
   readonly threads: number
+  readonly results: ResultAddress
 }
 
 /** Sent by a process when it is ready. */
@@ -24,13 +23,15 @@ export interface QueryGreeting {
 
 export interface QueryJob extends Omit<Query, 'id'> {
   readonly snapshot: StoreSnapshot
+  /** Under which its bytes are sent. */
+  readonly ticket: string
 }
 
 export interface QueryReport {
   readonly rows: number
   /** Rows read from tables. */
   readonly readRows: number
-  /** Bytes that went into the pipe. */
+  /** Bytes that were sent. */
   readonly bytes: number
   readonly error: QueryError | null
   /** A file of the snapshot could not be opened any more; nothing ran. */

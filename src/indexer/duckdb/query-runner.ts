@@ -28,6 +28,7 @@ import { type Format, formatOf, type ResultStatistics } from '../clickhouse/form
 import { type CellMode, jsonCell, layoutOf } from '../clickhouse/formats/layouts.ts'
 import { duckdbString } from '../clickhouse/sql/quoting.ts'
 import type { QueryLimits } from '../engine.ts'
+import type { ByteSink } from '../queries/result-connection.ts'
 import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
 import { catalogue } from './schemas.ts'
@@ -53,29 +54,31 @@ const stale: QueryReport = { rows: 0, readRows: 0, bytes: 0, error: null, isStal
 
 export class QueryRunner {
   readonly #database: QueryDatabase
-  readonly #sink: ByteSink
+  readonly #sinkOf: (ticket: string) => ByteSink
+  #sink: ByteSink | null = null
   #isCancelled = false
   #readRows = 0
 
   /** What the gate and the planner found out about recent statements: data does not change it. */
   readonly #plans = new Map<string, { ok: true; value: Gated; columns: readonly DuckColumn[] }>()
 
-  constructor(database: QueryDatabase, sink: ByteSink) {
+  constructor(database: QueryDatabase, sinkOf: (ticket: string) => ByteSink) {
     this.#database = database
-    this.#sink = sink
+    this.#sinkOf = sinkOf
   }
 
   /** Interrupts the running query. */
   cancel(): void {
     this.#isCancelled = true
     this.#database.connection.interrupt()
-    this.#sink.wake()
+    this.#sink?.wake()
   }
 
   /** Never rejects. */
   async run(job: QueryJob): Promise<QueryReport> {
     this.#isCancelled = false
     this.#readRows = 0
+    this.#sink = this.#sinkOf(job.ticket)
     const out = new ResultWriter(this.#sink, job.limits, () => this.#isCancelled)
     let error: QueryError | null = null
     try {
@@ -271,13 +274,7 @@ function escapeOf(mode: CellMode, { output }: QueryJob): (text: string) => strin
   return (text) => jsonCell(text, output.keepsSlashes !== true)
 }
 
-// Enforces row and byte limits of a result and writes it to the pipe in pieces with backpressure.
-
-/** Destination of bytes. `write` resolves when more can be written, or when `wake` was called. */
-export interface ByteSink {
-  write(bytes: Uint8Array): Promise<void>
-  wake(): void
-}
+// Enforces row and byte limits of a result and sends it in pieces with backpressure.
 
 /** Ends the result with an error. */
 export class ResultCut extends Error {
@@ -293,7 +290,7 @@ const pieceBytes = 64 * 1024
 
 export class ResultWriter {
   rows = 0
-  /** Bytes written to the pipe. */
+  /** Bytes sent. */
   bytes = 0
   readonly #sink: ByteSink
   readonly #limits: QueryLimits

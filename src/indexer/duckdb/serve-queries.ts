@@ -1,25 +1,19 @@
 // The query process: sandboxed, expendable and resource-limited. Thread: main of its own process
-// (workers/index-query.ts). The server calls it over one pipe and reads result bytes from another.
+// (workers/index-query.ts). The query program calls it; results go to the gateway directly.
 //
-//   fd 3  frames: open, run, cancel          fd 4  bytes of results, nothing else
+//   fd 3  frames: open, run, cancel          Unix socket of the gateway: bytes of results
 //
-// It drops privileges before it receives a customer's query: its user, its priority, and every
-// path but the index's folder. Its memory is bounded by the kernel (RLIMIT_DATA, set by the
-// server), by DuckDB, by itself, and by the server from outside.
+// It connects, then drops privileges before it receives a customer's query: its user, its
+// priority, and every path but the index's folder. Its memory is bounded by the kernel
+// (RLIMIT_DATA, set by the program), by DuckDB, by itself, and by the program from outside.
 import { existsSync } from 'node:fs'
 import { chown, mkdir } from 'node:fs/promises'
-import { Socket } from 'node:net'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
+import { ResultConnection } from '../queries/result-connection.ts'
 import { QueryDatabase } from './query-database.ts'
-import {
-  type QueryGreeting,
-  type QueryJob,
-  type QueryProcessConfig,
-  type QueryReport,
-  resultPipe,
-} from './query-protocol.ts'
-import { type ByteSink, QueryRunner } from './query-runner.ts'
+import type { QueryGreeting, QueryJob, QueryProcessConfig, QueryReport } from './query-protocol.ts'
+import { QueryRunner } from './query-runner.ts'
 import { type StoreSnapshot, stepDownTo } from './store-files.ts'
 
 const niceness = 10
@@ -31,10 +25,10 @@ export function queryService() {
   let database: QueryDatabase | null = null
   return {
     open: async (config: QueryProcessConfig): Promise<QueryGreeting> => {
-      const { folder, scratch } = await settle(config)
+      const { folder, scratch, results } = await settle(config)
       const { memoryBytes, threads } = config
       database = await QueryDatabase.open({ folder, scratch, memoryBytes, threads })
-      runner = new QueryRunner(database, new PipeSink(new Socket({ fd: resultPipe })))
+      runner = new QueryRunner(database, (ticket) => results.sinkOf(ticket))
       watchOwnMemory(config.rssBytesMax)
       // Last, because a query may be waiting for this process to be ready.
       // A process that was started even nicer may not raise its priority.
@@ -58,50 +52,30 @@ export function queryService() {
 }
 
 /** Drops privileges as far as the system allows; returns the folders' paths from then on. */
-async function settle(config: QueryProcessConfig): Promise<{ folder: string; scratch: string }> {
+async function settle(
+  config: QueryProcessConfig,
+): Promise<{ folder: string; scratch: string; results: ResultConnection }> {
   const scratch = join(config.folder, config.scratch)
   await mkdir(scratch, { recursive: true, mode: 0o700 })
   process.chdir(config.folder)
+  // Only the server's user can connect. Without its reader the process has no use, and its query
+  // is not the reason.
+  const lost = () => void process.kill(process.pid, 'SIGKILL')
+  const results = await ResultConnection.open(config.results, lost)
   // The reader may lack access to the parent folders, but not to its working directory.
   const here = '/proc/self/cwd'
   const reader = existsSync(here) ? await stepDownTo(config.folder) : null
-  if (reader === null) return { folder: config.folder, scratch }
+  if (reader === null) return { folder: config.folder, scratch, results }
   await chown(scratch, reader, reader)
   process.setgroups?.([])
   process.setgid?.(reader)
   process.setuid?.(reader)
-  return { folder: here, scratch: `${here}/${config.scratch}` }
+  return { folder: here, scratch: `${here}/${config.scratch}`, results }
 }
 
-/** Faster than the server's watch, and not blocked while DuckDB works on its own threads. */
+/** Faster than the program's watch, and not blocked while DuckDB works on its own threads. */
 function watchOwnMemory(rssBytesMax: number): void {
   setInterval(() => {
     if (process.memoryUsage.rss() > rssBytesMax) process.kill(process.pid, 'SIGKILL')
   }, watchMs).unref()
-}
-
-/** Writes with backpressure: each waits until the pipe has drained, or until `wake`. */
-class PipeSink implements ByteSink {
-  readonly #pipe: Socket
-  #waiting: (() => void) | null = null
-
-  constructor(pipe: Socket) {
-    this.#pipe = pipe
-    pipe.on('drain', () => this.wake())
-    // The server no longer reads the bytes; the rest is handled by frames.
-    pipe.on('error', () => this.wake())
-  }
-
-  write(bytes: Uint8Array): Promise<void> {
-    if (this.#pipe.write(bytes) || this.#pipe.destroyed) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.#waiting = resolve
-    })
-  }
-
-  wake(): void {
-    const waiting = this.#waiting
-    this.#waiting = null
-    waiting?.()
-  }
 }

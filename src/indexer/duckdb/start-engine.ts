@@ -1,17 +1,19 @@
 // Runs queries on the embedded DuckDB index, each in an expendable process.
 //
-//   run(query) -> back-off -> process of the pool -> newest snapshot -> QueryRun -> bytes
+//   run(query, ticket) -> back-off -> process of the pool -> newest snapshot -> PooledQuery
 //
-// DuckDB itself is never loaded into this process.
+// DuckDB itself is never loaded into this process, and no result passes through it.
+// Thread: main of the query program.
 import { rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import { fail } from '../clickhouse/exceptions.ts'
+import { type ExceptionName, exception } from '../clickhouse/exceptions.ts'
 import { queryProcesses } from '../config.ts'
-import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
-import type { QueryProcessMeters } from '../meters.ts'
+import type { Query, QueryEnd, SendingEngine, SentQuery } from '../engine.ts'
+import type { KillReason, QueryProcessMeters } from '../meters.ts'
+import { noTotals, type ResultAddress } from '../queries/protocol.ts'
 import { PooledQuery, QueryPool } from './query-pool.ts'
 import { overheadBytes } from './query-process.ts'
 import { LatestSnapshot } from './snapshot-socket.ts'
@@ -19,6 +21,7 @@ import { openFolder } from './store-files.ts'
 import { BackOff, QueryWatch } from './watch.ts'
 
 export interface DuckdbEngineDeps {
+  readonly results: ResultAddress
   readonly log: Log
   readonly meters?: QueryProcessMeters
   /** Query processes at once; one subscription never has more than half of them. */
@@ -38,7 +41,7 @@ const refreshMs = 30_000
 export async function startDuckdbEngine(
   folder: string,
   deps: DuckdbEngineDeps,
-): Promise<QueryEngine> {
+): Promise<SendingEngine> {
   const path = resolve(folder)
   await openFolder(path)
   await rm(join(path, 'scratch'), { recursive: true, force: true })
@@ -48,13 +51,19 @@ export async function startDuckdbEngine(
   const threads = Math.min(threadsMax, parallel)
   const { processesMax, warm } = { ...queryProcesses, ...deps }
   const totalBytes = Math.max(warm * (memoryBytes + overheadBytes), totalmem() * memoryShare)
-  const sizes = { folder: path, processesMax, warm, parallel, threads, memoryBytes, totalBytes }
-  const pool = new QueryPool(sizes, deps.log)
+  const sizes = { processesMax, warm, parallel, threads, memoryBytes, totalBytes }
+  const pool = new QueryPool({ folder: path, results: deps.results, ...sizes }, deps.log)
   const version = await pool.start()
   return new DuckdbEngine(version, pool, snapshots, deps)
 }
 
-class DuckdbEngine implements QueryEngine {
+interface Running {
+  isCancelled: boolean
+  isSlow: boolean
+  run: PooledQuery | null
+}
+
+class DuckdbEngine implements SendingEngine {
   readonly name = 'duckdb'
   readonly version: string
   readonly #pool: QueryPool
@@ -83,18 +92,23 @@ class DuckdbEngine implements QueryEngine {
     this.#measure()
   }
 
-  run(query: Query): RunningQuery {
-    const running = { isCancelled: false, run: null as PooledQuery | null }
-    const started = this.#run(query, running).catch((error: unknown): QueryOutcome => {
+  run(query: Query, ticket: string): SentQuery {
+    const running: Running = { isCancelled: false, isSlow: false, run: null }
+    const beganMs = performance.now()
+    const ended = this.#run(query, ticket, running).catch((error: unknown): QueryEnd => {
       this.#deps.log.error('query failed unexpectedly', { why: messageOf(error) })
-      return fail('UNKNOWN_EXCEPTION', 'the query could not be run')
+      return failed('UNKNOWN_EXCEPTION', 'the query could not be run')
     })
     return {
-      started,
+      ended,
       cancel: () => {
         running.isCancelled = true
         running.run?.end('cancel')
       },
+      slowed: (isSlow) => {
+        running.isSlow = isSlow
+      },
+      totals: () => ({ ...noTotals, elapsedMs: performance.now() - beganMs }),
     }
   }
 
@@ -104,15 +118,12 @@ class DuckdbEngine implements QueryEngine {
     await this.#pool.stop()
   }
 
-  async #run(
-    query: Query,
-    running: { isCancelled: boolean; run: PooledQuery | null },
-  ): Promise<QueryOutcome> {
+  async #run(query: Query, ticket: string, running: Running): Promise<QueryEnd> {
     const { subscription, limits } = query
     const beganMs = performance.now()
     const waitMs = this.#backOff.waitMs(subscription)
     if (waitMs > 0)
-      return fail(
+      return failed(
         'QUOTA_EXCEEDED',
         `a query had to be killed; the next may run in ${Math.ceil(waitMs / 1000)} s`,
       )
@@ -120,19 +131,20 @@ class DuckdbEngine implements QueryEngine {
     let pending = this.#snapshots.get(limits.timeMs / 2).catch(unreadable)
     const process = await this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs)
     if (process === 'busy')
-      return fail('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
+      return failed('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
     if (process === 'down')
-      return fail('CANNOT_CREATE_CHILD_PROCESS', 'no query process can be started; try again')
+      return failed('CANNOT_CREATE_CHILD_PROCESS', 'no query process can be started; try again')
     for (let isLast = false; ; isLast = true) {
       const snapshot = await pending
       if (running.isCancelled || snapshot === null) {
         this.#pool.giveBack(process)
         return running.isCancelled
-          ? fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
-          : fail('CANNOT_OPEN_FILE', 'the files of the index cannot be opened; try again')
+          ? failed('QUERY_WAS_CANCELLED', 'the query was cancelled')
+          : failed('CANNOT_OPEN_FILE', 'the files of the index cannot be opened; try again')
       }
       const run = new PooledQuery(query, process, performance.now() - beganMs, {
         watch: this.#watch,
+        isReaderSlow: () => running.isSlow,
         onKilled: (reason) => this.#killed(reason, subscription),
         onDone: (isWorn) => {
           this.#runs.delete(run)
@@ -143,21 +155,21 @@ class DuckdbEngine implements QueryEngine {
       running.run = run
       this.#runs.add(run)
       this.#measure()
-      const outcome = await run.start(snapshot)
-      if (outcome !== 'stale') return outcome
+      const end = await run.run(snapshot, ticket)
+      if (end !== 'stale') return end
       this.#runs.delete(run)
       if (isLast) {
         // Not reused: an interrupted ATTACH may have left the file open under its name.
         this.#pool.giveBack(process, true)
-        return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
+        return failed('NETWORK_ERROR', 'the files of the index are being replaced; try again')
       }
       pending = this.#snapshots.renew(limits.timeMs / 2).catch(unreadable)
     }
   }
 
-  #killed(reason: 'memory' | 'time' | 'crash' | 'outside', subscription: string): void {
+  #killed(reason: KillReason, subscription: string): void {
     if (reason !== 'outside') this.#backOff.killed(subscription)
-    this.#deps.meters?.kills[reason].inc()
+    this.#deps.meters?.killed(reason)
     this.#deps.log.warn('query process killed', { reason, subscription })
   }
 
@@ -165,4 +177,9 @@ class DuckdbEngine implements QueryEngine {
     this.#deps.meters?.processes.set(this.#pool.size)
     this.#deps.meters?.busy.set(this.#pool.busy)
   }
+}
+
+/** The query did not run. */
+function failed(name: ExceptionName, message: string): QueryEnd {
+  return { error: exception(name, message), sent: 0, totals: noTotals }
 }

@@ -16,8 +16,8 @@ import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
-import type { startEngine } from '../../indexer/engines.ts'
 import type { RunningIngest } from '../../indexer/ingest.ts'
+import type { QueryService } from '../../indexer/queries/service.ts'
 import type { IndexFeeds } from '../../products/indexer/feeds.ts'
 import type { Shredstream } from '../../products/shredstream/server.ts'
 import type { RunningTpu } from '../../products/tpu/server.ts'
@@ -57,7 +57,7 @@ export interface Components {
   proxy: RpcProxy
   chains: SetChains
   verifyPool: VerifyPool
-  queryEngine: Awaited<ReturnType<typeof startEngine>> | null
+  queries: QueryService | null
   rpc: Running | null
   websocket: Running | null
   grpc: Running | null

@@ -8,10 +8,10 @@ import { Addresses } from '../../base/transport/address.ts'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import { shapesByVersion } from '../../chain/solana/version.ts'
 import { Consumers } from '../../customers/subscriptions/consumers.ts'
-import { startEngine } from '../../indexer/engines.ts'
 import { IngestPipeline } from '../../indexer/ingest.ts'
 import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
 import { declareIndexerMeters, declareIngestMeters } from '../../indexer/meters.ts'
+import { QueryService } from '../../indexer/queries/service.ts'
 import { startGrpc } from '../../products/grpc/server.ts'
 import { openIndexFeeds } from '../../products/indexer/feeds.ts'
 import { startIndexer } from '../../products/indexer/server.ts'
@@ -234,12 +234,13 @@ export function runIngest(
     : startLeasedIngest(config.indexer, { ...deps, lease })
 }
 
-export function startQueryEngine(
-  { config, data, meters, log }: Context,
+export function startQueries(
+  { config, data, meters, clock, log }: Context,
   read: Read<'registry' | 'sharedRegistry'>,
 ) {
-  const deps = { folder: join(data, 'index'), holder: holderOf(read), meters, log }
-  return startEngine(config.indexer, deps)
+  const places = { folder: join(data, 'index'), socket: join(data, 'results.sock') }
+  const deps = { ...places, holder: holderOf(read), meters, clock, log }
+  return QueryService.start(config.indexer, deps)
 }
 
 /** The gateways of a cluster are one writer of its ClickHouse server; their lease tells which. */
@@ -250,16 +251,16 @@ function holderOf({ registry, sharedRegistry }: Read<'registry' | 'sharedRegistr
 /** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */
 export function openIndexer(
   context: Context,
-  read: Admission & Read<'ingest' | 'indexFeeds' | 'queryEngine' | 'chains' | 'tpu'>,
+  read: Admission & Read<'ingest' | 'indexFeeds' | 'queries' | 'chains' | 'tpu'>,
 ) {
   const { config, meters } = context
-  const { ingest, indexFeeds, queryEngine, chains, tpu } = read
+  const { ingest, indexFeeds, queries, chains, tpu } = read
   const chain = chains.of(setOf({ upstream: null }))
   if (chain !== null) indexFeeds!.serve(chain)
   tpu?.listen((row) => indexFeeds!.tip(row))
   return startIndexer(config.indexer, {
     ...sharedOf(context, read),
-    engine: queryEngine!,
+    queries: queries!.queries,
     meters: declareIndexerMeters(meters),
     usage: (fact) => indexFeeds!.usage(fact),
     freshness: () => ingest!.freshness(),

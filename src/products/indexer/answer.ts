@@ -5,19 +5,24 @@
 //                                     -> failed meanwhile: exception block, then the end
 //
 // Most results end while they are buffered, so that their errors get an error status.
-import { randomBytes } from 'node:crypto'
 import { withReturn } from '../../base/transport/content-encoding.ts'
 import { Reply, type ResponseHead } from '../../base/transport/reply.ts'
-import { exception, exceptionText, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
-import type { QueryResult, QueryTotals } from '../../indexer/engine.ts'
+import { exception, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
+import type { RelayedQuery } from '../../indexer/queries/protocol.ts'
+
+/** What is used of a query whose bytes arrive. */
+export type Result = Pick<RelayedQuery, 'chunks' | 'failed'>
 
 export interface AnswerShape {
   /** Nothing is sent before the end, as far as the result can be buffered. */
   readonly isWhole: boolean
-  headOf(totals: QueryTotals): ResponseHead
+  /** With the figures of the result so far. */
+  head(): Promise<ResponseHead>
   failed(error: QueryError): Reply
-  /** The last row of a result that failed after its first bytes; null: the exception block. */
-  lastRow(error: QueryError): string | null
+  /** Marks the exception at the end of a streamed result. */
+  readonly tag: string
+  /** The end of a result that failed after its first bytes. */
+  tail(error: QueryError): Uint8Array
   /** True when the client is gone. */
   isAbandoned(): boolean
   /** The rest will not be read: stops the query and releases its resources. Idempotent. */
@@ -32,7 +37,7 @@ const HELD_WHOLE_BYTES_MAX = 4_194_304
 
 type Next = IteratorResult<Uint8Array>
 
-export async function answerWith(result: QueryResult, shape: AnswerShape): Promise<Reply> {
+export async function answerWith(result: Result, shape: AnswerShape): Promise<Reply> {
   const source = result.chunks[Symbol.asyncIterator]()
   const held: Uint8Array[] = []
   const bytesMax = shape.isWhole ? HELD_WHOLE_BYTES_MAX : HELD_BYTES_MAX
@@ -55,9 +60,8 @@ export async function answerWith(result: QueryResult, shape: AnswerShape): Promi
     source.return?.().catch(() => {})
     return shape.failed(exception('QUERY_WAS_CANCELLED', 'the client has left'))
   }
-  const tag = randomBytes(8).toString('hex')
-  const head = shape.headOf(result.totals()).and('x-clickhouse-exception-tag', tag)
-  const chunks = streamed({ held, pending, source, result, shape, tag })
+  const head = (await shape.head()).and('x-clickhouse-exception-tag', shape.tag)
+  const chunks = streamed({ held, pending, source, result, shape })
   const body = withReturn(chunks, () => {
     shape.abandon()
     source.return?.().catch(() => {})
@@ -65,24 +69,27 @@ export async function answerWith(result: QueryResult, shape: AnswerShape): Promi
   return new Reply(200, head, body)
 }
 
-function wholeAnswer(result: QueryResult, held: readonly Uint8Array[], shape: AnswerShape): Reply {
+async function wholeAnswer(
+  result: Result,
+  held: readonly Uint8Array[],
+  shape: AnswerShape,
+): Promise<Reply> {
   const error = result.failed()
   shape.ended(error)
   if (error !== null) return shape.failed(error)
-  return new Reply(200, shape.headOf(result.totals()), Buffer.concat(held))
+  return new Reply(200, await shape.head(), Buffer.concat(held))
 }
 
 interface Streaming {
   readonly held: readonly Uint8Array[]
   readonly pending: Promise<Next>
   readonly source: AsyncIterator<Uint8Array>
-  readonly result: QueryResult
+  readonly result: Result
   readonly shape: AnswerShape
-  readonly tag: string
 }
 
 async function* streamed(streaming: Streaming): AsyncGenerator<Uint8Array> {
-  const { held, pending, source, result, shape, tag } = streaming
+  const { held, pending, source, result, shape } = streaming
   let error: QueryError | null = null
   try {
     yield* held
@@ -93,19 +100,10 @@ async function* streamed(streaming: Streaming): AsyncGenerator<Uint8Array> {
     }
     error = result.failed()
     // Clients expect the block in one chunk.
-    const row = error === null ? null : shape.lastRow(error)
-    if (row !== null) yield Buffer.from(row)
-    else if (error !== null) yield exceptionBlock(error, tag)
+    if (error !== null) yield shape.tail(error)
   } finally {
     shape.ended(error)
   }
-}
-
-/** Reports to a client that a response with status 200 has failed. */
-function exceptionBlock(error: QueryError, tag: string): Uint8Array {
-  const text = exceptionText(error)
-  const length = Buffer.byteLength(text)
-  return Buffer.from(`\r\n__exception__\r\n${tag}\n${text}${length} ${tag}\r\n__exception__\r\n`)
 }
 
 function after(ms: number): { readonly passed: Promise<null>; stop(): void } {

@@ -7,28 +7,16 @@ import {
   type QueryError,
   statusOf,
 } from '../../indexer/clickhouse/exceptions.ts'
-import { documentWithException } from '../../indexer/clickhouse/formats/exception-format.ts'
-import { type Format, formats } from '../../indexer/clickhouse/formats/formats.ts'
-import type { QueryTotals } from '../../indexer/engine.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
+import {
+  type HeaderLines,
+  plainHeaders,
+  type QueryAnswer,
+  type QueryBegin,
+  type QueryTotals,
+} from '../../indexer/queries/protocol.ts'
 
-const common = {
-  'x-clickhouse-server-display-name': 'sluice',
-  'x-clickhouse-timezone': 'UTC',
-  'cache-control': 'no-store',
-  'x-content-type-options': 'nosniff',
-}
-const plainHead = ResponseHead.of({ 'content-type': 'text/plain; charset=UTF-8', ...common })
-const resultHeads = new Map(
-  formats.map((format) => [
-    format,
-    ResponseHead.of({
-      'content-type': format.contentType,
-      'x-clickhouse-format': format.name,
-      ...common,
-    }),
-  ]),
-)
+const plainHead = ResponseHead.of(plainHeaders)
 
 export const okReply = new Reply(200, plainHead, 'Ok.\n')
 
@@ -60,29 +48,27 @@ export interface ResponseInfo {
   readonly freshness: Freshness
 }
 
+/** Of a result that is complete, or of one whose first bytes are sent. */
 export function resultHead(
-  format: Format,
-  info: ResponseInfo,
+  { headers, sendsProgress }: Pick<QueryBegin, 'headers' | 'sendsProgress'>,
+  freshness: Freshness,
   totals: QueryTotals,
-  sendsProgress = false,
 ): ResponseHead {
-  const head = withInfo(resultHeads.get(format) ?? plainHead, info)
+  const head = withFreshness(headers, freshness)
   const summary = summaryOf(totals)
   // The head is sent at once, so there is one progress, of the time of the first byte.
   const progress = sendsProgress ? head.and('x-clickhouse-progress', summary) : head
   return progress.and('x-clickhouse-summary', summary)
 }
 
-/** The exception inside the format; as a text where the format has no form for it. */
-export function errorInFormat(error: QueryError, info: ResponseInfo, format: Format): Reply {
-  const body = documentWithException(error, format)
-  if (body === null) return errorReply(error, info)
-  const head = withInfo(resultHeads.get(format) ?? plainHead, info)
-  return new Reply(
-    statusOf(error),
-    head.and('x-clickhouse-exception-code', String(error.code)),
-    body,
-  )
+/** What the program replies instead of a result. */
+export function programReply({ reply, error, totals }: QueryAnswer, freshness: Freshness): Reply {
+  const { status, headers, body } = reply!
+  const head =
+    error === null
+      ? resultHead({ headers, sendsProgress: false }, freshness, totals)
+      : withFreshness(headers, freshness)
+  return new Reply(status, head, body)
 }
 
 export function errorReply(
@@ -96,16 +82,25 @@ export function errorReply(
 }
 
 function withInfo(base: ResponseHead, { queryId, engine, freshness }: ResponseInfo): ResponseHead {
-  let head = base.and('x-clickhouse-query-id', queryId).and('x-sluice-engine', engine)
-  const { slot, slotAgeMs, block, blockAgeMs } = freshness
-  for (const [name, value] of [
+  const head = base.and('x-clickhouse-query-id', queryId).and('x-sluice-engine', engine)
+  return linesOf(freshness).reduce((before, line) => before.and(...line), head)
+}
+
+/** Headers of the program, with how fresh the rows are after its engine. */
+function withFreshness(headers: HeaderLines, freshness: Freshness): ResponseHead {
+  const lines = Object.entries(headers)
+  const at = 1 + lines.findIndex(([name]) => name === 'x-sluice-engine')
+  return ResponseHead.of(Object.fromEntries(lines.toSpliced(at, 0, ...linesOf(freshness))))
+}
+
+function linesOf({ slot, slotAgeMs, block, blockAgeMs }: Freshness): [string, string][] {
+  const all = [
     ['x-sluice-last-slot', slot],
     ['x-sluice-last-slot-age-ms', slotAgeMs],
     ['x-sluice-last-block', block],
     ['x-sluice-last-block-age-ms', blockAgeMs],
-  ] as const)
-    if (value !== null) head = head.and(name, String(Math.round(value)))
-  return head
+  ] as const
+  return all.flatMap(([name, value]) => (value === null ? [] : [[name, `${Math.round(value)}`]]))
 }
 
 /** Numbers are strings, as in ClickHouse; counts that the engine does not report are omitted. */

@@ -6,15 +6,14 @@ import type { Gate } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import type { Budget } from '../../customers/quota/budget.ts'
 import type { QueryError } from '../../indexer/clickhouse/exceptions.ts'
-import { fingerprint } from '../../indexer/clickhouse/sql/fingerprint.ts'
-import type { QueryEngine, QueryTotals, RunningQuery } from '../../indexer/engine.ts'
 import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { IndexerMeters, StopWay } from '../../indexer/meters.ts'
-
-interface Underway {
-  readonly id: string
-  cancel(): void
-}
+import {
+  noTotals,
+  type QueryBegin,
+  type QueryTotals,
+  type RelayedQuery,
+} from '../../indexer/queries/protocol.ts'
 
 /** The authenticated caller. */
 export interface Caller {
@@ -26,11 +25,9 @@ export interface Caller {
 
 export interface RunDeps {
   readonly gate: Gate
-  readonly running: RunningQueries
   readonly queue: QueryQueue
   readonly meters: IndexerMeters
   usage(fact: UsageFact): void
-  readonly dialect: QueryEngine['name']
   /** Slower queries are logged; 0 logs none. */
   readonly slowQueryMs: number
   readonly slowLines: LogThrottle
@@ -38,71 +35,57 @@ export interface RunDeps {
   readonly log: Log
 }
 
-const NO_TOTALS: QueryTotals = { rows: 0, bytes: 0, elapsedMs: 0 }
-
 export class QueryRun {
-  readonly id: string
   readonly caller: Caller
+  id: string
+  /** Null before it asked for a permit. */
+  head: QueryBegin | null = null
+  /** The plan has no permit for it. */
+  isOverPlan = false
   readonly #deps: RunDeps
-  readonly #text: string
+  readonly #query: () => RelayedQuery
   readonly #atMs: number
   readonly #beganMs: number
-  /** Ends the wait for a permit, or the running query. */
-  #cancel: () => void = () => {}
-  #isStopped = false
-  #release: (() => void) | null = null
-  #totals: () => QueryTotals = () => NO_TOTALS
+  readonly #endLease: () => void
+  #leave: () => void = () => {}
+  #totals: () => QueryTotals = () => noTotals
   #isOver = false
 
-  constructor(deps: RunDeps, query: { caller: Caller; id: string; text: string }) {
+  /** Takes a lease that stops the query when the credentials are revoked. */
+  constructor(
+    deps: RunDeps,
+    started: { caller: Caller; id: string; address: string; query(): RelayedQuery },
+  ) {
+    const { caller, id, address, query } = started
     this.#deps = deps
-    this.id = query.id
-    this.caller = query.caller
-    this.#text = query.text
+    this.id = id
+    this.caller = caller
+    this.#query = query
     this.#atMs = deps.clock.nowMs()
     this.#beganMs = deps.clock.monotonicMs()
+    this.#endLease = deps.gate.lease(caller.principal, 'indexer', address, () =>
+      this.stop('access_lost'),
+    )
   }
 
-  /**
-   * Registers as a query of its subscription, waiting or running, with a lease that stops it when
-   * the credentials are revoked. False when a query of the same id is registered.
-   */
-  register(address: string): boolean {
-    const { running, gate } = this.#deps
-    const { principal } = this.caller
-    const { id } = principal.subscription
-    if (!running.enter(id, { id: this.id, cancel: () => this.stop('killed') })) return false
-    const release = gate.lease(principal, 'indexer', address, () => this.stop('access_lost'))
-    this.#release = () => {
-      running.leave(id, this.id)
-      release()
-    }
-    return true
-  }
-
-  /** Takes a permit of the plan, after a wait where there is none. */
-  async enter(): Promise<QueueOutcome> {
+  /** Takes a permit of the plan, after a wait where there is none, and lets the query run. */
+  async enter(head: QueryBegin): Promise<void> {
+    this.head = head
+    this.id = head.queryId
+    if (this.#isOver) return
     const { queue } = this.#deps
     const { budget } = this.caller
     const waiting = queue.enter(budget)
-    this.#cancel = waiting.cancel
+    this.#leave = waiting.cancel
     const outcome = await waiting.outcome
-    if (outcome !== 'entered') return outcome
-    if (this.#isOver || this.#isStopped) {
-      queue.leave(budget)
-      return 'cancelled'
+    if (outcome === 'entered' && !this.#isOver) {
+      this.#leave = () => queue.leave(budget)
+      this.#query().permit()
+      return
     }
-    const unregister = this.#release
-    this.#release = () => {
-      unregister?.()
-      queue.leave(budget)
-    }
-    return 'entered'
-  }
-
-  /** The engine runs it. */
-  began(query: RunningQuery): void {
-    this.#cancel = () => query.cancel()
+    if (outcome === 'entered') queue.leave(budget)
+    this.isOverPlan = outcome === 'plan-limit'
+    this.#query().cancel()
   }
 
   /** Sets where the totals of the result are read when the query ends. */
@@ -114,22 +97,21 @@ export class QueryRun {
   stop(way: StopWay): void {
     if (this.#isOver) return
     this.#deps.meters.stopped[way].inc()
-    this.#isStopped = true
-    this.#cancel()
+    this.#query().cancel()
   }
 
-  /** Releases resources without a report: the query never ran. */
-  abandon(): void {
-    if (this.#isOver) return
+  /** Releases resources without a report: it never was a query. False when they are released. */
+  abandon(): boolean {
+    if (this.#isOver) return false
     this.#isOver = true
-    this.#release?.()
+    this.#leave()
+    this.#endLease()
+    return true
   }
 
   /** The first call releases resources and reports usage; later ones do nothing. */
   end(error: QueryError | null): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    this.#release?.()
+    if (!this.abandon()) return
     const { clock, meters } = this.#deps
     const { rows, bytes } = this.#totals()
     const elapsedMs = clock.monotonicMs() - this.#beganMs
@@ -147,54 +129,21 @@ export class QueryRun {
       bytes,
       code: error?.code ?? 0,
     })
-    this.#logSlow(elapsedMs, error)
+    this.#logSlow(elapsedMs, rows, error)
   }
 
   /** Logs without literals and without the customer's query id: both may contain a secret. */
-  #logSlow(elapsedMs: number, error: QueryError | null): void {
+  #logSlow(elapsedMs: number, rows: number, error: QueryError | null): void {
     const { slowQueryMs, slowLines, clock, log } = this.#deps
     if (slowQueryMs === 0 || elapsedMs <= slowQueryMs) return
     if (!slowLines.allows('slow', clock.monotonicMs())) return
     log.info('slow query', {
       subscription: this.caller.principal.subscription.id,
       elapsedMs: Math.round(elapsedMs),
-      rows: this.#totals().rows,
+      rows,
       code: error?.code ?? 0,
-      query: fingerprint(this.#text),
+      query: this.head?.fingerprint ?? '',
     })
-  }
-}
-
-/** Registry of queries, waiting and running, by subscription, which isolates subscriptions. */
-export class RunningQueries {
-  readonly #bySubscription = new Map<string, Map<string, Underway>>()
-  #count = 0
-
-  get count(): number {
-    return this.#count
-  }
-
-  /** False when the subscription already runs a query with that id. */
-  enter(subscription: string, query: Underway): boolean {
-    const own = this.#bySubscription.get(subscription) ?? new Map<string, Underway>()
-    if (own.has(query.id)) return false
-    own.set(query.id, query)
-    this.#bySubscription.set(subscription, own)
-    this.#count++
-    return true
-  }
-
-  leave(subscription: string, id: string): void {
-    const own = this.#bySubscription.get(subscription)
-    if (own?.delete(id) !== true) return
-    this.#count--
-    if (own.size === 0) this.#bySubscription.delete(subscription)
-  }
-
-  /** Running queries of the subscription with these ids; all of them for null. */
-  find(subscription: string, ids: readonly string[] | null): Underway[] {
-    const own = this.#bySubscription.get(subscription) ?? new Map<string, Underway>()
-    return [...own.values()].filter(({ id }) => ids === null || ids.includes(id))
   }
 }
 
@@ -211,6 +160,8 @@ interface Waiting {
 export class QueryQueue {
   readonly #waiting = new Map<Budget, Waiting[]>()
   #count = 0
+  /** Queries that have a permit. */
+  running = 0
 
   /** Queries that wait now. */
   get count(): number {
@@ -225,11 +176,9 @@ export class QueryQueue {
     const { queued, queueMs } = budget.plan.indexer
     const queue = this.#waiting.get(budget) ?? []
     // Nobody overtakes a query that waits.
-    if (queue.length === 0 && budget.hasPermit('queries')) {
-      budget.enter('queries')
-      return { outcome: Promise.resolve('entered'), cancel: () => {} }
-    }
-    if (queue.length >= queued) return { outcome: Promise.resolve(lastTry(budget)), cancel() {} }
+    if (queue.length === 0 && budget.hasPermit('queries'))
+      return { outcome: Promise.resolve(this.#take(budget)), cancel() {} }
+    if (queue.length >= queued) return { outcome: Promise.resolve(this.#take(budget)), cancel() {} }
     let cancel = () => {}
     const outcome = new Promise<QueueOutcome>((resolve) => {
       const timer = setTimeout(() => waiting.settle('plan-limit'), queueMs)
@@ -237,7 +186,7 @@ export class QueryQueue {
         settle: (found) => {
           if (!this.#remove(budget, waiting)) return
           clearTimeout(timer)
-          resolve(found === 'plan-limit' ? lastTry(budget) : found)
+          resolve(found === 'plan-limit' ? this.#take(budget) : found)
         },
       }
       cancel = () => waiting.settle('cancelled')
@@ -250,11 +199,11 @@ export class QueryQueue {
   /** Returns a permit, and gives it to the query that waits longest. */
   leave(budget: Budget): void {
     budget.leave('queries')
+    this.running--
     for (;;) {
       const [first] = this.#waiting.get(budget) ?? []
       if (first === undefined || !budget.hasPermit('queries')) return
-      budget.enter('queries')
-      first.settle('entered')
+      first.settle(this.#take(budget))
     }
   }
 
@@ -267,9 +216,11 @@ export class QueryQueue {
     else this.#waiting.set(budget, left)
     return true
   }
-}
 
-/** Counts the refusal, unless a permit is free after all. */
-function lastTry(budget: Budget): QueueOutcome {
-  return budget.enter('queries') ? 'entered' : 'plan-limit'
+  /** A permit; the budget counts the refusal where none is free after all. */
+  #take(budget: Budget): QueueOutcome {
+    if (!budget.enter('queries')) return 'plan-limit'
+    this.running++
+    return 'entered'
+  }
 }

@@ -3,7 +3,7 @@
 //   transport      -> preflight of a listed origin
 //                  -> open: GET /, /ping, /play
 //                  -> admit: Basic or X-ClickHouse-User/-Key, and x-token (401)
-//                  -> path 404 -> verb 405 -> IndexerHandler -> engine -> answer
+//                  -> path 404 -> verb 405 -> IndexerHandler -> query program -> answer
 //
 // The spec names the credentials and leaves the interface open. "ClickHouse wire, DuckDB SQL".
 
@@ -11,6 +11,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Running } from '../../base/running.ts'
 import { LogThrottle } from '../../base/telemetry/log.ts'
+import { codingNamed } from '../../base/transport/content-encoding.ts'
 import type { HttpOptions } from '../../base/transport/http.ts'
 import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
 import { Reply, ResponseHead } from '../../base/transport/reply.ts'
@@ -19,13 +20,12 @@ import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { basicPair } from '../../customers/auth/token.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
-import { DATABASE, visibleTables } from '../../indexer/catalogue.ts'
 import { exception } from '../../indexer/clickhouse/exceptions.ts'
 import type { IndexerSection } from '../../indexer/config.ts'
-import type { QueryEngine } from '../../indexer/engine.ts'
 import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import type { IndexerMeters } from '../../indexer/meters.ts'
+import { bodyBytesMax, type Queries } from '../../indexer/queries/protocol.ts'
 import { IndexerHandler } from './handle.ts'
 import {
   browserReply,
@@ -37,15 +37,14 @@ import {
   unauthorizedReply,
   withCors,
 } from './heads.ts'
-import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
-import { type Caller, QueryQueue, RunningQueries } from './run.ts'
+import { type Caller, QueryQueue } from './run.ts'
 
 export interface IndexerDeps extends EndpointDeps {
   readonly gate: Gate
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
-  /** Stopped by the code that started it, after the endpoint. */
-  readonly engine: QueryEngine
+  /** The query program; stopped by the code that started it, after the endpoint. */
+  readonly queries: Queries
   readonly meters: IndexerMeters
   /** Called for every query that ended, with or without an error. */
   usage(fact: UsageFact): void
@@ -58,15 +57,12 @@ type Context = Caller | null
 
 export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promise<Running> {
   const log = deps.log.area('indexer')
-  const running = new RunningQueries()
   const queue = new QueryQueue()
-  deps.meters.running = () => running.count - queue.count
+  deps.meters.running = () => queue.running
   deps.meters.waiting = () => queue.count
   const handler = new IndexerHandler({
     ...deps,
-    running,
     queue,
-    dialect: deps.engine.name,
     slowQueryMs: section.slowQueryMs,
     slowLines: new LogThrottle(),
     log,
@@ -102,16 +98,17 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
       {
         verb: 'POST',
         path: '/',
-        bodyBytesMax: BODY_BYTES_MAX,
+        bodyBytesMax,
         watchesClient: true,
+        check: (request) => (canDecode(request) ? null : undecodable()),
         // Reason for the assertions: only GET paths are open.
-        check: (request, caller) =>
-          canDecode(request) ? handler.refuseEarly(request, caller!) : undecodable(),
+        tooLong: async (request, caller, reply) =>
+          withCors((await handler.refuse(request, caller!)) ?? reply, corsOf(request)),
         handle: async (request, body, caller) =>
-          withCors(await handler.handle(request, body, caller!), corsOf(request)),
+          withCors(await handler.handlePost(request, body, caller!), corsOf(request)),
       },
       { verb: 'GET', path: '/ping', handle: (request) => withCors(okReply, corsOf(request)) },
-      { verb: 'GET', path: '/play', handle: () => playReply() },
+      { verb: 'GET', path: '/play', handle: () => playReply(deps.queries.tables) },
     ],
   }
   const { tls, trustedProxies, connectionsPerAddressMax, calls, clock } = deps
@@ -154,6 +151,24 @@ function isOpen(request: Request): boolean {
   )
 }
 
+/** Lower-case names of the headers that are read. */
+const headerNames = [
+  'accept',
+  'x-clickhouse-user',
+  'x-clickhouse-key',
+  'x-clickhouse-database',
+  'x-clickhouse-format',
+  'accept-encoding',
+  'content-encoding',
+  'origin',
+] as const
+
+/** Whether the body's content encoding is supported; checked before the body is read. */
+function canDecode(request: Request): boolean {
+  const coding = request.header('content-encoding').toLowerCase()
+  return coding === '' || coding === 'identity' || codingNamed(coding) !== null
+}
+
 function undecodable(): Reply {
   return errorReply(
     exception(
@@ -170,12 +185,12 @@ function undecodable(): Reply {
 
 let kept: Reply | null = null
 
-export function playReply(): Reply {
-  kept ??= makeReply()
+function playReply(tables: Queries['tables']): Reply {
+  kept ??= makeReply(tables)
   return kept
 }
 
-function makeReply(): Reply {
+function makeReply(tables: Queries['tables']): Reply {
   const style = read('page.css')
   const script = ['chart.js', 'page.js'].map(read).join('')
   const policy = [
@@ -198,7 +213,7 @@ function makeReply(): Reply {
   // Functions: in a replacement text `$` has a meaning.
   const page = read('page.html')
     .replace('<style></style>', () => `<style>${style}</style>`)
-    .replace('<!-- tables -->', tableList)
+    .replace('<!-- tables -->', () => tableList(tables))
     .replace('<script></script>', () => `<script>${script}</script>`)
   return new Reply(200, head, page)
 }
@@ -213,8 +228,7 @@ function hashOf(content: string): string {
 }
 
 /** Names and types are our own: letters, digits, `_` and brackets. */
-function tableList(): string {
-  const tables = visibleTables.filter(({ database }) => database === DATABASE)
+function tableList(tables: Queries['tables']): string {
   return tables
     .map(({ name, columns, key }) => {
       const newest = button(`newest rows of ${name}`, { table: name, column: key[0] ?? '' })

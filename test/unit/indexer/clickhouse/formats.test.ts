@@ -1,7 +1,7 @@
 // The table of formats, and results that the endpoint renders itself.
 import { describe, expect, test } from 'vitest'
 import { formatOf, formats, isWhole } from '../../../../src/indexer/clickhouse/formats/formats.ts'
-import { renderSmall } from '../../../../src/products/indexer/answer-from-catalogue.ts'
+import { renderSmall } from '../../../../src/indexer/queries/answer-from-catalogue.ts'
 
 import golden from '../../../golden/indexer/formats.json' with { type: 'json' }
 

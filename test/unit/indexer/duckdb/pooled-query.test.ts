@@ -1,17 +1,14 @@
 // A query that is cancelled or times out never ends as a result that looks complete.
-import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { PooledQuery } from '../../../../src/indexer/duckdb/query-pool.ts'
-import { type QueryProcess, ResultBytes } from '../../../../src/indexer/duckdb/query-process.ts'
+import type { QueryProcess } from '../../../../src/indexer/duckdb/query-process.ts'
 import type { QueryReport } from '../../../../src/indexer/duckdb/query-protocol.ts'
 import { emptySnapshot } from '../../../../src/indexer/duckdb/store-files.ts'
 import { QueryWatch } from '../../../../src/indexer/duckdb/watch.ts'
 import { queryOf } from '../../../testkit/query-stage.ts'
 
-/** A query in a process whose report and bytes the test decides. */
+/** A query in a process whose report the test decides. */
 function stage() {
-  const pipe = new PassThrough()
-  const bytes = new ResultBytes(pipe)
   const death = { rssBytes: 0 }
   let resolve: (report: QueryReport | null) => void = () => {}
   const reported = new Promise<QueryReport | null>((settle) => {
@@ -21,12 +18,8 @@ function stage() {
   const process = {
     rssBytesMax: 1e9,
     isGone: false,
-    bytes,
     rssBytes: () => death.rssBytes,
-    run: () => {
-      bytes.begin()
-      return reported
-    },
+    run: () => reported,
     interrupt: () => {},
     kill: () => {},
   } as unknown as QueryProcess
@@ -34,6 +27,7 @@ function stage() {
   const watch = new QueryWatch(() => 0)
   const run = new PooledQuery(queryOf('SELECT 1'), process, 0, {
     watch,
+    isReaderSlow: () => false,
     onKilled: (reason) => {
       done.reason = reason
     },
@@ -45,10 +39,9 @@ function stage() {
     death.rssBytes = rssBytes
     watch.tick()
     Object.assign(process, { isGone: true, signal })
-    bytes.end()
     resolve(null)
   }
-  return { run, pipe, done, die, report: (report: QueryReport) => resolve(report) }
+  return { run, done, die, report: (report: QueryReport) => resolve(report) }
 }
 
 const stale: QueryReport = { rows: 0, readRows: 0, bytes: 0, error: null, isStale: true }
@@ -65,10 +58,10 @@ test.each([
   ['not reused', 'the memory limit', null, 241, true],
 ] as const)('a process is %s after %s', async (...[, , reason, code, isWorn]) => {
   const { run, done, report } = stage()
-  const started = run.start(emptySnapshot)
+  const ended = run.run(emptySnapshot, '')
   if (reason !== null) run.end(reason)
   report({ ...stale, isStale: false, error: { code, name: '', message: '' } })
-  await started
+  await ended
   expect(done).toEqual({ isWorn })
 })
 
@@ -81,9 +74,9 @@ test.each([
 ] as const)('a process that ends by %s with %i bytes is code %i', async (...row) => {
   const [signal, rssBytes, code, reason] = row
   const { run, die, done } = stage()
-  const started = run.start(emptySnapshot)
+  const ended = run.run(emptySnapshot, '')
   die(signal, rssBytes)
-  expect(await started).toMatchObject({ ok: false, error: { code } })
+  expect(await ended).toMatchObject({ error: { code }, sent: null })
   expect(done.reason).toBe(reason)
 })
 
@@ -95,42 +88,33 @@ describe('a query that is ended from outside', () => {
     'by %s while its view was stale is an error, not an empty result',
     async (reason, code) => {
       const { run, report } = stage()
-      const started = run.start(emptySnapshot)
+      const ended = run.run(emptySnapshot, '')
       run.end(reason)
       report(stale)
-      expect(await started).toMatchObject({ ok: false, error: { code } })
+      expect(await ended).toMatchObject({ error: { code }, sent: null })
     },
   )
 
-  test('is an error when the engine had finished, but its rows were not read', async () => {
-    const { run, pipe, report } = stage()
-    const started = run.start(emptySnapshot)
-    pipe.write('row\n')
-    report(complete(4))
-    const outcome = await started
-    if (outcome === 'stale' || !outcome.ok) throw new Error('it started')
+  test('is an error when its process reports a complete result afterwards', async () => {
+    const { run, report } = stage()
+    const ended = run.run(emptySnapshot, '')
     run.end('cancel')
-    const read: Uint8Array[] = []
-    for await (const chunk of outcome.result.chunks) read.push(chunk)
-    expect(read).toEqual([])
-    expect(outcome.result.failed()).toMatchObject({ code: 394 })
+    report(complete(4))
+    expect(await ended).toMatchObject({ error: { code: 394 }, sent: null })
   })
 
-  test('is complete when the end came after its last row was read', async () => {
-    const { run, pipe, report } = stage()
-    const started = run.start(emptySnapshot)
-    pipe.write('row\n')
+  test('is complete when the end came after its report', async () => {
+    const { run, report } = stage()
+    const ended = run.run(emptySnapshot, '')
     report(complete(4))
-    const outcome = await started
-    if (outcome === 'stale' || !outcome.ok) throw new Error('it started')
-    for await (const _ of outcome.result.chunks) run.end('cancel')
-    expect(outcome.result.failed()).toBe(null)
+    expect(await ended).toMatchObject({ error: null, sent: 4 })
+    run.end('cancel')
   })
 
   test('requests a new snapshot when it was stale and the query was not ended', async () => {
     const { run, report } = stage()
-    const started = run.start(emptySnapshot)
+    const ended = run.run(emptySnapshot, '')
     report(stale)
-    expect(await started).toBe('stale')
+    expect(await ended).toBe('stale')
   })
 })

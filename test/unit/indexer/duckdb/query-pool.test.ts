@@ -53,7 +53,7 @@ async function started(): Promise<void> {
 
 async function poolOf(warm: number, parallel: number): Promise<void> {
   const sizes = { folder: '', processesMax: 6, warm, parallel, threads: 1, memoryBytes }
-  pool = new QueryPool({ ...sizes, totalBytes }, silentLog)
+  pool = new QueryPool({ ...sizes, totalBytes, results: { path: '', secret: '' } }, silentLog)
   const ready = pool.start()
   await started()
   await ready

@@ -8,7 +8,8 @@ vi.mock('../../../../src/base/threads/entry.ts', () => ({
 
 test('a query process that sends frames that are not maps fails to start with a Fault', async () => {
   const options = { folder: '/nowhere', number: 1, memoryBytes: 512_000_000, threads: 1 }
-  await expect(QueryProcess.start(options)).rejects.toMatchObject({
+  const results = { path: '/nowhere/results.sock', secret: '' }
+  await expect(QueryProcess.start({ ...options, results })).rejects.toMatchObject({
     kind: 'query-process',
     message: 'query process start failed: it ended',
     retryable: true,

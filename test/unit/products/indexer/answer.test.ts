@@ -2,8 +2,11 @@
 import { describe, expect, test } from 'vitest'
 import { codingOf, encoded } from '../../../../src/base/transport/content-encoding.ts'
 import { Reply, ResponseHead } from '../../../../src/base/transport/reply.ts'
-import type { QueryResult } from '../../../../src/indexer/engine.ts'
-import { type AnswerShape, answerWith } from '../../../../src/products/indexer/answer.ts'
+import {
+  type AnswerShape,
+  answerWith,
+  type Result,
+} from '../../../../src/products/indexer/answer.ts'
 import { until } from '../../../testkit/until.ts'
 
 /** A result without an end, and what became of it. */
@@ -19,14 +22,14 @@ function endless() {
       seen.isSourceEnded = true
     }
   }
-  const totals = { rows: 0, bytes: 0, elapsedMs: 0 }
-  const result: QueryResult = { chunks: chunks(), failed: () => null, totals: () => totals }
+  const result: Result = { chunks: chunks(), failed: () => null }
   const head = ResponseHead.of({ 'content-type': 'text/plain' })
   const shape = (): AnswerShape => ({
     isWhole: false,
-    headOf: () => head,
+    head: async () => head,
     failed: () => new Reply(500, head),
-    lastRow: () => null,
+    tag: '',
+    tail: () => Buffer.alloc(0),
     isAbandoned: () => false,
     abandon: () => void seen.released++,
     ended: () => void seen.released++,

@@ -7,14 +7,14 @@ import {
   type VisibleTable,
   visibleTable,
   visibleTables,
-} from '../../indexer/catalogue.ts'
-import { type Checked, checked, fail, shownName } from '../../indexer/clickhouse/exceptions.ts'
-import { arrange, modeOf } from '../../indexer/clickhouse/formats/arranged.ts'
-import { type Format, isTextFormat } from '../../indexer/clickhouse/formats/formats.ts'
-import { cellText, layoutOf, rowNumber, rowRule } from '../../indexer/clickhouse/formats/layouts.ts'
-import type { Reading } from '../../indexer/clickhouse/sql/reading.ts'
-import { TokenCursor } from '../../indexer/clickhouse/sql/token-cursor.ts'
-import type { ColumnType, Database } from '../../indexer/tables.ts'
+} from '../catalogue.ts'
+import { type Checked, checked, fail, shownName } from '../clickhouse/exceptions.ts'
+import { arrange, modeOf } from '../clickhouse/formats/arranged.ts'
+import { type Format, isTextFormat } from '../clickhouse/formats/formats.ts'
+import { cellText, layoutOf, rowNumber, rowRule } from '../clickhouse/formats/layouts.ts'
+import type { Reading } from '../clickhouse/sql/reading.ts'
+import { TokenCursor } from '../clickhouse/sql/token-cursor.ts'
+import type { ColumnType, Database } from '../tables.ts'
 
 /** The result; null when the engine must answer (`DESCRIBE (SELECT …)`). */
 export function answerFromCatalogue(

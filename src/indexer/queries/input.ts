@@ -2,11 +2,11 @@
 // The query is in `query=`, in the body, or starts in the first and continues in the second.
 import { isUtf8 } from 'node:buffer'
 import { type Coding, codingNamed } from '../../base/transport/content-encoding.ts'
-import { holdsToken } from '../../customers/subscriptions/issue.ts'
-import { databaseOf } from '../../indexer/catalogue.ts'
-import { type Checked, checked, fail, shownName } from '../../indexer/clickhouse/exceptions.ts'
-import type { Setting } from '../../indexer/clickhouse/sql/reading.ts'
-import type { Database } from '../../indexer/tables.ts'
+import { databaseOf } from '../catalogue.ts'
+import { type Checked, checked, fail, shownName } from '../clickhouse/exceptions.ts'
+import type { Setting } from '../clickhouse/sql/reading.ts'
+import type { Database } from '../tables.ts'
+import { bodyBytesMax, type QueryRequest } from './protocol.ts'
 
 export interface QueryInput {
   readonly text: string
@@ -20,40 +20,21 @@ export interface QueryInput {
   readonly database: Database
 }
 
-/** The members of transport's request that are read here. */
-export interface RequestHead {
-  readonly query: string
-  readonly contentType: string
-  header(name: string): string
-}
-
-/** Lower-case names of the headers that are read. */
-export const headerNames = [
-  'accept',
-  'x-clickhouse-user',
-  'x-clickhouse-key',
-  'x-clickhouse-database',
-  'x-clickhouse-format',
-  'accept-encoding',
-  'content-encoding',
-  'origin',
-] as const
+/** What is read of a request before its body. */
+type RequestHead = Omit<QueryRequest, 'body' | 'ticket' | 'subscription' | 'plan'>
 
 /** As ClickHouse's `max_query_size`. */
 const QUERY_BYTES_MAX = 262_144
-/** A multipart body may contain parameters in addition to the query. */
-export const BODY_BYTES_MAX = 1_048_576
 const PARAMETERS_MAX = 1_000
 const PARTS_MAX = 1_000
 const QUERY_ID = /^[\x21-\x7e]{1,128}$/
 
-/** Reads URL and headers. `password` is the caller's, which must not be stored in a row. */
-export function readUrl(request: RequestHead, password: string): Checked<QueryInput> {
+export function readUrl(request: RequestHead): Checked<QueryInput> {
   const parameters = new Map<string, string>()
   const own = new Map<string, string>()
   const settings = new Map<string, string>()
   let count = 0
-  for (const [name, value] of new URLSearchParams(request.query)) {
+  for (const [name, value] of new URLSearchParams(request.url)) {
     if (++count > PARAMETERS_MAX) return fail('BAD_ARGUMENTS', 'the URL has too many parameters')
     const into = name.startsWith('param_') ? parameters : ownNames.has(name) ? own : settings
     const key = into === parameters ? name.slice('param_'.length) : name
@@ -61,7 +42,7 @@ export function readUrl(request: RequestHead, password: string): Checked<QueryIn
     into.set(key, value)
   }
   if (own.has('role')) return fail('UNKNOWN_ROLE', 'there are no roles')
-  const named = own.get('database') ?? request.header('x-clickhouse-database')
+  const named = own.get('database') ?? request.database
   const database = databaseOf(named)
   if (database === null)
     return fail(
@@ -72,25 +53,25 @@ export function readUrl(request: RequestHead, password: string): Checked<QueryIn
   if (queryId !== '' && !QUERY_ID.test(queryId))
     return fail('BAD_ARGUMENTS', 'a query_id is 1 to 128 visible ASCII characters')
   // The query id is stored in `usage` and sent to engines and back.
-  if (holdsToken(queryId) || queryId.includes(password))
+  if (request.isIdSecret)
     return fail('BAD_ARGUMENTS', 'a query_id may contain no token and no password; choose another')
-  const format = own.get('default_format') ?? request.header('x-clickhouse-format')
+  const format = own.get('default_format') ?? request.format
   const text = own.get('query') ?? ''
   return checked({ text, parameters, settings: [...settings], queryId, format, database })
 }
 
 const ownNames = new Set(['query', 'database', 'query_id', 'default_format', 'role'])
 
-/** Adds the body, which is borrowed: it is read or copied before the first `await`. */
+/** Adds the body. */
 export async function withBody(
   input: QueryInput,
-  request: RequestHead,
-  body: Buffer,
+  request: QueryRequest,
 ): Promise<Checked<QueryInput>> {
-  let bytes = body
-  const coding = codingNamed(request.header('content-encoding').toLowerCase())
+  const { body } = request
+  let bytes = Buffer.from(body.buffer, body.byteOffset, body.length)
+  const coding = codingNamed(request.contentEncoding)
   if (coding !== null) {
-    const whole = await decompress(coding, Buffer.from(body))
+    const whole = await decompress(coding, bytes)
     if (whole === null)
       return fail('CANNOT_PARSE_TEXT', `the body is no ${coding.name}, or too long`)
     bytes = whole
@@ -121,15 +102,9 @@ function isMultipart(contentType: string): boolean {
   return /^multipart\/form-data\b/i.test(contentType)
 }
 
-/** Whether the body's content encoding is supported; checked before the body is read. */
-export function canDecode(request: RequestHead): boolean {
-  const coding = request.header('content-encoding').toLowerCase()
-  return coding === '' || coding === 'identity' || codingNamed(coding) !== null
-}
-
 async function decompress(coding: Coding, bytes: Buffer): Promise<Buffer | null> {
   try {
-    return await coding.decode(bytes, { maxOutputLength: BODY_BYTES_MAX })
+    return await coding.decode(bytes, { maxOutputLength: bodyBytesMax })
   } catch {
     return null
   }

@@ -1,0 +1,119 @@
+// The query program in the process of the test: an endpoint over an engine of the test's choice, and
+// an engine that sends its results, read as one that returns them.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type DuckdbEngineDeps, startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
+import type { Query, QueryEngine, SendingEngine, SentQuery } from '../../src/indexer/engine.ts'
+import { QueryHandler } from '../../src/indexer/queries/handler.ts'
+import { greetingOf } from '../../src/indexer/queries/program.ts'
+import { noTotals, type Queries, type QueryAnswer } from '../../src/indexer/queries/protocol.ts'
+import { QueryRelay } from '../../src/indexer/queries/relay.ts'
+import { ResultSocket } from '../../src/indexer/queries/results.ts'
+import { sendResults } from '../../src/indexer/queries/send-results.ts'
+
+/** The gateway's end of results, in a folder of its own. */
+export async function openResults(): Promise<{ results: ResultSocket; stop(): Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-results-'))
+  const results = await ResultSocket.open(join(folder, 'results.sock'))
+  const stop = async () => {
+    await results.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return { results, stop }
+}
+
+/** Queries of an endpoint, answered by this engine. */
+export async function localQueries(
+  engine: QueryEngine,
+): Promise<{ queries: Queries; stop(): Promise<void> }> {
+  const { results, stop } = await openResults()
+  const sending = sendResults(engine, results.address)
+  // As over a pipe: never during the call.
+  const begin: QueryRelay['begin'] = (head) => void setImmediate(() => relay.begin(head))
+  const handler = new QueryHandler({ engine: sending, logsSlow: true, begin })
+  const calls: Readonly<Record<string, (input: never) => unknown>> = {
+    // A frame would have copied it.
+    query: (input: Parameters<QueryHandler['query']>[0]) =>
+      handler.query({ ...input, body: Buffer.from(input.body) }),
+    refuse: (input: Parameters<QueryHandler['refuse']>[0]) => handler.refuse(input),
+    permit: (ticket: string) => handler.permit(ticket),
+    cancel: (ticket: string) => handler.cancel(ticket),
+    slowed: (pace: Parameters<QueryHandler['slowed']>[0]) => handler.slowed(pace),
+    totals: (ticket: string) => handler.totals(ticket),
+  }
+  const relay = new QueryRelay(
+    // Reason for the casts: each call gets what the relay sends it.
+    { call: async <T>(call: string, input: unknown) => (await calls[call]!(input as never)) as T },
+    results,
+  )
+  relay.opened(greetingOf(sending))
+  return { queries: relay, stop }
+}
+
+/** The embedded engine, its results read back. */
+export async function openDuckdb(
+  folder: string,
+  deps: Omit<DuckdbEngineDeps, 'results'>,
+): Promise<QueryEngine> {
+  const { results, stop } = await openResults()
+  const engine = await startDuckdbEngine(folder, { ...deps, results: results.address })
+  const { run } = reading(engine, results)
+  return {
+    ...{ name: engine.name, version: engine.version, run },
+    async stop() {
+      await engine.stop()
+      await stop()
+    },
+  }
+}
+
+function reading(engine: SendingEngine, results: ResultSocket): Pick<QueryEngine, 'run'> {
+  const running = new Map<string, SentQuery>()
+  const query = async (input: { ticket: string; query: Query }): Promise<QueryAnswer> => {
+    const sent = engine.run(input.query, input.ticket)
+    running.set(input.ticket, sent)
+    const end = await sent.ended
+    running.delete(input.ticket)
+    return {
+      ...{ ...end, queryId: input.query.id, reply: null, tail: null },
+      ...{ isKilled: false, isRefused: false, isCompressed: false },
+    }
+  }
+  const calls: Readonly<Record<string, (input: never) => unknown>> = {
+    query,
+    cancel: (ticket: string) => running.get(ticket)?.cancel(),
+    slowed: ({ ticket, isSlow }: { ticket: string; isSlow: boolean }) =>
+      running.get(ticket)?.slowed(isSlow),
+  }
+  const relay = new QueryRelay(
+    { call: async <T>(call: string, input: unknown) => (await calls[call]!(input as never)) as T },
+    results,
+  )
+  relay.opened({ engine: '', tables: [] })
+  return {
+    run(asked) {
+      // Reason for the cast: `query` above is all that reads it.
+      const relayed = relay.run({ query: asked } as never, () => {})
+      let answer: QueryAnswer | null = null
+      void relayed.answer.then((answered) => {
+        answer = answered
+      })
+      return {
+        cancel: () => relayed.cancel(),
+        started: relayed.started.then((found) =>
+          found?.error
+            ? { ok: false, error: found.error }
+            : {
+                ok: true,
+                result: {
+                  chunks: relayed.chunks,
+                  failed: () => relayed.failed(),
+                  totals: () => answer?.totals ?? { ...noTotals, bytes: relayed.received() },
+                },
+              },
+        ),
+      }
+    },
+  }
+}
