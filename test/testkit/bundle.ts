@@ -131,10 +131,10 @@ export class Bundle {
 
   /** The indexer over an engine of the test's choice. */
   async openIndexer(
-    changes: Partial<IndexerDeps> & { engine: QueryEngine; section?: object },
+    changes: Partial<IndexerDeps> & { engine?: QueryEngine; section?: object },
   ): Promise<Running & { port: number }> {
     const { section, engine, ...deps } = changes
-    const { queries, stop } = await localQueries(engine)
+    const local = engine === undefined ? null : await localQueries(engine)
     const endpoint = await startIndexer(
       { ...initialOf(indexerSection.fields), port: 0, ...section },
       {
@@ -142,7 +142,8 @@ export class Bundle {
         meters: deps.meters ?? declareIndexerMeters(this.meters),
         usage: () => {},
         freshness: () => ({ slot: null, slotAgeMs: null, block: null, blockAgeMs: null }),
-        queries,
+        // Reason for the assertion: a test gives one or the other.
+        queries: local?.queries ?? deps.queries!,
         ...deps,
       },
     )
@@ -150,7 +151,7 @@ export class Bundle {
       address: endpoint.address,
       async stop() {
         await endpoint.stop()
-        await stop()
+        await local?.stop()
       },
     })
   }
