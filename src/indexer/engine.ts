@@ -7,7 +7,7 @@
 import type { QueryError } from './clickhouse/exceptions.ts'
 import type { OutputOptions } from './clickhouse/formats/formats.ts'
 import type { Statement } from './clickhouse/sql/parameters.ts'
-import type { QueryTotals } from './queries/protocol.ts'
+import type { PlanLimits, QueryTotals } from './queries/protocol.ts'
 import type { Database, FeedName, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
@@ -65,11 +65,7 @@ export interface Query {
   readonly output: OutputOptions
 }
 
-export interface QueryLimits {
-  readonly timeMs: number
-  readonly rows: number
-  readonly resultBytes: number
-  readonly memoryBytes: number
+export interface QueryLimits extends PlanLimits {
   /** At the limits `rows` and `resultBytes`: fail the query, or truncate the result. */
   readonly overflow: 'throw' | 'break'
 }

@@ -159,8 +159,7 @@ export type KillReason = (typeof reasons)[number]
 
 /** What an engine counts, in the query program. */
 export interface QueryProcessMeters {
-  readonly processes: { set(count: number): void }
-  readonly busy: { set(count: number): void }
+  sizes(processes: number, busy: number): void
   killed(reason: KillReason): void
 }
 

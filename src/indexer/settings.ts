@@ -13,6 +13,7 @@ import {
 import type { OutputOptions } from './clickhouse/formats/formats.ts'
 import type { Setting } from './clickhouse/sql/reading.ts'
 import type { QueryEngine, QueryLimits } from './engine.ts'
+import type { PlanLimits } from './queries/protocol.ts'
 import { harmlessSettings, meaningSettings, outputSettings } from './setting-names.ts'
 
 export interface QuerySettings {
@@ -31,8 +32,6 @@ export interface QuerySettings {
   readonly passed: Readonly<Record<string, string>>
 }
 
-/** Of the caller's plan. */
-export type PlanLimits = Omit<QueryLimits, 'overflow'>
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 type Draft = Writable<Omit<QuerySettings, 'limits' | 'output' | 'passed'>> & {
   readonly limits: Writable<QueryLimits>

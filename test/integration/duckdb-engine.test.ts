@@ -6,11 +6,8 @@ import { QueryStage } from '../testkit/query-stage.ts'
 let stage: QueryStage | undefined
 let busy = 0
 const meters: QueryProcessMeters = {
-  processes: { set() {} },
-  busy: {
-    set(count) {
-      busy = count
-    },
+  sizes(_, count) {
+    busy = count
   },
   killed() {},
 }

@@ -47,7 +47,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
   test('the start of a second server is refused, and that of the same server is not', async () => {
     const sink = await open(first)
     const results = { path: '', secret: '' }
-    const meters = { processes: { set() {} }, busy: { set() {} }, killed() {} }
+    const meters = { sizes() {}, killed() {} }
     const start = (holder: string) =>
       startEngine(
         { engine: 'clickhouse', url: server.url, queryUrl: '' },

@@ -7,7 +7,7 @@ import { type DuckdbEngineDeps, startDuckdbEngine } from '../../src/indexer/duck
 import type { Query, QueryEngine, SendingEngine, SentQuery } from '../../src/indexer/engine.ts'
 import { QueryHandler } from '../../src/indexer/queries/handler.ts'
 import { greetingOf } from '../../src/indexer/queries/program.ts'
-import { noTotals, type Queries, type QueryAnswer } from '../../src/indexer/queries/protocol.ts'
+import { noTotals, type QueryAnswer } from '../../src/indexer/queries/protocol.ts'
 import { QueryRelay } from '../../src/indexer/queries/relay.ts'
 import { ResultSocket } from '../../src/indexer/queries/results.ts'
 import { sendResults } from '../../src/indexer/queries/send-results.ts'
@@ -26,7 +26,7 @@ export async function openResults(): Promise<{ results: ResultSocket; stop(): Pr
 /** Queries of an endpoint, answered by this engine. */
 export async function localQueries(
   engine: QueryEngine,
-): Promise<{ queries: Queries; stop(): Promise<void> }> {
+): Promise<{ queries: QueryRelay; stop(): Promise<void> }> {
   const { results, stop } = await openResults()
   const sending = sendResults(engine, results.address)
   // As over a pipe: never during the call.

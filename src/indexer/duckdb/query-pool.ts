@@ -376,22 +376,14 @@ export class PooledQuery implements Watched {
   }
 
   #error(report: QueryReport | null): QueryError | null {
-    switch (this.#reason) {
+    const isDead = report === null && this.#process.isGone
+    switch (this.#reason ?? (isDead ? this.#deathReason() : null)) {
       case 'cancel':
         return exception('QUERY_WAS_CANCELLED', 'the query was cancelled')
-      case 'time':
-        return exception(
-          'TIMEOUT_EXCEEDED',
-          `the query ran longer than ${this.#query.limits.timeMs} ms`,
-        )
-      case 'memory':
-        return exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
-      default:
-        break
-    }
-    if (report !== null) return report.error
-    if (!this.#process.isGone) return exception('UNKNOWN_EXCEPTION', 'the engine gave no answer')
-    switch (this.#deathReason()) {
+      case 'time': {
+        const { timeMs } = this.#query.limits
+        return exception('TIMEOUT_EXCEEDED', `the query ran longer than ${timeMs} ms`)
+      }
       case 'memory':
         return exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
       case 'outside':
@@ -399,8 +391,12 @@ export class PooledQuery implements Watched {
           'CANNOT_CREATE_CHILD_PROCESS',
           'the process of the query was ended from outside; send the query again',
         )
-      default:
+      case 'crash':
         return exception('UNKNOWN_EXCEPTION', 'the process of the query ended')
+      default:
+        return report === null
+          ? exception('UNKNOWN_EXCEPTION', 'the engine gave no answer')
+          : report.error
     }
   }
 }

@@ -174,8 +174,7 @@ class DuckdbEngine implements SendingEngine {
   }
 
   #measure(): void {
-    this.#deps.meters?.processes.set(this.#pool.size)
-    this.#deps.meters?.busy.set(this.#pool.busy)
+    this.#deps.meters?.sizes(this.#pool.size, this.#pool.busy)
   }
 }
 

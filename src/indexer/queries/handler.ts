@@ -58,7 +58,6 @@ export class QueryHandler {
   readonly #engine: string
   /** By ticket; the gateway bounds them. */
   readonly #requests = new Map<string, Underway>()
-  readonly #running = new RunningQueries()
 
   constructor(deps: HandlerDeps) {
     this.#deps = deps
@@ -67,7 +66,7 @@ export class QueryHandler {
 
   /** Rejects only for a bug. */
   async query(request: QueryRequest): Promise<QueryAnswer> {
-    const underway = new Underway()
+    const underway = new Underway(request.subscription)
     this.#requests.set(request.ticket, underway)
     try {
       const url = readUrl(request)
@@ -126,16 +125,21 @@ export class QueryHandler {
       if (!small.ok) return this.#failed(small.error, underway.id)
       if (small.value !== null) return this.#small(underway.id, small.value, format)
     }
-    if (!this.#running.enter(request.subscription, underway))
+    if (this.#queriesOf(request.subscription, [underway.id]).length > 0)
       return this.#failed(
         exception('QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING', 'a query of this query_id is running'),
         underway.id,
       )
-    try {
-      return await this.#run(request, input.value.text, ready.value, underway)
-    } finally {
-      this.#running.leave(request.subscription, underway.id)
-    }
+    underway.isQuery = true
+    return this.#run(request, input.value.text, ready.value, underway)
+  }
+
+  /** Queries of the subscription, waiting and running, with these ids; all of them for null. */
+  #queriesOf(own: string, ids: readonly string[] | null): Underway[] {
+    return [...this.#requests.values()].filter(
+      ({ subscription, id, isQuery }) =>
+        isQuery && subscription === own && (ids === null || ids.includes(id)),
+    )
   }
 
   #prepare(input: QueryInput, { plan }: QueryRequest): Checked<Ready> {
@@ -166,7 +170,7 @@ export class QueryHandler {
     if (!kill.ok) return kill
     const { ids, user, isTest } = kill.value
     const isOwn = user === null || user === own
-    const found = isOwn ? this.#running.find(own, ids) : []
+    const found = isOwn ? this.#queriesOf(own, ids) : []
     if (!isTest) for (const query of found) query.kill()
     const columns = ['kill_status', 'query_id', 'user'] as const
     return checked({
@@ -277,7 +281,10 @@ function limited({ statement, reading, settings: { limit, offset } }: Ready): St
 
 /** A request from its arrival to its answer. */
 class Underway {
+  readonly subscription: string
   id = ''
+  /** KILL QUERY finds it. */
+  isQuery = false
   isCompressed = false
   isKilled = false
   query: SentQuery | null = null
@@ -285,7 +292,8 @@ class Underway {
   #settle: (isPermitted: boolean) => void = () => {}
   readonly permitted: Promise<boolean>
 
-  constructor() {
+  constructor(subscription: string) {
+    this.subscription = subscription
     this.permitted = new Promise((resolve) => {
       this.#settle = resolve
     })
@@ -309,30 +317,5 @@ class Underway {
   kill(): void {
     this.isKilled = true
     this.stop()
-  }
-}
-
-/** Registry of queries, waiting and running, by subscription, which isolates subscriptions. */
-class RunningQueries {
-  readonly #bySubscription = new Map<string, Map<string, Underway>>()
-
-  /** False when the subscription already runs a query with that id. */
-  enter(subscription: string, query: Underway): boolean {
-    const own = this.#bySubscription.get(subscription) ?? new Map<string, Underway>()
-    if (own.has(query.id)) return false
-    own.set(query.id, query)
-    this.#bySubscription.set(subscription, own)
-    return true
-  }
-
-  leave(subscription: string, id: string): void {
-    const own = this.#bySubscription.get(subscription)
-    if (own?.delete(id) === true && own.size === 0) this.#bySubscription.delete(subscription)
-  }
-
-  /** Queries of the subscription with these ids; all of them for null. */
-  find(subscription: string, ids: readonly string[] | null): Underway[] {
-    const own = this.#bySubscription.get(subscription) ?? new Map<string, Underway>()
-    return [...own.values()].filter(({ id }) => ids === null || ids.includes(id))
   }
 }

@@ -1,4 +1,4 @@
-// Heads and bodies of the query program's replies: results, and exceptions in text or in the format.
+// Heads and bodies of the query program's replies.
 import { exceptionText, type QueryError, statusOf } from '../clickhouse/exceptions.ts'
 import { documentWithException } from '../clickhouse/formats/exception-format.ts'
 import type { Format } from '../clickhouse/formats/formats.ts'

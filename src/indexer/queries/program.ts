@@ -1,4 +1,4 @@
-// The program that answers queries beside the gateway: its engine, its handler, and what it reports.
+// The program that answers queries beside the gateway: engine, handler, reports.
 // Thread: main of its own process (workers/index-queries.ts).
 import type { Log, LogFields } from '../../base/telemetry/log.ts'
 import { DATABASE, visibleTables } from '../catalogue.ts'
@@ -46,9 +46,7 @@ export class QueryProgram {
   readonly #events: QueryProgramEvents
   readonly #every: NodeJS.Timeout
   #soon: NodeJS.Timeout | null = null
-  #processes = 0
-  #busy = 0
-  #kills: KillReason[] = []
+  #counts: QueryReport = { processes: 0, busy: 0, kills: [] }
   #opening: Promise<QueryGreeting> | null = null
   #engine: SendingEngine | null = null
   #handler: QueryHandler | null = null
@@ -83,12 +81,9 @@ export class QueryProgram {
     const engine = await startEngine(section, {
       ...places,
       meters: {
-        processes: { set: (count) => this.#count({ processes: count }) },
-        busy: { set: (count) => this.#count({ busy: count }) },
-        killed: (reason) => {
-          this.#kills.push(reason)
-          this.#reportSoon()
-        },
+        sizes: (processes, busy) => this.#changed({ ...this.#counts, processes, busy }),
+        killed: (reason) =>
+          this.#changed({ ...this.#counts, kills: [...this.#counts.kills, reason] }),
       },
       log: this.#log(),
     })
@@ -98,22 +93,16 @@ export class QueryProgram {
     return greetingOf(engine)
   }
 
-  #count({ processes = this.#processes, busy = this.#busy }): void {
-    if (processes === this.#processes && busy === this.#busy) return
-    this.#processes = processes
-    this.#busy = busy
-    this.#reportSoon()
-  }
-
-  #reportSoon(): void {
+  #changed(counts: QueryReport): void {
+    this.#counts = counts
     this.#soon ??= setTimeout(() => this.#report(), reportSoonMs)
   }
 
   #report(): void {
     if (this.#soon !== null) clearTimeout(this.#soon)
     this.#soon = null
-    this.#events.report({ processes: this.#processes, busy: this.#busy, kills: this.#kills })
-    this.#kills = []
+    this.#events.report(this.#counts)
+    this.#counts = { ...this.#counts, kills: [] }
   }
 
   #log(): Log {

@@ -7,10 +7,17 @@
 //           ── slowed, totals, cancel ──►
 //           ◄─ answer of the call ────────          totals, or the error and its reply
 import type { QueryError } from '../clickhouse/exceptions.ts'
-import type { PlanLimits } from '../settings.ts'
 
 /** A multipart body may contain parameters in addition to the query. */
 export const bodyBytesMax = 1_048_576
+
+/** Of the caller's plan. */
+export interface PlanLimits {
+  readonly timeMs: number
+  readonly rows: number
+  readonly resultBytes: number
+  readonly memoryBytes: number
+}
 
 /** A request after its credentials were checked; it contains none. */
 export interface QueryRequest {
@@ -112,30 +119,4 @@ export interface QueryGreeting {
     readonly columns: Readonly<Record<string, string>>
     readonly key: readonly string[]
   }[]
-}
-
-/** The program, as the endpoint uses it. */
-export interface Queries extends QueryGreeting {
-  /** `begin` is called when the query needs a permit. The body is copied before this returns. */
-  run(request: Omit<QueryRequest, 'ticket'>, begin: (head: QueryBegin) => void): RelayedQuery
-  /** The refusal of a statement in the URL that changes something; null for every other. */
-  refuse(request: Omit<QueryRequest, 'ticket' | 'body'>): Promise<QueryAnswer | null>
-}
-
-export interface RelayedQuery {
-  /** Null when bytes came before the answer. Never rejects. */
-  readonly started: Promise<QueryAnswer | null>
-  /** Never rejects: a program that is gone is an error. */
-  readonly answer: Promise<QueryAnswer>
-  /** The result with backpressure; early at its end when the query failed. */
-  readonly chunks: AsyncIterable<Uint8Array>
-  /** Of the result so far; the whole of it once there is an answer. Never rejects. */
-  totals(): Promise<QueryTotals>
-  /** Bytes of the result so far. */
-  received(): number
-  /** Valid once `chunks` ended. */
-  failed(): QueryError | null
-  permit(): void
-  /** The query ends, and what is not read of its result is dropped. */
-  cancel(): void
 }

@@ -5,13 +5,11 @@ import { exception, type QueryError } from '../clickhouse/exceptions.ts'
 import { queriesMax } from '../config.ts'
 import {
   noTotals,
-  type Queries,
   type QueryAnswer,
   type QueryBegin,
   type QueryGreeting,
   type QueryRequest,
   type QueryTotals,
-  type RelayedQuery,
 } from './protocol.ts'
 import type { ResultBytes, ResultSocket } from './results.ts'
 
@@ -20,7 +18,7 @@ export interface ProgramCalls {
   call<T>(call: string, input: unknown): Promise<T>
 }
 
-export class QueryRelay implements Queries {
+export class QueryRelay implements QueryGreeting {
   readonly #program: ProgramCalls
   readonly #results: ResultSocket
   /** Requests that are not answered yet, by ticket. */
@@ -56,6 +54,7 @@ export class QueryRelay implements Queries {
     this.#begins.get(head.ticket)?.(head)
   }
 
+  /** `begin` is called when the query needs a permit. The body is copied before this returns. */
   run(request: Omit<QueryRequest, 'ticket'>, begin: (head: QueryBegin) => void): RelayedQuery {
     const tell = (call: string, input: unknown) => {
       // A program that is gone has ended the query.
@@ -66,7 +65,7 @@ export class QueryRelay implements Queries {
       .catch((error: unknown) => unanswered(error, request.queryId))
       .finally(() => this.#begins.delete(ticket))
     this.#begins.set(ticket, begin)
-    return new Relayed(bytes, answer, {
+    return new RelayedQuery(bytes, answer, {
       permit: () => tell('permit', ticket),
       totals: () => this.#program.call<QueryTotals>('totals', ticket),
       cancel: () => tell('cancel', ticket),
@@ -74,6 +73,7 @@ export class QueryRelay implements Queries {
     })
   }
 
+  /** The refusal of a statement in the URL that changes something; null for every other. */
   refuse(request: Omit<QueryRequest, 'ticket' | 'body'>): Promise<QueryAnswer | null> {
     return this.#call<QueryAnswer | null>('refuse', request).catch((error: unknown) =>
       unanswered(error, request.queryId),
@@ -117,9 +117,12 @@ interface RelayedCalls {
   forget(): void
 }
 
-class Relayed implements RelayedQuery {
+export class RelayedQuery {
+  /** Never rejects: a program that is gone is an error. */
   readonly answer: Promise<QueryAnswer>
+  /** Null when bytes came before the answer. */
   readonly started: Promise<QueryAnswer | null>
+  /** The result with backpressure; early at its end when the query failed. */
   readonly chunks: AsyncIterable<Uint8Array>
   readonly permit: () => void
   readonly #calls: RelayedCalls
@@ -138,21 +141,25 @@ class Relayed implements RelayedQuery {
     this.chunks = this.#chunks()
   }
 
+  /** Of the result so far; of the whole of it once there is an answer. */
   async totals(): Promise<QueryTotals> {
     const sofar = await (this.#answered === null ? this.#calls.totals().catch(() => null) : null)
     return this.#answered?.totals ?? { ...(sofar ?? noTotals), bytes: this.#bytes.received }
   }
 
+  /** Bytes so far. */
   received(): number {
     return this.#bytes.received
   }
 
+  /** Valid once `chunks` ended. */
   failed(): QueryError | null {
     const error = this.#cut ?? this.#answered?.error ?? null
     const { sent = 0 } = this.#answered ?? {}
     return error ?? (sent !== null && this.#bytes.received < sent ? brokenOff : null)
   }
 
+  /** The query ends, and what is not read of its result is dropped. */
   cancel(): void {
     if (this.#answered === null) this.#calls.cancel()
     else if (this.#answered.error === null) this.#cut ??= cancelled

@@ -14,7 +14,6 @@ import { pieceHeadBytes, secretBytes, ticketBytes } from './result-connection.ts
 
 /** Processes of two programs, while one replaces the other; a server's results have one each. */
 const connectionsMax = queriesMax + 2 * queryProcesses.processesMax
-const secretMsMax = 5_000
 
 export class ResultSocket {
   readonly address: ResultAddress
@@ -60,7 +59,6 @@ export class ResultSocket {
 
   #connected(socket: Socket): void {
     this.#sockets.add(socket)
-    const late = setTimeout(() => socket.destroy(), secretMsMax)
     const head = Buffer.alloc(Math.max(secretBytes, pieceHeadBytes))
     let wanted = secretBytes
     let filled = 0
@@ -69,7 +67,6 @@ export class ResultSocket {
     let into: ResultBytes | null = null
     const headed = () => {
       if (wanted === secretBytes) {
-        clearTimeout(late)
         wanted = pieceHeadBytes
         if (timingSafeEqual(head.subarray(0, secretBytes), this.#secret)) socket.write('\n')
         else socket.destroy()
@@ -95,7 +92,6 @@ export class ResultSocket {
     })
     socket.on('error', () => {})
     socket.on('close', () => {
-      clearTimeout(late)
       this.#sockets.delete(socket)
       into?.end()
     })

@@ -19,7 +19,7 @@ import {
   type QueryReport,
   reportEveryMs,
 } from './program.ts'
-import type { Queries, QueryBegin, QueryGreeting } from './protocol.ts'
+import type { QueryBegin, QueryGreeting } from './protocol.ts'
 import { QueryRelay } from './relay.ts'
 import { ResultSocket } from './results.ts'
 
@@ -30,7 +30,6 @@ const backoff: RestartPolicy = {
   deathsMax: Number.POSITIVE_INFINITY,
   healthyMs: 10_000,
 }
-const openRetryMs = 1_000
 /** Timeout of opening: the engine starts its first process, or creates tables on a server. */
 const openMsMax = 60_000
 const stopMsMax = 5_000
@@ -55,11 +54,10 @@ export class QueryService {
   readonly #results: ResultSocket
   readonly #meters: QueryProgramMeters
   readonly #log: Log
-  readonly #relay: QueryRelay
+  readonly queries: QueryRelay
   readonly #watch: NodeJS.Timeout
   #child: SupervisedChild | null = null
   #missed = 0
-  #retry: NodeJS.Timeout | null = null
   #isStopping = false
 
   private constructor(section: IndexerSection, results: ResultSocket, deps: QueryServiceDeps) {
@@ -72,7 +70,10 @@ export class QueryService {
     this.#results = results
     this.#meters = declareQueryProgramMeters(deps.meters)
     this.#log = deps.log.area('indexer')
-    this.#relay = new QueryRelay({ call: (call, input) => this.#child!.call(call, input) }, results)
+    this.queries = new QueryRelay(
+      { call: (call, input) => this.#child!.call(call, input) },
+      results,
+    )
     this.#watch = setInterval(() => this.#check(), reportEveryMs)
   }
 
@@ -103,10 +104,6 @@ export class QueryService {
     }
   }
 
-  get queries(): Queries {
-    return this.#relay
-  }
-
   /** Process id of the program; 0 while none runs. */
   pid(): number {
     return this.#child?.pid ?? 0
@@ -115,35 +112,31 @@ export class QueryService {
   async stop(): Promise<void> {
     this.#isStopping = true
     clearInterval(this.#watch)
-    if (this.#retry !== null) clearTimeout(this.#retry)
     await this.#child?.stop()
     await this.#results.stop()
   }
 
   #started(): void {
     this.#missed = 0
-    this.#relay.closed()
+    this.queries.closed()
     this.#meters.report({ processes: 0, busy: 0, kills: [] })
-    // The first program is opened by `start`.
-    if (this.#child !== null) this.#reopen()
+    // The first program is opened by `start`. One whose engine does not start makes way for the
+    // next, after the back-off of deaths.
+    if (this.#child === null) return
+    this.#open().catch((error: unknown) => {
+      if (this.#isStopping) return
+      this.#log.warn('query engine start failed', { reason: messageOf(error) })
+      this.#child?.kill()
+    })
   }
 
   async #open(): Promise<void> {
-    this.#relay.opened(await this.#child!.call<QueryGreeting>('open', this.#config, openMsMax))
-  }
-
-  #reopen(): void {
-    this.#open().catch((error: unknown) => {
-      // A program that died during the call is restarted, and opened then.
-      if (this.#isStopping || this.#child?.isRunning !== true) return
-      this.#log.warn('query engine start failed', { reason: messageOf(error) })
-      this.#retry = setTimeout(() => this.#reopen(), openRetryMs)
-    })
+    this.queries.opened(await this.#child!.call<QueryGreeting>('open', this.#config, openMsMax))
   }
 
   #receive(event: string, data: unknown): void {
     // Reason for the casts: workers/index-queries.ts pushes exactly these.
-    if (event === 'begin') this.#relay.begin(data as QueryBegin)
+    if (event === 'begin') this.queries.begin(data as QueryBegin)
     else if (event === 'report') {
       this.#missed = 0
       this.#meters.report(data as QueryReport)

@@ -8,7 +8,7 @@
 import { withReturn } from '../../base/transport/content-encoding.ts'
 import { Reply, type ResponseHead } from '../../base/transport/reply.ts'
 import { exception, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
-import type { RelayedQuery } from '../../indexer/queries/protocol.ts'
+import type { RelayedQuery } from '../../indexer/queries/relay.ts'
 
 /** What is used of a query whose bytes arrive. */
 export type Result = Pick<RelayedQuery, 'chunks' | 'failed'>

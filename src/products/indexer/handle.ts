@@ -6,37 +6,22 @@
 import { randomUUID } from 'node:crypto'
 import { codingOf, encoded } from '../../base/transport/content-encoding.ts'
 import type { Reply } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 import type { Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import { holdsToken } from '../../customers/subscriptions/issue.ts'
 import { exception, exceptionBlock, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
-import {
-  noTotals,
-  type Queries,
-  type QueryAnswer,
-  type QueryRequest,
-  type RelayedQuery,
-} from '../../indexer/queries/protocol.ts'
+import { noTotals, type QueryAnswer, type QueryRequest } from '../../indexer/queries/protocol.ts'
+import type { QueryRelay, RelayedQuery } from '../../indexer/queries/relay.ts'
 import { answerWith } from './answer.ts'
 import { BUSY_RETRY_MS, errorReply, programReply, type ResponseInfo, resultHead } from './heads.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
 
 export interface HandleDeps extends RunDeps {
-  readonly queries: Queries
+  readonly queries: QueryRelay
   readonly quotaMeters: QuotaMeters
   freshness(): Freshness
-}
-
-/** The members of transport's request that are used here. */
-export interface Arrival {
-  readonly query: string
-  readonly contentType: string
-  readonly address: string
-  readonly isGone: boolean
-  header(name: string): string
-  parameter(name: string): string | null
-  onGone(cancel: () => void): void
 }
 
 export class IndexerHandler {
@@ -47,7 +32,7 @@ export class IndexerHandler {
   }
 
   /** `body` is borrowed. Rejects only for a bug. */
-  async handle(request: Arrival, body: Buffer, caller: Caller): Promise<Reply> {
+  async handle(request: Request, body: Buffer, caller: Caller): Promise<Reply> {
     const verdict = caller.budget.spend('query')
     if (!verdict.ok) return this.#exhausted(verdict)
     const input = { ...inputOf(request, caller), body }
@@ -76,14 +61,14 @@ export class IndexerHandler {
   }
 
   /** The same for a request whose statement may be in the URL. */
-  async handlePost(request: Arrival, body: Buffer, caller: Caller): Promise<Reply> {
+  async handlePost(request: Request, body: Buffer, caller: Caller): Promise<Reply> {
     if (!request.parameter('query')) return this.handle(request, body, caller)
     const own = Buffer.from(body)
     return (await this.refuse(request, caller)) ?? this.handle(request, own, caller)
   }
 
   /** Refuses a statement in the URL that changes something: it is not charged. */
-  async refuse(request: Arrival, caller: Caller): Promise<Reply | null> {
+  async refuse(request: Request, caller: Caller): Promise<Reply | null> {
     if (!request.parameter('query')) return null
     const refused = await this.#deps.queries.refuse(inputOf(request, caller))
     if (refused === null) return null
@@ -178,7 +163,7 @@ function isResult({ error, reply }: QueryAnswer): boolean {
 
 /** What the program is sent: no credentials, and whether the caller wrote one into its query_id. */
 function inputOf(
-  request: Arrival,
+  request: Request,
   { principal, budget, password }: Caller,
 ): Omit<QueryRequest, 'ticket' | 'body'> {
   const { timeMs, rows, resultBytes, memoryBytes } = budget.plan.indexer

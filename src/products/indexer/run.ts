@@ -8,12 +8,8 @@ import type { Budget } from '../../customers/quota/budget.ts'
 import type { QueryError } from '../../indexer/clickhouse/exceptions.ts'
 import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { IndexerMeters, StopWay } from '../../indexer/meters.ts'
-import {
-  noTotals,
-  type QueryBegin,
-  type QueryTotals,
-  type RelayedQuery,
-} from '../../indexer/queries/protocol.ts'
+import { noTotals, type QueryBegin, type QueryTotals } from '../../indexer/queries/protocol.ts'
+import type { RelayedQuery } from '../../indexer/queries/relay.ts'
 
 /** The authenticated caller. */
 export interface Caller {

@@ -25,7 +25,8 @@ import type { IndexerSection } from '../../indexer/config.ts'
 import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import type { IndexerMeters } from '../../indexer/meters.ts'
-import { bodyBytesMax, type Queries } from '../../indexer/queries/protocol.ts'
+import { bodyBytesMax } from '../../indexer/queries/protocol.ts'
+import type { QueryRelay } from '../../indexer/queries/relay.ts'
 import { IndexerHandler } from './handle.ts'
 import {
   browserReply,
@@ -44,7 +45,7 @@ export interface IndexerDeps extends EndpointDeps {
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
   /** The query program; stopped by the code that started it, after the endpoint. */
-  readonly queries: Queries
+  readonly queries: QueryRelay
   readonly meters: IndexerMeters
   /** Called for every query that ended, with or without an error. */
   usage(fact: UsageFact): void
@@ -185,12 +186,12 @@ function undecodable(): Reply {
 
 let kept: Reply | null = null
 
-function playReply(tables: Queries['tables']): Reply {
+function playReply(tables: QueryRelay['tables']): Reply {
   kept ??= makeReply(tables)
   return kept
 }
 
-function makeReply(tables: Queries['tables']): Reply {
+function makeReply(tables: QueryRelay['tables']): Reply {
   const style = read('page.css')
   const script = ['chart.js', 'page.js'].map(read).join('')
   const policy = [
@@ -228,7 +229,7 @@ function hashOf(content: string): string {
 }
 
 /** Names and types are our own: letters, digits, `_` and brackets. */
-function tableList(tables: Queries['tables']): string {
+function tableList(tables: QueryRelay['tables']): string {
   return tables
     .map(({ name, columns, key }) => {
       const newest = button(`newest rows of ${name}`, { table: name, column: key[0] ?? '' })
