@@ -149,6 +149,15 @@ test('a reader that waits stops its process, and not the program', async () => {
   await until(async () => !(await isBusy()), 'the process to be free')
 })
 
+test('a program that hangs is killed, and its queries get 503', async () => {
+  await until(isAnswered, 'an idle program')
+  const program = service.pid()
+  process.kill(program, 'SIGSTOP')
+  expect((await ask(endless)).status).toBe(503)
+  await until(isAnswered, 'the next program')
+  expect(service.pid()).not.toBe(program)
+})
+
 /** The last characters that a reader gets. */
 async function endOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
   let text = ''

@@ -61,12 +61,16 @@ export class QueryRelay implements QueryGreeting {
       this.#program.call(call, input).catch(() => {})
     }
     const { ticket, bytes } = this.#results.expect((isSlow) => tell('slowed', { ticket, isSlow }))
-    const answer = this.#call<QueryAnswer>('query', { ...request, ticket })
+    let lose: (error: unknown) => void = () => {}
+    const lost = new Promise<never>((_, reject) => {
+      lose = reject
+    })
+    const answer = Promise.race([this.#call<QueryAnswer>('query', { ...request, ticket }), lost])
       .catch((error: unknown) => unanswered(error, request.queryId))
       .finally(() => this.#begins.delete(ticket))
     this.#begins.set(ticket, begin)
     return new RelayedQuery(bytes, answer, {
-      permit: () => tell('permit', ticket),
+      permit: () => void this.#program.call('permit', ticket).catch(lose),
       totals: () => this.#program.call<QueryTotals>('totals', ticket),
       cancel: () => tell('cancel', ticket),
       forget: () => this.#results.forget(ticket),

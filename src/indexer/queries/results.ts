@@ -7,6 +7,7 @@
 // a time, and waits.
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type Server, type Socket } from 'node:net'
+import { resolve } from 'node:path'
 import { listenAtPath } from '../../base/transport/unix-socket.ts'
 import { queriesMax, queryProcesses } from '../config.ts'
 import type { ResultAddress } from './protocol.ts'
@@ -24,7 +25,8 @@ export class ResultSocket {
 
   private constructor(path: string) {
     this.#secret = randomBytes(secretBytes)
-    this.address = { path, secret: this.#secret.toString('hex') }
+    // Its processes have other working directories.
+    this.address = { path: resolve(path), secret: this.#secret.toString('hex') }
     this.#server = createServer((socket) => this.#connected(socket))
     this.#server.maxConnections = connectionsMax
   }
