@@ -13,7 +13,7 @@ import { ProtoReader } from '../../src/base/proto-reader.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
-import type { QueryEngine, RowBatch } from '../../src/indexer/engine.ts'
+import type { RowBatch } from '../../src/indexer/engine.ts'
 import { SlotSource } from '../../src/indexer/feed/slot-source.ts'
 import { IngestPipeline } from '../../src/indexer/ingest.ts'
 import { declareIngestMeters } from '../../src/indexer/meters.ts'
@@ -26,6 +26,7 @@ import { EventLog } from '../../src/streams/log/log.ts'
 import { chainOf } from '../../test/testkit/ingest-stage.ts'
 import { openDuckdb } from '../../test/testkit/local-queries.ts'
 import { ask } from '../../test/testkit/query-stage.ts'
+import type { ReadEngine } from '../../test/testkit/send-results.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import {
   type Bench,
@@ -259,12 +260,12 @@ async function untilReturned(folder: string, context: RoundContext): Promise<Mea
 
 /** Asks one question after another, as two analysts would; each sees the newest rows. */
 class Asking {
-  readonly #engine: QueryEngine
+  readonly #engine: ReadEngine
   readonly #asked: Promise<unknown>
   #answers = 0
   #isStopped = false
 
-  private constructor(engine: QueryEngine) {
+  private constructor(engine: ReadEngine) {
     this.#engine = engine
     this.#asked = Promise.all(questions.map((text) => this.#ask(text)))
   }
@@ -290,7 +291,7 @@ class Asking {
 }
 
 /** The whole text of the result. */
-async function answer(engine: QueryEngine, sql: string): Promise<string> {
+async function answer(engine: ReadEngine, sql: string): Promise<string> {
   const { text, error } = await ask(engine, sql)
   if (error !== null) throw new Error(error.message)
   return text

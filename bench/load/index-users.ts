@@ -10,12 +10,13 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
-import type { Cell, QueryEngine, RowBatch, RowSink } from '../../src/indexer/engine.ts'
+import type { Cell, RowBatch, RowSink } from '../../src/indexer/engine.ts'
 import { feedNames, type TableName, tables } from '../../src/indexer/tables.ts'
 import { Latencies } from '../../src/loadtest/latencies.ts'
 import { firstSlot, makeRows } from '../../test/testkit/generated-rows.ts'
 import { openDuckdb } from '../../test/testkit/local-queries.ts'
 import { queryOf } from '../../test/testkit/query-stage.ts'
+import type { ReadEngine } from '../../test/testkit/send-results.ts'
 import {
   type Bench,
   type Contender,
@@ -59,7 +60,7 @@ class Stage {
   readonly #rows: Rows
   #sink!: RowSink
   #step = 0
-  engine!: QueryEngine
+  engine!: ReadEngine
 
   private constructor(context: RoundContext) {
     this.#slots = slotsOf(context)
@@ -168,7 +169,7 @@ function contender(name: string, figure: Figure, isIngesting = true): Contender 
 
 /** Null when the query failed. */
 async function ask(
-  engine: QueryEngine,
+  engine: ReadEngine,
   user: number,
   sql: string,
 ): Promise<{ firstMs: number; wholeMs: number } | null> {

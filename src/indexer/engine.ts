@@ -2,8 +2,7 @@
 // Adapters: duckdb/ (embedded, with process isolation) and clickhouse/ (any server with HTTP).
 //
 //   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves
-//   query program -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
-//                 -> SendingEngine.run(query, ticket): they go to the gateway without passing here
+//   query program -> QueryEngine.run(query, ticket) -> bytes in the requested format to the gateway
 import type { QueryError } from './clickhouse/exceptions.ts'
 import type { OutputOptions } from './clickhouse/formats/formats.ts'
 import type { Statement } from './clickhouse/sql/parameters.ts'
@@ -70,40 +69,11 @@ export interface QueryLimits extends PlanLimits {
   readonly overflow: 'throw' | 'break'
 }
 
-/** A result whose first bytes are available. */
-export interface QueryResult {
-  /**
-   * The result with backpressure. Ends early with `failed()` set when the query failed after the
-   * first bytes.
-   */
-  readonly chunks: AsyncIterable<Uint8Array>
-  /** The error after the first bytes; null when complete. Valid once `chunks` ended. */
-  failed(): QueryError | null
-  totals(): QueryTotals
-}
-
-export interface RunningQuery {
-  /** Resolves with the first bytes or when the query failed. Never rejects. */
-  readonly started: Promise<QueryOutcome>
-  /** Cancels the query; `started` or `failed()` then return 394 QUERY_WAS_CANCELLED. */
-  cancel(): void
-}
-export type QueryOutcome =
-  | { readonly ok: true; readonly result: QueryResult }
-  | { readonly ok: false; readonly error: QueryError }
-
 export interface QueryEngine {
   readonly name: 'duckdb' | 'clickhouse'
   /** For `X-Sluice-Engine` and `SELECT version()`. */
   readonly version: string
-  run(query: Query): RunningQuery
-  stop(): Promise<void>
-}
-
-/** An engine that sends its results to the gateway's result socket itself. */
-export interface SendingEngine {
-  readonly name: QueryEngine['name']
-  readonly version: string
+  /** Sends the result to the gateway's result socket, under the ticket. */
   run(query: Query, ticket: string): SentQuery
   stop(): Promise<void>
 }

@@ -3,10 +3,9 @@
 import type { Log } from '../base/telemetry/log.ts'
 import type { IndexerSection } from './config.ts'
 import { startDuckdbEngine } from './duckdb/start-engine.ts'
-import type { SendingEngine } from './engine.ts'
+import type { QueryEngine } from './engine.ts'
 import type { QueryProcessMeters } from './meters.ts'
 import type { ResultAddress } from './queries/protocol.ts'
-import { sendResults } from './queries/send-results.ts'
 
 export interface EngineDeps {
   /** Folder of DuckDB's files. */
@@ -21,15 +20,15 @@ export interface EngineDeps {
 export async function startEngine(
   { engine, url, queryUrl }: Pick<IndexerSection, 'engine' | 'url' | 'queryUrl'>,
   { folder, holder, results, meters, log }: EngineDeps,
-): Promise<SendingEngine> {
+): Promise<QueryEngine> {
   if (engine === 'duckdb') return startDuckdbEngine(folder, { results, meters, log })
   // Imported here: its HTTP client takes longer to load than the rest of the indexer.
   const { refuseSecondWriter } = await import('./clickhouse-server/lease.ts')
   const { startClickhouseEngine } = await import('./clickhouse-server/query-engine.ts')
-  const started = await startClickhouseEngine(url, { log, queryUrl })
+  const started = await startClickhouseEngine(url, { log, results, queryUrl })
   try {
     await refuseSecondWriter(url, holder)
-    return sendResults(started, results)
+    return started
   } catch (error) {
     await started.stop()
     throw error

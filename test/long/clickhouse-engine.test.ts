@@ -1,16 +1,16 @@
 // The engine contract on a real ClickHouse server, and behaviour specific to ClickHouse.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { startClickhouseEngine } from '../../src/indexer/clickhouse-server/query-engine.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
-import type { QueryEngine } from '../../src/indexer/engine.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,
   startClickhouseServer,
 } from '../testkit/clickhouse-server.ts'
 import { queryOf, tryAsk } from '../testkit/index-asking.ts'
+import { openClickhouse } from '../testkit/local-queries.ts'
 import { describeQueryEngine } from '../testkit/query-engine-contract.ts'
+import type { ReadEngine } from '../testkit/send-results.ts'
 import { hangMs, until } from '../testkit/until.ts'
 
 /** Only being killed ends it; it takes no memory. */
@@ -20,7 +20,7 @@ describe.skipIf(!hasClickhouseServer())(
   'with clickhouse-server (skipped: no clickhouse-server)',
   () => {
     let server: ClickhouseServer | undefined
-    let engine: QueryEngine | undefined
+    let engine: ReadEngine | undefined
 
     describeQueryEngine('clickhouse', {
       async start(batches) {
@@ -30,7 +30,7 @@ describe.skipIf(!hasClickhouseServer())(
         await sink.write(batches, {})
         await sink.write(batches, {})
         await sink.stop()
-        engine = await startClickhouseEngine(server.url, { log: silentLog })
+        engine = await openClickhouse(server.url, { log: silentLog })
         return engine
       },
       async stop() {
@@ -51,7 +51,7 @@ describe.skipIf(!hasClickhouseServer())(
       beforeAll(async () => {
         server = await startClickhouseServer()
         await (await openClickhouseSink(server.url, { retentionDays: 30, holder: 'test' })).stop()
-        engine = await startClickhouseEngine(server.url, { log: silentLog })
+        engine = await openClickhouse(server.url, { log: silentLog })
       })
       afterAll(async () => {
         await engine?.stop()
@@ -82,7 +82,7 @@ describe.skipIf(!hasClickhouseServer())(
       })
 
       test('ends running queries when they are cancelled or the engine stops', async () => {
-        const own = await startClickhouseEngine(server!.url, { log: silentLog })
+        const own = await openClickhouse(server!.url, { log: silentLog })
         const busy = () =>
           server!.ask("SELECT count() FROM system.processes WHERE query_id LIKE 'sluice-%'")
         for (const end of ['cancel', 'stop']) {
@@ -111,12 +111,10 @@ describe.skipIf(!hasClickhouseServer())(
 
 describe('without a server', () => {
   test('an invalid URL is reported without the URL', async () => {
-    const wrong = startClickhouseEngine('http://u:secret@127.0.0.1:1', { log: silentLog })
+    const wrong = openClickhouse('http://u:secret@127.0.0.1:1', { log: silentLog })
     const error = await wrong.catch((fault: unknown) => fault)
     expect(String(error)).toContain('cannot be reached')
     expect(String(error)).not.toMatch(/secret|127\.0\.0\.1/)
-    await expect(startClickhouseEngine('nonsense', { log: silentLog })).rejects.toThrow(
-      'indexer.url',
-    )
+    await expect(openClickhouse('nonsense', { log: silentLog })).rejects.toThrow('indexer.url')
   })
 })

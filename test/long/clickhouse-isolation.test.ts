@@ -4,9 +4,7 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type LogFields, silentLog } from '../../src/base/telemetry/log.ts'
-import { startClickhouseEngine } from '../../src/indexer/clickhouse-server/query-engine.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
-import type { QueryEngine } from '../../src/indexer/engine.ts'
 import { Bundle } from '../testkit/bundle.ts'
 import {
   hidingSigns,
@@ -21,13 +19,15 @@ import {
 } from '../testkit/clickhouse-server.ts'
 import { makeRows } from '../testkit/generated-rows.ts'
 import { tryAsk } from '../testkit/index-asking.ts'
+import { openClickhouse } from '../testkit/local-queries.ts'
+import type { ReadEngine } from '../testkit/send-results.ts'
 
 const plan = { seed: 5, slots: 40, transactionsPerSlot: 20, blocks: 10, tips: 10, usage: 0 }
 const marker = `secret${randomBytes(6).toString('hex')}`
 
 describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-server)', () => {
   let server: ClickhouseServer
-  let engine: QueryEngine
+  let engine: ReadEngine
   let bundle: Bundle
   let url = ''
   let headers: Record<string, string> = {}
@@ -47,7 +47,7 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
     await server.ask(`CREATE TABLE default.${marker} (x String) ENGINE = Memory`)
     await server.ask('CREATE TABLE chain.secrets (x String) ENGINE = Memory')
     await server.ask(`INSERT INTO chain.secrets VALUES ('${marker}')`)
-    engine = await startClickhouseEngine(server.url, { log, queryUrl: server.queryUrl })
+    engine = await openClickhouse(server.url, { log, queryUrl: server.queryUrl })
     bundle = new Bundle()
     const { port } = await bundle.openIndexer({ engine })
     const { token, indexer } = bundle.issue({ products: ['indexer'], plan: 'unlimited' })

@@ -3,9 +3,7 @@
 import { createClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { startClickhouseEngine } from '../../src/indexer/clickhouse-server/query-engine.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
-import type { QueryEngine } from '../../src/indexer/engine.ts'
 import { type Question, questions } from '../testkit/analyst-questions.ts'
 import { Bundle } from '../testkit/bundle.ts'
 import {
@@ -23,7 +21,9 @@ import {
 } from '../testkit/clickhouse-server.ts'
 import { makeRows } from '../testkit/generated-rows.ts'
 import { ask } from '../testkit/index-asking.ts'
+import { openClickhouse } from '../testkit/local-queries.ts'
 import { QueryStage } from '../testkit/query-stage.ts'
+import type { ReadEngine } from '../testkit/send-results.ts'
 import { until } from '../testkit/until.ts'
 
 const plan = { seed: 3, slots: 200, transactionsPerSlot: 40, blocks: 300, tips: 400, usage: 60 }
@@ -31,7 +31,7 @@ const isThere = hasClickhouseServer()
 
 describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-server)', () => {
   let server: ClickhouseServer
-  let clickhouse: QueryEngine
+  let clickhouse: ReadEngine
   let stage: QueryStage
   const bundles = [new Bundle(), new Bundle()]
 
@@ -41,7 +41,7 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
     const sink = await openClickhouseSink(server.url, { retentionDays: 30, holder: 'test' })
     await sink.write(batches, {})
     await sink.stop()
-    clickhouse = await startClickhouseEngine(server.url, { log: silentLog })
+    clickhouse = await openClickhouse(server.url, { log: silentLog })
     stage = await QueryStage.open({ warm: 1 })
     await stage.sink.write(batches, {})
     const isThere = async () => (await ask(stage.engine, 'SELECT 1 FROM usage')).totals.rows > 0
@@ -116,7 +116,7 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
 /** Customers of the endpoint have names of their own, and no queries yet. */
 const sqlOfUsage = /\busage\b/
 
-async function rowsOf(engine: QueryEngine, { sql, params }: Question): Promise<unknown[][]> {
+async function rowsOf(engine: ReadEngine, { sql, params }: Question): Promise<unknown[][]> {
   const { text } = await ask(engine, sql, {
     format: 'JSONCompact',
     ...(params !== undefined && { params }),

@@ -22,7 +22,6 @@ import {
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
 import type { AddRequest, Issued } from '../../src/customers/subscriptions/subscription.ts'
 import { indexerSection } from '../../src/indexer/config.ts'
-import type { QueryEngine } from '../../src/indexer/engine.ts'
 import { declareIndexerMeters } from '../../src/indexer/meters.ts'
 import { type IndexerDeps, startIndexer } from '../../src/products/indexer/server.ts'
 import { rpcSection } from '../../src/products/rpc/config.ts'
@@ -35,6 +34,7 @@ import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
 import { startWebsocket, type WebsocketDeps } from '../../src/products/websocket/server.ts'
 import { localQueries } from './local-queries.ts'
 import { idleChain } from './pubsub-chain.ts'
+import type { ReadEngine } from './send-results.ts'
 
 export const nodeVersion = { 'solana-core': '3.1.0', 'feature-set': 1, sluice: '0.1.0' }
 
@@ -131,7 +131,7 @@ export class Bundle {
 
   /** The indexer over an engine of the test's choice. */
   async openIndexer(
-    changes: Partial<IndexerDeps> & { engine?: QueryEngine; section?: object },
+    changes: Partial<IndexerDeps> & { engine?: ReadEngine; section?: object },
   ): Promise<Running & { port: number }> {
     const { section, engine, ...deps } = changes
     const local = engine === undefined ? null : await localQueries(engine)

@@ -8,14 +8,9 @@
 //   anything else            one row with the query's text
 import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { formatOf } from '../../src/indexer/clickhouse/formats/formats.ts'
-import type {
-  Query,
-  QueryEngine,
-  QueryOutcome,
-  QueryResult,
-  RunningQuery,
-} from '../../src/indexer/engine.ts'
+import type { Query } from '../../src/indexer/engine.ts'
 import { renderSmall, type SmallResult } from '../../src/indexer/queries/answer-from-catalogue.ts'
+import type { QueryOutcome, QueryResult, ReadEngine, RunningQuery } from './send-results.ts'
 
 const CHUNK_ROWS = 1_000
 const cancelledError: QueryError = {
@@ -32,7 +27,7 @@ const names: Readonly<Record<string, string>> = {
   241: 'MEMORY_LIMIT_EXCEEDED',
 }
 
-export class FakeEngine implements QueryEngine {
+export class FakeEngine implements ReadEngine {
   readonly name: 'duckdb' | 'clickhouse' = 'duckdb'
   readonly version = '0.0.1'
   readonly queries: Query[] = []

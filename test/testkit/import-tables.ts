@@ -250,7 +250,7 @@ export const budgets: Readonly<Record<string, number>> = {
   chain: 7_903,
   base: 11_050,
   devnode: 10_624,
-  indexer: 20_480,
+  indexer: 20_400,
   'live client': 5_140,
   loadtest: 5_950,
   workers: 301,

@@ -3,8 +3,9 @@
 import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { bindParameters } from '../../src/indexer/clickhouse/sql/parameters.ts'
 import { readStatement } from '../../src/indexer/clickhouse/sql/reading.ts'
-import type { Query, QueryEngine, QueryLimits } from '../../src/indexer/engine.ts'
+import type { Query, QueryLimits } from '../../src/indexer/engine.ts'
 import type { QueryTotals } from '../../src/indexer/queries/protocol.ts'
+import type { ReadEngine } from './send-results.ts'
 import { hangMs } from './until.ts'
 
 export interface AskOptions {
@@ -30,7 +31,7 @@ const limitsUsual: QueryLimits = {
 }
 let count = 0
 
-export function queryOf(engine: QueryEngine, sql: string, options: AskOptions = {}): Query {
+export function queryOf(engine: ReadEngine, sql: string, options: AskOptions = {}): Query {
   const reading = readStatement(sql)
   const statement = reading.ok
     ? bindParameters(reading.value, new Map(Object.entries(options.params ?? {})), engine.name)
@@ -48,7 +49,7 @@ export function queryOf(engine: QueryEngine, sql: string, options: AskOptions = 
 
 /** The whole result; throws what the engine says instead. */
 export async function ask(
-  engine: QueryEngine,
+  engine: ReadEngine,
   sql: string,
   options: AskOptions = {},
 ): Promise<Asked> {
@@ -58,7 +59,7 @@ export async function ask(
 }
 
 export async function tryAsk(
-  engine: QueryEngine,
+  engine: ReadEngine,
   sql: string,
   options: AskOptions = {},
 ): Promise<Asked & { readonly error: QueryError | null }> {

@@ -3,14 +3,22 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import {
+  type ClickhouseEngineDeps,
+  startClickhouseEngine,
+} from '../../src/indexer/clickhouse-server/query-engine.ts'
 import { type DuckdbEngineDeps, startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
-import type { Query, QueryEngine, SendingEngine, SentQuery } from '../../src/indexer/engine.ts'
+import type { Query, QueryEngine, SentQuery } from '../../src/indexer/engine.ts'
 import { QueryHandler } from '../../src/indexer/queries/handler.ts'
 import { greetingOf } from '../../src/indexer/queries/program.ts'
-import { noTotals, type QueryAnswer } from '../../src/indexer/queries/protocol.ts'
+import {
+  noTotals,
+  type QueryAnswer,
+  type ResultAddress,
+} from '../../src/indexer/queries/protocol.ts'
 import { QueryRelay } from '../../src/indexer/queries/relay.ts'
 import { ResultSocket } from '../../src/indexer/queries/results.ts'
-import { sendResults } from '../../src/indexer/queries/send-results.ts'
+import { type ReadEngine, sendResults } from './send-results.ts'
 
 /** The gateway's end of results, in a folder of its own. */
 export async function openResults(): Promise<{ results: ResultSocket; stop(): Promise<void> }> {
@@ -25,7 +33,7 @@ export async function openResults(): Promise<{ results: ResultSocket; stop(): Pr
 
 /** Queries of an endpoint, answered by this engine. */
 export async function localQueries(
-  engine: QueryEngine,
+  engine: ReadEngine,
 ): Promise<{ queries: QueryRelay; stop(): Promise<void> }> {
   const { results, stop } = await openResults()
   const sending = sendResults(engine, results.address)
@@ -52,23 +60,42 @@ export async function localQueries(
 }
 
 /** The embedded engine, its results read back. */
-export async function openDuckdb(
+export function openDuckdb(
   folder: string,
   deps: Omit<DuckdbEngineDeps, 'results'>,
-): Promise<QueryEngine> {
+): Promise<ReadEngine> {
+  return readBack((results) => startDuckdbEngine(folder, { ...deps, results }))
+}
+
+/** The engine of a server, its results read back. */
+export function openClickhouse(
+  url: string,
+  deps: Omit<ClickhouseEngineDeps, 'results'>,
+): Promise<ReadEngine> {
+  return readBack((results) => startClickhouseEngine(url, { ...deps, results }))
+}
+
+async function readBack(
+  start: (results: ResultAddress) => Promise<QueryEngine>,
+): Promise<ReadEngine> {
   const { results, stop } = await openResults()
-  const engine = await startDuckdbEngine(folder, { ...deps, results: results.address })
-  const { run } = reading(engine, results)
-  return {
-    ...{ name: engine.name, version: engine.version, run },
-    async stop() {
-      await engine.stop()
-      await stop()
-    },
+  try {
+    const engine = await start(results.address)
+    const { run } = reading(engine, results)
+    return {
+      ...{ name: engine.name, version: engine.version, run },
+      async stop() {
+        await engine.stop()
+        await stop()
+      },
+    }
+  } catch (error) {
+    await stop()
+    throw error
   }
 }
 
-function reading(engine: SendingEngine, results: ResultSocket): Pick<QueryEngine, 'run'> {
+function reading(engine: QueryEngine, results: ResultSocket): Pick<ReadEngine, 'run'> {
   const running = new Map<string, SentQuery>()
   const query = async (input: { ticket: string; query: Query }): Promise<QueryAnswer> => {
     const sent = engine.run(input.query, input.ticket)

@@ -3,14 +3,15 @@
 // result in little memory.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { QueryEngine, RowBatch } from '../../src/indexer/engine.ts'
+import type { RowBatch } from '../../src/indexer/engine.ts'
 import { firstSlot, makeRows, subscriptions } from './generated-rows.ts'
 import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
+import type { ReadEngine } from './send-results.ts'
 import { hangMs, until } from './until.ts'
 
 export interface EngineStage {
   /** An engine over these rows. */
-  start(batches: readonly RowBatch[]): Promise<QueryEngine>
+  start(batches: readonly RowBatch[]): Promise<ReadEngine>
   stop(): Promise<void>
   /** How many queries it works on at this moment. */
   busy(): Promise<number>
@@ -36,7 +37,7 @@ const limitless = { timeMs: 10 * hangMs }
 
 export function describeQueryEngine(name: string, stage: EngineStage): void {
   describe(`${name} as an engine of queries`, () => {
-    let engine: QueryEngine
+    let engine: ReadEngine
     const endless = stage.endless ?? endlessJoin
     const run = (sql: string, options: AskOptions = {}): Promise<Asked> => ask(engine, sql, options)
     const fails = async (sql: string, options: AskOptions = {}) => {

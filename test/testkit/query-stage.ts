@@ -6,9 +6,10 @@ import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { QueryError } from '../../src/indexer/clickhouse/exceptions.ts'
 import { type DuckdbSink, openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
 import type { DuckdbEngineDeps } from '../../src/indexer/duckdb/start-engine.ts'
-import type { Query, QueryEngine, QueryLimits } from '../../src/indexer/engine.ts'
+import type { Query, QueryLimits } from '../../src/indexer/engine.ts'
 import type { QueryTotals } from '../../src/indexer/queries/protocol.ts'
 import { openDuckdb } from './local-queries.ts'
+import type { ReadEngine } from './send-results.ts'
 import { hangMs } from './until.ts'
 
 /** A query that a busy machine is too slow for is killed, and the caller's next one is refused. */
@@ -46,7 +47,7 @@ export function queryOf(sql: string, { limits, ...rest }: Asking = {}): Query {
   }
 }
 
-export async function ask(engine: QueryEngine, sql: string, asking: Asking = {}): Promise<Answer> {
+export async function ask(engine: ReadEngine, sql: string, asking: Asking = {}): Promise<Answer> {
   const outcome = await engine.run(queryOf(sql, asking)).started
   if (!outcome.ok)
     return { text: '', bytes: Buffer.alloc(0), error: outcome.error, isLate: false, totals: null }
@@ -60,7 +61,7 @@ export async function ask(engine: QueryEngine, sql: string, asking: Asking = {})
 
 /** The rows of an answer, or its error thrown. */
 export async function rowsOf(
-  engine: QueryEngine,
+  engine: ReadEngine,
   sql: string,
   asking: Asking = {},
 ): Promise<unknown[][]> {
@@ -75,9 +76,9 @@ export async function rowsOf(
 export class QueryStage {
   readonly folder: string
   readonly sink: DuckdbSink
-  readonly engine: QueryEngine
+  readonly engine: ReadEngine
 
-  private constructor(folder: string, sink: DuckdbSink, engine: QueryEngine) {
+  private constructor(folder: string, sink: DuckdbSink, engine: ReadEngine) {
     this.folder = folder
     this.sink = sink
     this.engine = engine

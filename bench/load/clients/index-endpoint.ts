@@ -1,9 +1,8 @@
 // The indexer's endpoint over an engine that the bench has filled. Thread: a process of its own.
 
 import { silentLog } from '../../../src/base/telemetry/log.ts'
-import { startClickhouseEngine } from '../../../src/indexer/clickhouse-server/query-engine.ts'
 import { Bundle } from '../../../test/testkit/bundle.ts'
-import { openDuckdb } from '../../../test/testkit/local-queries.ts'
+import { openClickhouse, openDuckdb } from '../../../test/testkit/local-queries.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface EndpointPlace {
@@ -20,7 +19,7 @@ export interface OpenEndpoint {
 serveBench({
   open: async ({ engine, place }: EndpointPlace): Promise<OpenEndpoint> => {
     const deps = { log: silentLog }
-    const start = engine === 'duckdb' ? openDuckdb : startClickhouseEngine
+    const start = engine === 'duckdb' ? openDuckdb : openClickhouse
     const bundle = new Bundle()
     process.once('exit', () => void bundle.dispose())
     const { port } = await bundle.openIndexer({ engine: await start(place, deps) })

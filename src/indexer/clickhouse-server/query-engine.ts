@@ -1,6 +1,6 @@
 // Runs customers' queries on a ClickHouse server.
 //
-//   statement -> literals -> gate -> POST, read-only, with limits -> rows with backpressure
+//   statement -> literals -> gate -> POST, read-only, with limits -> rows -> the gateway, at its pace
 //                                    cancel, timeout: abort + KILL QUERY
 //
 // Every query gets a unique id of ours, so that killing one never affects another customer's.
@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
-import { exception, type QueryError } from '../clickhouse/exceptions.ts'
+import { codeOf, exception, type QueryError } from '../clickhouse/exceptions.ts'
 import {
   type Format,
   formatOf,
@@ -18,13 +18,16 @@ import {
 import { withLiterals } from '../clickhouse/server/rebuild.ts'
 import { trailingException } from '../clickhouse/server/server-exception.ts'
 import { clickhouseString } from '../clickhouse/sql/quoting.ts'
-import type { Query, QueryEngine, QueryOutcome, QueryResult, RunningQuery } from '../engine.ts'
+import type { Query, QueryEnd, QueryEngine, SentQuery } from '../engine.ts'
+import { noTotals, type QueryTotals, type ResultAddress } from '../queries/protocol.ts'
+import { type ByteSink, ResultConnection } from '../queries/result-connection.ts'
 import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
 import { ensureTables, known, readServerFacts, reportRights, type ServerFacts } from './schema.ts'
 
 export interface ClickhouseEngineDeps {
   readonly log: Log
+  readonly results: ResultAddress
   /** Address and credentials for customers' queries; absent or '': those of the writer. */
   readonly queryUrl?: string
 }
@@ -72,10 +75,12 @@ class ClickhouseEngine implements QueryEngine {
     this.version = facts.version
   }
 
-  run(query: Query): RunningQuery {
+  run(query: Query, ticket: string): SentQuery {
     const id = `sluice-${this.#run}-${++this.#count}${ownerSuffix(query)}`
     const run: Run = new Run(query, {
       id,
+      ticket,
+      results: this.#deps.results,
       client: this.#client,
       facts: this.#facts,
       kill: () => {
@@ -114,14 +119,16 @@ function ownerSuffix({ subscription }: Query): string {
 
 interface RunDeps {
   readonly id: string
+  readonly ticket: string
+  readonly results: ResultAddress
   readonly client: ClickhouseClient
   readonly facts: ServerFacts
   kill(): void
   onEnd(): void
 }
 
-class Run implements RunningQuery {
-  readonly started: Promise<QueryOutcome>
+class Run implements SentQuery {
+  readonly ended: Promise<QueryEnd>
   readonly #query: Query
   readonly #deps: RunDeps
   readonly #abort = new AbortController()
@@ -129,10 +136,9 @@ class Run implements RunningQuery {
   readonly #timer: NodeJS.Timeout
   /** Why we ended the query ourselves. */
   #cause: QueryError | null = null
-  /** The error after the first bytes. */
-  #failed: QueryError | null = null
+  #reader: ResultReader | null = null
+  #sink: ByteSink | null = null
   #isEnded = false
-  #endedMs = 0
 
   constructor(query: Query, deps: RunDeps) {
     this.#query = query
@@ -141,16 +147,26 @@ class Run implements RunningQuery {
     const message = `the query took longer than ${query.limits.timeMs} ms`
     const timeout = exception('TIMEOUT_EXCEEDED', message)
     this.#timer = setTimeout(() => this.#stop(timeout), deadlineMs)
-    this.started = Promise.resolve()
+    this.ended = Promise.resolve()
       .then(() => this.#start())
-      .catch((error) => this.#fail(this.#errorOf(error)))
+      .catch((error) => {
+        this.#abort.abort()
+        return this.#fail(this.#errorOf(error))
+      })
   }
 
   cancel(): void {
     this.#stop(exception('QUERY_WAS_CANCELLED', 'the query was cancelled'))
   }
 
-  async #start(): Promise<QueryOutcome> {
+  slowed(): void {}
+
+  totals(): QueryTotals {
+    const { rows, bytes } = this.#reader ?? noTotals
+    return { rows, bytes, elapsedMs: performance.now() - this.#beganMs }
+  }
+
+  async #start(): Promise<QueryEnd> {
     const { format, statement, subscription, database = 'chain' } = this.#query
     const { facts, client } = this.#deps
     const text = withLiterals(statement, facts.hasBool)
@@ -164,46 +180,40 @@ class Run implements RunningQuery {
     if (!answer.ok) return this.#fail(this.#cause ?? answer.exception)
     const written = formatOf(format, 'clickhouse')
     const reader = new ResultReader(answer.body, written, answer.tag)
+    this.#reader = reader
     const first = await reader.next()
     if (this.#cause !== null) return this.#fail(this.#cause)
     // Nothing was sent yet: the error can still replace the result.
     if (reader.error !== null) return this.#fail(reader.error)
-    return { ok: true, result: this.#result(reader, first) }
+    return this.#send(reader, first)
   }
 
-  #result(reader: ResultReader, first: Buffer | null): QueryResult {
-    return {
-      chunks: this.#chunks(reader, first),
-      failed: () => this.#failed,
-      totals: () => ({
-        rows: reader.rows,
-        bytes: reader.bytes,
-        elapsedMs: (this.#endedMs || performance.now()) - this.#beganMs,
-      }),
-    }
-  }
-
-  async *#chunks(reader: ResultReader, first: Buffer | null): AsyncGenerator<Uint8Array> {
+  async #send(reader: ResultReader, first: Buffer | null): Promise<QueryEnd> {
     const { resultBytes, overflow } = this.#query.limits
     // With `break` ClickHouse truncates by its own byte count, which differs from the text's.
     const bytesMax = overflow === 'break' ? resultBytes * 4 : resultBytes
     const message = `the result is larger than ${resultBytes} bytes`
     const tooLarge = exception('TOO_MANY_ROWS_OR_BYTES', message)
+    const { results, ticket } = this.#deps
+    const connection = await ResultConnection.open(results, () => this.cancel())
+    this.#sink = connection.sinkOf(ticket)
+    let sent = 0
+    let error: QueryError | null
     try {
       for (let chunk = first; chunk !== null; chunk = await reader.next()) {
         if (reader.bytes > bytesMax) this.#stop(tooLarge)
         if (this.#cause !== null) break
-        yield chunk
+        sent += chunk.length
+        await this.#sink.write(chunk)
       }
-      this.#failed = this.#cause ?? reader.error
-      this.#end()
-    } catch (error) {
-      this.#failed = this.#cause ?? reader.breakOff() ?? this.#errorOf(error)
-      this.#end()
-    } finally {
-      // The reader stopped before the end.
-      if (!this.#isEnded) this.cancel()
+      error = this.#cause ?? reader.error
+    } catch (thrown) {
+      error = this.#cause ?? reader.breakOff() ?? this.#errorOf(thrown)
     }
+    this.#end()
+    connection.end()
+    const isCut = error?.code === codeOf.QUERY_WAS_CANCELLED
+    return { error, sent: isCut ? null : sent, totals: this.totals() }
   }
 
   #params(): Record<string, string> {
@@ -242,18 +252,18 @@ class Run implements RunningQuery {
     if (this.#isEnded || this.#cause !== null) return
     this.#cause = cause
     this.#abort.abort()
+    this.#sink?.wake()
     this.#deps.kill()
   }
 
-  #fail(error: QueryError): QueryOutcome {
+  #fail(error: QueryError): QueryEnd {
     this.#end()
-    return { ok: false, error }
+    return { error, sent: 0, totals: noTotals }
   }
 
   #end(): void {
     if (this.#isEnded) return
     this.#isEnded = true
-    this.#endedMs = performance.now()
     clearTimeout(this.#timer)
     this.#deps.onEnd()
   }

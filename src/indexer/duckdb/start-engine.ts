@@ -11,7 +11,7 @@ import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { type ExceptionName, exception } from '../clickhouse/exceptions.ts'
 import { queryProcesses } from '../config.ts'
-import type { Query, QueryEnd, SendingEngine, SentQuery } from '../engine.ts'
+import type { Query, QueryEnd, QueryEngine, SentQuery } from '../engine.ts'
 import type { KillReason, QueryProcessMeters } from '../meters.ts'
 import { noTotals, type ResultAddress } from '../queries/protocol.ts'
 import { PooledQuery, QueryPool } from './query-pool.ts'
@@ -41,7 +41,7 @@ const refreshMs = 30_000
 export async function startDuckdbEngine(
   folder: string,
   deps: DuckdbEngineDeps,
-): Promise<SendingEngine> {
+): Promise<QueryEngine> {
   const path = resolve(folder)
   await openFolder(path)
   await rm(join(path, 'scratch'), { recursive: true, force: true })
@@ -63,7 +63,7 @@ interface Running {
   run: PooledQuery | null
 }
 
-class DuckdbEngine implements SendingEngine {
+class DuckdbEngine implements QueryEngine {
   readonly name = 'duckdb'
   readonly version: string
   readonly #pool: QueryPool

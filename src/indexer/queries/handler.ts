@@ -21,7 +21,7 @@ import { isWord } from '../clickhouse/sql/lexer.ts'
 import { bindParameters, type Statement } from '../clickhouse/sql/parameters.ts'
 import { type Reading, readStatement } from '../clickhouse/sql/reading.ts'
 import { readKill } from '../clickhouse/sql/token-cursor.ts'
-import type { SendingEngine, SentQuery } from '../engine.ts'
+import type { QueryEngine, SentQuery } from '../engine.ts'
 import { type QuerySettings, readSettings } from '../settings.ts'
 import type { Database } from '../tables.ts'
 import { answerFromCatalogue, renderSmall, type SmallResult } from './answer-from-catalogue.ts'
@@ -36,7 +36,7 @@ import {
 } from './protocol.ts'
 
 export interface HandlerDeps {
-  readonly engine: SendingEngine
+  readonly engine: QueryEngine
   /** The gateway logs slow queries by their fingerprint. */
   readonly logsSlow: boolean
   begin(head: QueryBegin): void
@@ -253,7 +253,7 @@ export class QueryHandler {
   }
 }
 
-export function engineOf({ name, version }: Pick<SendingEngine, 'name' | 'version'>): string {
+export function engineOf({ name, version }: Pick<QueryEngine, 'name' | 'version'>): string {
   return `${name} ${version}`
 }
 

@@ -3,7 +3,7 @@
 import type { Log, LogFields } from '../../base/telemetry/log.ts'
 import { DATABASE, visibleTables } from '../catalogue.ts'
 import type { IndexerSection } from '../config.ts'
-import type { SendingEngine } from '../engine.ts'
+import type { QueryEngine } from '../engine.ts'
 import { startEngine } from '../engines.ts'
 import type { KillReason } from '../meters.ts'
 import { engineOf, QueryHandler } from './handler.ts'
@@ -48,7 +48,7 @@ export class QueryProgram {
   #soon: NodeJS.Timeout | null = null
   #counts: QueryReport = { processes: 0, busy: 0, kills: [] }
   #opening: Promise<QueryGreeting> | null = null
-  #engine: SendingEngine | null = null
+  #engine: QueryEngine | null = null
   #handler: QueryHandler | null = null
 
   constructor(events: QueryProgramEvents) {
@@ -118,7 +118,7 @@ export class QueryProgram {
   }
 }
 
-export function greetingOf(engine: SendingEngine): QueryGreeting {
+export function greetingOf(engine: QueryEngine): QueryGreeting {
   const shown = visibleTables.filter(({ database }) => database === DATABASE)
   const tables = shown.map(({ name, columns, key }) => ({ name, columns, key }))
   return { engine: engineOf(engine), tables }
