@@ -1,7 +1,8 @@
 // Rows per second that a client takes in, and how long it waits for the first byte (the latency
 // figures): by format through our endpoint on DuckDB, and as JSONEachRow on ClickHouse, against
 // what DuckDB itself can write without a reader. Processor time is that of the endpoint and its
-// query processes, without a ClickHouse server and the client, or of the engine alone.
+// query processes, without a ClickHouse server and the client, or of the engine alone; how busy the
+// endpoint's process itself was is in the evidence.
 // Thread: main of the bench process, which is the client; endpoint and engines are other processes.
 
 import { join } from 'node:path'
@@ -18,7 +19,7 @@ import {
   type RoundContext,
 } from '../lib/bench.ts'
 import { clickhouseStage, duckdbStage, missingClickhouse } from '../lib/index-stage.ts'
-import { processorSeconds, usedSeconds } from '../lib/processor-time.ts'
+import { ownProcessorSeconds, processorSeconds, usedSeconds } from '../lib/processor-time.ts'
 import { Shared } from '../lib/shared.ts'
 import type { EndpointPlace, OpenEndpoint } from './clients/index-endpoint.ts'
 
@@ -163,6 +164,7 @@ function through(engine: EndpointPlace['engine'], format: FormatName): Contender
           if (heads !== null) return lines - heads
           return answer.statusCode === 200 && bytes > rows * bytesPerRowMin ? rows : 0
         },
+        () => ownProcessorSeconds(endpoint!.child.pid),
       ),
     close: stopAll,
   }
@@ -175,20 +177,26 @@ async function repeat(
   context: RoundContext,
   used: () => number,
   once: (first: Latencies) => Promise<number>,
+  own: () => number = () => 0,
 ): Promise<Measurement> {
   const first = new Latencies()
   const beganMs = performance.now()
   const usedBefore = used()
+  const ownBefore = own()
   let taken = 0
   let times = 0
   do {
     taken += await once(first)
     times += 1
   } while (performance.now() - beganMs < context.seconds * 1000)
+  const seconds = (performance.now() - beganMs) / 1000
   return {
-    opsPerSecond: (taken * 1000) / (performance.now() - beganMs),
+    opsPerSecond: taken / seconds,
     cpuUsPerOp: ((used() - usedBefore) * 1e6) / taken,
     ...(first.count > 0 && { latencyUs: latencyUsOf(first) }),
-    evidence: { wrong: taken - times * rowsOf(context) },
+    evidence: {
+      wrong: taken - times * rowsOf(context),
+      endpointCores: (own() - ownBefore) / seconds,
+    },
   }
 }

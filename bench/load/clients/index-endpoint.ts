@@ -1,8 +1,14 @@
-// The indexer's endpoint over an engine that the bench has filled. Thread: a process of its own.
+// The indexer's endpoint over an index that the bench has filled, with a query program of its own
+// for DuckDB. Thread: a process of its own.
 
+import { join } from 'node:path'
+import { systemClock } from '../../../src/base/clock.ts'
+import { initialOf } from '../../../src/base/fields.ts'
 import { silentLog } from '../../../src/base/telemetry/log.ts'
+import { indexerSection } from '../../../src/indexer/config.ts'
+import { QueryService } from '../../../src/indexer/queries/service.ts'
 import { Bundle } from '../../../test/testkit/bundle.ts'
-import { openClickhouse, openDuckdb } from '../../../test/testkit/local-queries.ts'
+import { openClickhouse } from '../../../test/testkit/local-queries.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface EndpointPlace {
@@ -18,11 +24,13 @@ export interface OpenEndpoint {
 
 serveBench({
   open: async ({ engine, place }: EndpointPlace): Promise<OpenEndpoint> => {
-    const deps = { log: silentLog }
-    const start = engine === 'duckdb' ? openDuckdb : openClickhouse
     const bundle = new Bundle()
     process.once('exit', () => void bundle.dispose())
-    const { port } = await bundle.openIndexer({ engine: await start(place, deps) })
+    const started =
+      engine === 'duckdb'
+        ? { queries: (await startQueries(place, bundle)).queries }
+        : { engine: await openClickhouse(place, { log: silentLog }) }
+    const { port } = await bundle.openIndexer(started)
     const { token, indexer } = bundle.issue({ products: ['indexer'] })
     const pair = Buffer.from(`${indexer!.user}:${indexer!.password}`).toString('base64')
     return {
@@ -31,3 +39,10 @@ serveBench({
     }
   },
 })
+
+function startQueries(folder: string, { meters }: Bundle): Promise<QueryService> {
+  return QueryService.start(initialOf(indexerSection.fields), {
+    ...{ folder, socket: join(folder, 'results.sock'), holder: 'bench' },
+    ...{ meters, clock: systemClock, log: silentLog },
+  })
+}
