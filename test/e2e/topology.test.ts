@@ -65,10 +65,12 @@ test('the child processes are those of the topology', async () => {
   expect(names()).toEqual(ownedNames('process'))
 })
 
+/** With those of the programs that it runs. */
 function childrenOf(pid: number): number[] {
   const tasks = readdirSync(`/proc/${pid}/task`)
   const texts = tasks.map((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8'))
-  return texts.flatMap((text) => text.split(' ').filter((word) => word !== '')).map(Number)
+  const own = texts.flatMap((text) => text.split(' ').filter((word) => word !== '')).map(Number)
+  return own.flatMap((child) => [child, ...childrenOf(child)])
 }
 
 /** The worker file that a child process runs. */

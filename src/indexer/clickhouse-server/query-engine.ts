@@ -1,6 +1,6 @@
 // Runs customers' queries on a ClickHouse server.
 //
-//   statement -> literals -> gate -> POST, read-only, with limits -> rows -> the gateway, at its pace
+//   statement -> literals -> gate -> POST, read-only, with limits -> rows, at the gateway's pace
 //                                    cancel, timeout: abort + KILL QUERY
 //
 // Every query gets a unique id of ours, so that killing one never affects another customer's.

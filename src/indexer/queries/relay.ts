@@ -131,7 +131,8 @@ export class RelayedQuery {
   readonly permit: () => void
   readonly #calls: RelayedCalls
   readonly #bytes: ResultBytes
-  #answered: QueryAnswer | null = null
+  /** Null before the answer. */
+  answered: QueryAnswer | null = null
   /** Why the rest of a complete result is not sent. */
   #cut: QueryError | null = null
   #isRead = false
@@ -147,8 +148,8 @@ export class RelayedQuery {
 
   /** Of the result so far; of the whole of it once there is an answer. */
   async totals(): Promise<QueryTotals> {
-    const sofar = await (this.#answered === null ? this.#calls.totals().catch(() => null) : null)
-    return this.#answered?.totals ?? { ...(sofar ?? noTotals), bytes: this.#bytes.received }
+    const sofar = await (this.answered === null ? this.#calls.totals().catch(() => null) : null)
+    return this.answered?.totals ?? { ...(sofar ?? noTotals), bytes: this.#bytes.received }
   }
 
   /** Bytes so far. */
@@ -158,25 +159,25 @@ export class RelayedQuery {
 
   /** Valid once `chunks` ended. */
   failed(): QueryError | null {
-    const error = this.#cut ?? this.#answered?.error ?? null
-    const { sent = 0 } = this.#answered ?? {}
+    const error = this.#cut ?? this.answered?.error ?? null
+    const { sent = 0 } = this.answered ?? {}
     return error ?? (sent !== null && this.#bytes.received < sent ? brokenOff : null)
   }
 
   /** The query ends, and what is not read of its result is dropped. */
   cancel(): void {
-    if (this.#answered === null) this.#calls.cancel()
-    else if (this.#answered.error === null) this.#cut ??= cancelled
+    if (this.answered === null) this.#calls.cancel()
+    else if (this.answered.error === null) this.#cut ??= cancelled
     this.#bytes.discard()
   }
 
   async #start(): Promise<QueryAnswer | null> {
-    while (this.#answered === null && this.#bytes.received === 0) await this.#bytes.change()
-    return this.#answered
+    while (this.answered === null && this.#bytes.received === 0) await this.#bytes.change()
+    return this.answered
   }
 
   #settle(answered: QueryAnswer): QueryAnswer {
-    this.#answered = answered
+    this.answered = answered
     const { error, reply, sent } = answered
     if (sent === null) this.#bytes.discard()
     else this.#bytes.expect(sent)
@@ -196,7 +197,7 @@ export class RelayedQuery {
       await this.answer
     } finally {
       // A reader that stops early cancels the query.
-      if (this.#answered === null) this.cancel()
+      if (this.answered === null) this.cancel()
       this.#calls.forget()
     }
   }

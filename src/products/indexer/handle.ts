@@ -10,7 +10,7 @@ import type { Request } from '../../base/transport/request.ts'
 import type { Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import { holdsToken } from '../../customers/subscriptions/issue.ts'
-import { exception, exceptionBlock, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
+import { exception, exceptionBlock } from '../../indexer/clickhouse/exceptions.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import { noTotals, type QueryAnswer, type QueryRequest } from '../../indexer/queries/protocol.ts'
 import type { QueryRelay, RelayedQuery } from '../../indexer/queries/relay.ts'
@@ -84,18 +84,18 @@ export class IndexerHandler {
     const { freshness } = this.#deps
     // Reason for the assertion: bytes follow a permit.
     const head = run.head!
-    let answer: QueryAnswer | null = null
-    void query.answer.then((answered) => {
-      answer = answered
-    })
-    run.countBy(() => answer?.totals ?? { ...noTotals, bytes: query.received() })
+    run.countBy(() => query.answered?.totals ?? { ...noTotals, bytes: query.received() })
     return answerWith(query, {
       isWhole: head.isWhole,
       tag: head.tag,
       head: async () => resultHead(head, freshness(), await query.totals()),
-      failed: (error) => this.#errorReply(error, answer, run.id),
+      failed: (error) =>
+        query.answered?.error === error
+          ? this.#rendered(query.answered)
+          : errorReply(error, this.#infoOf(run.id)),
       tail: (error) =>
-        (answer?.error === error ? answer.tail : null) ?? exceptionBlock(error, head.tag),
+        (query.answered?.error === error ? query.answered.tail : null) ??
+        exceptionBlock(error, head.tag),
       isAbandoned: client.isGone,
       abandon: client.leave,
       ended: (error) => run.end(error),
@@ -143,12 +143,6 @@ export class IndexerHandler {
     return reply === null
       ? errorReply(error!, this.#infoOf(queryId), BUSY_RETRY_MS)
       : programReply(answer, this.#deps.freshness())
-  }
-
-  #errorReply(error: QueryError, answer: QueryAnswer | null, id: string): Reply {
-    return answer !== null && answer.error === error
-      ? this.#rendered(answer)
-      : errorReply(error, this.#infoOf(id))
   }
 
   #infoOf(queryId: string): ResponseInfo {
