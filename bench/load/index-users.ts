@@ -14,8 +14,8 @@ import type { Cell, RowBatch, RowSink } from '../../src/indexer/engine.ts'
 import { feedNames, type TableName, tables } from '../../src/indexer/tables.ts'
 import { Latencies } from '../../src/loadtest/latencies.ts'
 import { firstSlot, makeRows } from '../../test/testkit/generated-rows.ts'
-import { openDuckdb } from '../../test/testkit/local-queries.ts'
 import { queryOf } from '../../test/testkit/query-stage.ts'
+import { openDuckdb } from '../../test/testkit/read-back.ts'
 import type { ReadEngine } from '../../test/testkit/send-results.ts'
 import {
   type Bench,

@@ -6,7 +6,7 @@ import { afterEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { QueryPool } from '../../src/indexer/duckdb/query-pool.ts'
 import { overheadBytes, type QueryProcess } from '../../src/indexer/duckdb/query-process.ts'
-import { openResults } from '../testkit/local-queries.ts'
+import { openResults } from '../testkit/read-back.ts'
 
 const memoryBytes = 256_000_000
 const longMs = 60_000

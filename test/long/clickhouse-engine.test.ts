@@ -8,8 +8,8 @@ import {
   startClickhouseServer,
 } from '../testkit/clickhouse-server.ts'
 import { queryOf, tryAsk } from '../testkit/index-asking.ts'
-import { openClickhouse } from '../testkit/local-queries.ts'
 import { describeQueryEngine } from '../testkit/query-engine-contract.ts'
+import { openClickhouse } from '../testkit/read-back.ts'
 import type { ReadEngine } from '../testkit/send-results.ts'
 import { hangMs, until } from '../testkit/until.ts'
 

@@ -19,7 +19,7 @@ import {
 } from '../testkit/clickhouse-server.ts'
 import { makeRows } from '../testkit/generated-rows.ts'
 import { tryAsk } from '../testkit/index-asking.ts'
-import { openClickhouse } from '../testkit/local-queries.ts'
+import { openClickhouse } from '../testkit/read-back.ts'
 import type { ReadEngine } from '../testkit/send-results.ts'
 
 const plan = { seed: 5, slots: 40, transactionsPerSlot: 20, blocks: 10, tips: 10, usage: 0 }

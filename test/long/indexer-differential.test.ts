@@ -21,8 +21,8 @@ import {
 } from '../testkit/clickhouse-server.ts'
 import { makeRows } from '../testkit/generated-rows.ts'
 import { ask } from '../testkit/index-asking.ts'
-import { openClickhouse } from '../testkit/local-queries.ts'
 import { QueryStage } from '../testkit/query-stage.ts'
+import { openClickhouse } from '../testkit/read-back.ts'
 import type { ReadEngine } from '../testkit/send-results.ts'
 import { until } from '../testkit/until.ts'
 

@@ -8,7 +8,7 @@ import { type DuckdbSink, openDuckdbSink } from '../../src/indexer/duckdb/sink.t
 import type { DuckdbEngineDeps } from '../../src/indexer/duckdb/start-engine.ts'
 import type { Query, QueryLimits } from '../../src/indexer/engine.ts'
 import type { QueryTotals } from '../../src/indexer/queries/protocol.ts'
-import { openDuckdb } from './local-queries.ts'
+import { openDuckdb } from './read-back.ts'
 import type { ReadEngine } from './send-results.ts'
 import { hangMs } from './until.ts'
 

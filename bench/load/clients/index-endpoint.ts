@@ -8,8 +8,8 @@ import { silentLog } from '../../../src/base/telemetry/log.ts'
 import { indexerSection } from '../../../src/indexer/config.ts'
 import { QueryService } from '../../../src/indexer/queries/service.ts'
 import { Bundle } from '../../../test/testkit/bundle.ts'
-import { openClickhouse } from '../../../test/testkit/local-queries.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { openClickhouse } from '../../../test/testkit/read-back.ts'
 
 export interface EndpointPlace {
   readonly engine: 'duckdb' | 'clickhouse'
