@@ -238,7 +238,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 118,750 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 119,425 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {

@@ -1,5 +1,5 @@
 // Requests a snapshot of the newest rows from the writer over a Unix socket in the index's folder.
-// Thread: main of the writer process (server) and main of the server process (client).
+// Thread: main of the writer process (server) and of the query program (client).
 //
 //   engine --"\n"--> writer: copies rows committed since --> one line of JSON: a Snapshot
 //
