@@ -302,6 +302,9 @@ describe('an error', () => {
     const bomb = gzipSync(Buffer.alloc(4_000_000))
     expect((await stage.code({ body: bomb, headers: broken }))[0]).toBe(400)
     expect((await stage.code({ body: 'x'.repeat(1_100_000) }))[0]).toBe(413)
+    const insert = { query: 'INSERT INTO blocks FORMAT CSV' }
+    for (const length of [10, 1_100_000])
+      expect((await stage.code({ query: insert, body: 'x'.repeat(length) }))[0]).toBe(403)
     expect((await stage.code({ body: `SELECT '${'x'.repeat(300_000)}'` })).slice(1, 2)).toEqual([
       62,
     ])
