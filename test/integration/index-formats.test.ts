@@ -31,9 +31,13 @@ afterAll(async () => {
 
 async function result(sql: string, format: string, output?: OutputOptions): Promise<Buffer> {
   const chunks: Buffer[] = []
+  let isFlushed = false
   const sink = {
     write: async (bytes: Uint8Array) => {
       chunks.push(Buffer.from(bytes))
+    },
+    flushed: async () => {
+      isFlushed = true
     },
     wake: () => {},
   }
@@ -41,6 +45,8 @@ async function result(sql: string, format: string, output?: OutputOptions): Prom
   const job = { ...query, ticket: '', snapshot: { version: 0, files: [] } }
   const report = await new QueryRunner(database, () => sink).run(job)
   expect(report.error).toBe(null)
+  // The process may be ended after its report.
+  expect(isFlushed).toBe(true)
   return Buffer.concat(chunks)
 }
 

@@ -42,8 +42,8 @@ afterEach(async () => {
 
 test('starts a process for a query that finds none free', async () => {
   const pool = await poolOf(4)
-  const first = await pool.lend('a', memoryBytes, longMs)
-  const second = await pool.lend('b', memoryBytes, longMs)
+  const first = await pool.lend('a', memoryBytes, longMs).process
+  const second = await pool.lend('b', memoryBytes, longMs).process
   expect(second).not.toBe(first)
   expect([typeof first, typeof second]).toEqual(['object', 'object'])
 })
@@ -51,17 +51,17 @@ test('starts a process for a query that finds none free', async () => {
 test('starts with one process, and the other warm ones with the first query', async () => {
   const pool = await poolOf(4, 2)
   expect(pool.size).toBe(1)
-  const first = (await pool.lend('a', memoryBytes, longMs)) as QueryProcess
+  const first = (await pool.lend('a', memoryBytes, longMs).process) as QueryProcess
   pool.giveBack(first)
   await vi.waitFor(() => expect(pool.size).toBe(2), { timeout: longMs / 2 })
 })
 
 test('starts none beyond the memory of all', async () => {
   const pool = await poolOf(1)
-  const first = (await pool.lend('a', memoryBytes, longMs)) as QueryProcess
-  expect(await pool.lend('b', memoryBytes, 700)).toBe('busy')
+  const first = (await pool.lend('a', memoryBytes, longMs).process) as QueryProcess
+  expect(await pool.lend('b', memoryBytes, 700).process).toBe('busy')
   expect(pool.size).toBe(1)
-  const waiting = pool.lend('b', memoryBytes, longMs)
+  const waiting = pool.lend('b', memoryBytes, longMs).process
   pool.giveBack(first)
   expect(await waiting).toBe(first)
 })

@@ -46,7 +46,11 @@ describe.skipIf(!hasClickhouseServer())('a ClickHouse server', () => {
     }
     const snapshot = { version: 0, files: [] }
     const job = { ...queryOf(sql, { format }), ticket: '', snapshot }
-    const report = await new QueryRunner(database, () => ({ write, wake() {} })).run(job)
+    const report = await new QueryRunner(database, () => ({
+      write,
+      flushed: async () => {},
+      wake() {},
+    })).run(job)
     expect(report.error).toBe(null)
     await server.ask('CREATE DATABASE IF NOT EXISTS chain')
     await server.ask('DROP TABLE IF EXISTS back')

@@ -24,11 +24,9 @@ export async function localQueries(
     slowed: (pace: Parameters<QueryHandler['slowed']>[0]) => handler.slowed(pace),
     totals: (ticket: string) => handler.totals(ticket),
   }
-  const relay = new QueryRelay(
-    // Reason for the casts: each call gets what the relay sends it.
-    { call: async <T>(call: string, input: unknown) => (await calls[call]!(input as never)) as T },
-    results,
-  )
+  // Reason for the casts: each call gets what the relay sends it.
+  const call = async <T>(name: string, input: unknown) => (await calls[name]!(input as never)) as T
+  const relay = new QueryRelay({ call, steer: call }, results)
   relay.opened(greetingOf(sending))
   return { queries: relay, stop }
 }

@@ -82,10 +82,8 @@ function reading(engine: QueryEngine, results: ResultSocket): Pick<ReadEngine, '
     slowed: ({ ticket, isSlow }: { ticket: string; isSlow: boolean }) =>
       running.get(ticket)?.slowed(isSlow),
   }
-  const relay = new QueryRelay(
-    { call: async <T>(call: string, input: unknown) => (await calls[call]!(input as never)) as T },
-    results,
-  )
+  const call = async <T>(name: string, input: unknown) => (await calls[name]!(input as never)) as T
+  const relay = new QueryRelay({ call, steer: call }, results)
   relay.opened({ engine: '', tables: [] })
   return {
     run(asked) {

@@ -92,6 +92,16 @@ export class SupervisedChild {
       return Promise.reject(
         new Fault('child-busy', `${name} has too many calls in flight`, { retryable: true }),
       )
+    return this.#send(link, call, input, timeoutMs)
+  }
+
+  /** A call of few bytes about one that is under way: it is never `child-busy`. */
+  steer<T>(call: string, input: unknown): Promise<T> {
+    const link = this.#link
+    return link === null ? Promise.reject(gone(this.#options.name)) : this.#send(link, call, input)
+  }
+
+  #send<T>(link: FrameLink, call: string, input: unknown, timeoutMs?: number): Promise<T> {
     this.#lastCallId += 1
     const id = this.#lastCallId
     return new Promise<T>((resolve, reject) => {

@@ -102,7 +102,7 @@ function checkOwner(file: string, fd: number): void {
     throw new Fault('data-lock', `${file} is accessible to other users: run chmod 600 ${file}`)
 }
 
-export interface Fcntl {
+interface Fcntl {
   fcntl(fd: number, command: number, lock: Buffer): number
   /** Of the last call that failed. */
   errno(): number

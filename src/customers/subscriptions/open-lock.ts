@@ -6,14 +6,17 @@
 //   open:  exclusive ──►│ open, convert │◄── released
 //   write: shared, counted ──►│ commit │◄── released with the last one
 //
-// A stuck process does not stop the others: after a second they go on without the lock.
+// A process that is stuck in its open does not stop writes: after a second they go on without the
+// lock, and do not wait again until they had it once. An open waits longer, and is refused then.
 // The lock is on `<registry>/open.lock`, released by the kernel when its process ends. A process
 // that has the registry open already does not open the environment again, and needs no lock.
-import { closeSync, constants, openSync } from 'node:fs'
+import { closeSync, constants, fchownSync, fstatSync, openSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { type Fcntl, loadFcntl, lockOf, lockType, setLock } from './lock.ts'
+import { Fault } from '../../base/errors.ts'
+import { loadFcntl, lockOf, lockType, setLock } from './lock.ts'
 
-const waitMsMaxInitial = 1_000
+/** Longest waits for the lock. */
+const waitsInitial = { openMs: 30_000, writeMs: 1_000 }
 const stepMs = 1
 
 const pause = new Int32Array(new SharedArrayBuffer(4))
@@ -23,24 +26,23 @@ const locks = new Map<string, OpenLock>()
 
 export class OpenLock {
   readonly #folder: string
+  readonly #waits: typeof waitsInitial
+  readonly #libc = loadFcntl()
   readonly #fd: number
-  readonly #libc: Fcntl
   #users = 0
   #writers = 0
+  /** A write waited in vain; none waits until one had the lock. */
+  #isStuck = false
 
-  readonly #waitMsMax: number
-
-  private constructor(folder: string, waitMsMax: number) {
-    this.#waitMsMax = waitMsMax
-    const flags = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW
+  private constructor(folder: string, waits: typeof waitsInitial) {
     this.#folder = folder
-    this.#fd = openSync(join(folder, 'open.lock'), flags, 0o600)
-    this.#libc = loadFcntl()
+    this.#waits = waits
+    this.#fd = openLock(folder)
   }
 
-  static of(path: string, waitMsMax = waitMsMaxInitial): OpenLock {
+  static of(path: string, waits = waitsInitial): OpenLock {
     const folder = resolve(path)
-    const lock = locks.get(folder) ?? new OpenLock(folder, waitMsMax)
+    const lock = locks.get(folder) ?? new OpenLock(folder, waits)
     locks.set(folder, lock)
     lock.#users++
     return lock
@@ -53,10 +55,15 @@ export class OpenLock {
     closeSync(this.#fd)
   }
 
-  /** Runs `open` while no process writes. */
+  /** Runs `open` while no process writes. Throws a `Fault` when one does so for too long. */
   whileAlone<T>(open: () => T): T {
     if (this.#users > 1) return open()
-    this.#waitFor('exclusive')
+    const endMs = performance.now() + this.#waits.openMs
+    while (!this.#set('exclusive')) {
+      if (performance.now() > endMs)
+        throw new Fault('registry', `another process writes to ${this.#folder} and does not end`)
+      Atomics.wait(pause, 0, 0, stepMs)
+    }
     try {
       return open()
     } finally {
@@ -66,9 +73,8 @@ export class OpenLock {
 
   /** Runs a write while no process opens the registry. */
   async whileWriting<T>(write: () => Promise<T>): Promise<T> {
-    const endMs = performance.now() + this.#waitMsMax
-    while (!this.#enter() && performance.now() < endMs)
-      await new Promise((resolve) => setTimeout(resolve, stepMs))
+    const endMs = performance.now() + this.#waits.writeMs
+    while (!this.#enter(endMs)) await new Promise((resolve) => setTimeout(resolve, stepMs))
     this.#writers++
     try {
       return await write()
@@ -78,7 +84,8 @@ export class OpenLock {
   }
 
   whileWritingSync<T>(write: () => T): T {
-    if (this.#writers === 0) this.#waitFor('shared')
+    const endMs = performance.now() + this.#waits.writeMs
+    while (!this.#enter(endMs)) Atomics.wait(pause, 0, 0, stepMs)
     this.#writers++
     try {
       return write()
@@ -87,8 +94,13 @@ export class OpenLock {
     }
   }
 
-  #enter(): boolean {
-    return this.#writers > 0 || this.#set('shared')
+  /** Whether a write may begin: with the lock, or after a wait that is too long. */
+  #enter(endMs: number): boolean {
+    if (this.#writers > 0) return true
+    if (this.#set('shared')) this.#isStuck = false
+    else if (!this.#isStuck && performance.now() < endMs) return false
+    else this.#isStuck = true
+    return true
   }
 
   #leave(): void {
@@ -96,12 +108,16 @@ export class OpenLock {
     if (this.#writers === 0) this.#set('unlocked')
   }
 
-  #waitFor(type: 'exclusive' | 'shared'): void {
-    const endMs = performance.now() + this.#waitMsMax
-    while (!this.#set(type) && performance.now() < endMs) Atomics.wait(pause, 0, 0, stepMs)
-  }
-
   #set(type: keyof typeof lockType): boolean {
     return this.#libc.fcntl(this.#fd, setLock, lockOf(lockType[type])) === 0
   }
+}
+
+/** A file that root makes belongs to the owner of the folder, as the others do. */
+function openLock(folder: string): number {
+  const { O_RDWR, O_CREAT, O_NOFOLLOW } = constants
+  const fd = openSync(join(folder, 'open.lock'), O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+  const { uid, gid } = statSync(folder)
+  if (process.geteuid?.() === 0 && fstatSync(fd).uid !== uid) fchownSync(fd, uid, gid)
+  return fd
 }

@@ -89,6 +89,7 @@ export class Store extends Verbs<'now'> {
   readonly #tables: Tables
   readonly #clock: Clock
   readonly #pushRowsMax: number
+  #notices: NoticeTable | null = null
 
   constructor(path: string, { clock, known = unknownHere, pushRowsMax = 0 }: StoreOptions) {
     super(known)
@@ -226,7 +227,8 @@ export class Store extends Verbs<'now'> {
 
   /** Notices to the operator's receiver. */
   get notices(): NoticeTable {
-    return new NoticeTable(this.#tables, this.#clock)
+    this.#notices ??= new NoticeTable(this.#tables, this.#clock)
+    return this.#notices
   }
 
   /** Where the consumers of subscriptions are, without a cluster. */

@@ -31,6 +31,12 @@ export interface PoolOptions {
 /** Why a query got no process: all are in use, or none can be started. */
 export type NoProcess = 'busy' | 'down'
 
+interface Lent {
+  readonly process: Promise<QueryProcess | NoProcess>
+  /** The query does not wait any more. */
+  readonly leave: () => void
+}
+
 interface Waiting {
   readonly subscription: string
   readonly memoryBytes: number
@@ -95,14 +101,12 @@ export class QueryPool {
     return first.version
   }
 
-  /** A process for one query, or why none was available before the timeout. */
-  lend(
-    subscription: string,
-    memoryBytes: number,
-    timeoutMs: number,
-  ): Promise<QueryProcess | NoProcess> {
-    if (this.#isStopping || this.#waiting.length >= waitingMax) return Promise.resolve('busy')
-    return new Promise((resolve) => {
+  /** A process for one query, or why none was available before the timeout or before `leave`. */
+  lend(subscription: string, memoryBytes: number, timeoutMs: number): Lent {
+    if (this.#isStopping || this.#waiting.length >= waitingMax)
+      return { process: Promise.resolve('busy'), leave() {} }
+    let leave = () => {}
+    const process = new Promise<QueryProcess | NoProcess>((resolve) => {
       const late = () => waiting.take(this.#isDown(waiting.memoryBytes) ? 'down' : 'busy')
       const timer = setTimeout(late, timeoutMs)
       const overdue = setInterval(() => this.#match(), shortMs)
@@ -117,9 +121,13 @@ export class QueryPool {
           resolve(process)
         },
       }
+      leave = () => {
+        if (this.#waiting.includes(waiting)) waiting.take('busy')
+      }
       this.#waiting.push(waiting)
       this.#match()
     })
+    return { process, leave }
   }
 
   /** Returns an idle process to the pool. */
@@ -135,9 +143,13 @@ export class QueryPool {
   async refresh(snapshot: StoreSnapshot): Promise<void> {
     const spare = this.#idle.splice(0, Math.max(0, this.#idle.length - this.#options.warm))
     for (const process of spare) process.kill()
-    for (const process of this.#idle.splice(0)) {
+    for (const process of [...this.#idle]) {
+      const at = this.#idle.indexOf(process)
+      if (at === -1) continue
+      this.#idle.splice(at, 1)
       await process.refresh(snapshot)
       if (!process.isGone) this.#idle.push(process)
+      this.#match()
     }
     this.#match()
   }
@@ -186,9 +198,10 @@ export class QueryPool {
     return !isAlive || waitedMs >= shortMs - 1
   }
 
-  /** Kills an idle process of another size when the pool is full. */
+  /** Kills an idle process of another size when the pool is full, and none ends already. */
   #makeRoom(memoryBytes: number): void {
-    if (!this.#hasRoom(memoryBytes)) this.#idle.shift()?.kill()
+    if (this.#hasRoom(memoryBytes) || [...this.#all].some((one) => one.isEnding)) return
+    this.#idle.shift()?.kill()
   }
 
   /** True when one more process is within both limits. */
@@ -328,7 +341,9 @@ export class PooledQuery implements Watched {
     this.#isDone = true
     const error = this.#error(report)
     if (this.#process.isGone && this.#reason !== 'cancel') onKilled(this.#deathReason())
-    onDone(report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED)
+    // An interrupted ATTACH may have left the file open under its name.
+    const isWorn = report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED
+    onDone(isWorn || report?.isStale === true)
     const elapsedMs = performance.now() - this.#beganMs
     if (report === null) return { error, sent: null, totals: { ...noTotals, elapsedMs } }
     const { rows, bytes, readRows } = report

@@ -44,6 +44,8 @@ export class QueryProcess {
   #calls = 0
   #ready: () => void = () => {}
   isGone = false
+  /** It was killed, and may not be gone yet. */
+  isEnding = false
   /** The signal that ended the process, if one did. */
   signal: NodeJS.Signals | null = null
   /** DuckDB's version in this process. */
@@ -123,6 +125,7 @@ export class QueryProcess {
   }
 
   kill(): void {
+    this.isEnding = true
     this.#child.kill('SIGKILL')
   }
 

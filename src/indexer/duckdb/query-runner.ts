@@ -85,6 +85,8 @@ export class QueryRunner {
       await this.#database.refresh(job.snapshot)
       error = await this.#answer(job, out)
       if (error === null) await out.flush()
+      // A process that is old is ended after its report.
+      await this.#sink.flushed()
     } catch (thrown) {
       if (thrown instanceof StaleSnapshot) return stale
       error = thrown instanceof ResultCut ? thrown.error : this.#errorOf(thrown)

@@ -61,6 +61,8 @@ interface Running {
   isCancelled: boolean
   isSlow: boolean
   run: PooledQuery | null
+  /** Ends the wait for a process. */
+  leave(): void
 }
 
 class DuckdbEngine implements QueryEngine {
@@ -93,7 +95,7 @@ class DuckdbEngine implements QueryEngine {
   }
 
   run(query: Query, ticket: string): SentQuery {
-    const running: Running = { isCancelled: false, isSlow: false, run: null }
+    const running: Running = { isCancelled: false, isSlow: false, run: null, leave() {} }
     const beganMs = performance.now()
     const ended = this.#run(query, ticket, running).catch((error: unknown): QueryEnd => {
       this.#deps.log.error('query failed unexpectedly', { why: messageOf(error) })
@@ -103,6 +105,7 @@ class DuckdbEngine implements QueryEngine {
       ended,
       cancel: () => {
         running.isCancelled = true
+        running.leave()
         running.run?.end('cancel')
       },
       slowed: (isSlow) => {
@@ -129,7 +132,11 @@ class DuckdbEngine implements QueryEngine {
       )
     const unreadable = () => null
     let pending = this.#snapshots.get(limits.timeMs / 2).catch(unreadable)
-    const process = await this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs)
+    const lent = this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs)
+    running.leave = lent.leave
+    const process = await lent.process
+    if (running.isCancelled && typeof process === 'string')
+      return failed('QUERY_WAS_CANCELLED', 'the query was cancelled')
     if (process === 'busy')
       return failed('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
     if (process === 'down')

@@ -16,6 +16,8 @@ import type { ResultBytes, ResultSocket } from './results.ts'
 /** Calls of the program; rejects with a Fault. */
 export interface ProgramCalls {
   call<T>(call: string, input: unknown): Promise<T>
+  /** Of a query that is under way; only a program that is gone refuses it. */
+  steer<T>(call: string, input: unknown): Promise<T>
 }
 
 export class QueryRelay implements QueryGreeting {
@@ -58,7 +60,7 @@ export class QueryRelay implements QueryGreeting {
   run(request: Omit<QueryRequest, 'ticket'>, begin: (head: QueryBegin) => void): RelayedQuery {
     const tell = (call: string, input: unknown) => {
       // A program that is gone has ended the query.
-      this.#program.call(call, input).catch(() => {})
+      this.#program.steer(call, input).catch(() => {})
     }
     const { ticket, bytes } = this.#results.expect((isSlow) => tell('slowed', { ticket, isSlow }))
     let lose: (error: unknown) => void = () => {}
@@ -70,8 +72,8 @@ export class QueryRelay implements QueryGreeting {
       .finally(() => this.#begins.delete(ticket))
     this.#begins.set(ticket, begin)
     return new RelayedQuery(bytes, answer, {
-      permit: () => void this.#program.call('permit', ticket).catch(lose),
-      totals: () => this.#program.call<QueryTotals>('totals', ticket),
+      permit: () => void this.#program.steer('permit', ticket).catch(lose),
+      totals: () => this.#program.steer<QueryTotals>('totals', ticket),
       cancel: () => tell('cancel', ticket),
       forget: () => this.#results.forget(ticket),
     })

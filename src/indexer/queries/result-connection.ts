@@ -11,10 +11,13 @@ import type { ResultAddress } from './protocol.ts'
 export const secretBytes = 32
 export const ticketBytes = 16
 export const pieceHeadBytes = ticketBytes + 4
+const none = Buffer.alloc(0)
 
 /** Destination of bytes. `write` resolves when more can be written, or when `wake` was called. */
 export interface ByteSink {
   write(bytes: Uint8Array): Promise<void>
+  /** Resolves when nothing waits in this process, which may be ended then; or by `wake`. */
+  flushed(): Promise<void>
   wake(): void
 }
 
@@ -56,7 +59,11 @@ export class ResultConnection {
   /** Results are sent one after the other. */
   sinkOf(ticket: string): ByteSink {
     const name = Buffer.from(ticket, 'hex')
-    return { write: (bytes) => this.#write(name, bytes), wake: () => this.#wake() }
+    return {
+      write: (bytes) => this.#write(name, bytes),
+      flushed: () => this.#flushed(),
+      wake: () => this.#wake(),
+    }
   }
 
   /** What was written still arrives. */
@@ -76,6 +83,15 @@ export class ResultConnection {
     if (isFlowing) return Promise.resolve()
     return new Promise((resolve) => {
       this.#waiting = resolve
+    })
+  }
+
+  #flushed(): Promise<void> {
+    if (this.isGone || this.#socket.writableLength === 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#waiting = resolve
+      // Called after all that was written before it.
+      this.#socket.write(none, () => this.#wake())
     })
   }
 

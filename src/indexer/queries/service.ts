@@ -71,7 +71,10 @@ export class QueryService {
     this.#meters = declareQueryProgramMeters(deps.meters)
     this.#log = deps.log.area('indexer')
     this.queries = new QueryRelay(
-      { call: (call, input) => this.#child!.call(call, input) },
+      {
+        call: (call, input) => this.#child!.call(call, input),
+        steer: (call, input) => this.#child!.steer(call, input),
+      },
       results,
     )
     this.#watch = setInterval(() => this.#check(), reportEveryMs)

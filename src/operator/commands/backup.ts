@@ -79,7 +79,7 @@ export const backupVerb: Verb = {
         const copied = await openCopy(join(folder, 'registry'))
         const head = copied.head()
         await copied.close()
-        rmSync(join(folder, 'registry', 'lock.mdb'), { force: true })
+        removeLocks(join(folder, 'registry'))
         const files = [registryFile, ...small].map((name) => sealed(folder, name))
         const at = isoTime(systemClock.nowMs())
         const manifest: Manifest = { release: packageVersion(), at, head, files }
@@ -148,7 +148,7 @@ async function restore(
   const audit = copied.verifyAudit()
   const isHeld = seen === null || copied.holds(seen)
   await copied.close()
-  rmSync(join(stage, 'registry', 'lock.mdb'), { force: true })
+  removeLocks(join(stage, 'registry'))
   if (!audit.ok) return refuse('invalid', 'damaged-copy', `the copy is broken: ${audit.problem}`)
   if (!isHeld && seen!.seq <= head.seq)
     return refuse('invalid', 'other-registry', `${folder} is a copy of another registry`)
@@ -190,6 +190,11 @@ function readManifest(folder: string): Outcome<Manifest> {
 async function openCopy(path: string) {
   const { openStore } = await import('../../customers/subscriptions/store.ts')
   return openStore(path, { clock: systemClock })
+}
+
+/** Of the process that opened it. */
+function removeLocks(registry: string): void {
+  for (const name of ['lock.mdb', 'open.lock']) rmSync(join(registry, name), { force: true })
 }
 
 /** Makes a file its owner's and durable. */

@@ -84,7 +84,11 @@ export class IndexerHandler {
     const { freshness } = this.#deps
     // Reason for the assertion: bytes follow a permit.
     const head = run.head!
-    run.countBy(() => query.answered?.totals ?? { ...noTotals, bytes: query.received() })
+    // A process that was killed reports nothing of what it sent.
+    run.countBy(() => {
+      const totals = query.answered?.totals ?? noTotals
+      return { ...totals, bytes: Math.max(totals.bytes, query.received()) }
+    })
     return answerWith(query, {
       isWhole: head.isWhole,
       tag: head.tag,
@@ -104,7 +108,9 @@ export class IndexerHandler {
 
   /** Of a request without a result. */
   #replyTo(run: QueryRun, answer: QueryAnswer): Reply {
-    const { queryId, error, isRefused, totals } = answer
+    const { error, isRefused, totals } = answer
+    // A program that died knows no other id than ours.
+    const queryId = run.head?.queryId ?? answer.queryId
     run.id = queryId
     if (run.isOverPlan) return this.#tooMany(run)
     if (isRefused) {
@@ -113,7 +119,7 @@ export class IndexerHandler {
       run.countBy(() => totals)
       run.end(error)
     }
-    return this.#rendered(answer)
+    return this.#rendered({ ...answer, queryId })
   }
 
   /** Refused after its wait: counted, but without a row in `usage`. */

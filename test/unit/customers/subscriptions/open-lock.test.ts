@@ -37,7 +37,8 @@ function elsewhere(code: string) {
   return { child, ended, words: () => words.split(' ') }
 }
 
-const patience = 'OpenLock.of(folder, 60_000)'
+const waits = { openMs: 60_000, writeMs: 60_000 }
+const patience = `OpenLock.of(folder, ${JSON.stringify(waits)})`
 
 it('a write waits while another process opens the registry', async () => {
   const opener = elsewhere(`
@@ -47,7 +48,7 @@ it('a write waits while another process opens the registry', async () => {
     })
     tell('done')`)
   await until(() => opener.words().includes('alone'), 'the lock')
-  const lock = OpenLock.of(folder, 60_000)
+  const lock = OpenLock.of(folder, waits)
   let isWritten = false
   const writing = lock.whileWriting(async () => {
     isWritten = true
@@ -91,9 +92,11 @@ it('a process that is stuck keeps no other from writing for long', async () => {
       readSync(0, Buffer.alloc(1))
     })`)
   await until(() => opener.words().includes('alone'), 'the lock')
-  const lock = OpenLock.of(folder, 50)
+  const lock = OpenLock.of(folder, { openMs: 50, writeMs: 50 })
   expect(await lock.whileWriting(async () => 'written')).toBe('written')
   expect(lock.whileWritingSync(() => 'written')).toBe('written')
+  // An open that went on without the lock could take back what was written.
+  expect(() => lock.whileAlone(() => 'open')).toThrow('does not end')
   opener.child.kill('SIGKILL')
   await opener.ended
   lock.close()

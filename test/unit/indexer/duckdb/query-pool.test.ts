@@ -69,11 +69,27 @@ async function poolOf(warm: number, parallel: number): Promise<void> {
 /** A query that waits for a process; `process` once it has one. */
 function ask(subscription: string, bytes = memoryBytes): { process?: QueryProcess } {
   const query: { process?: QueryProcess } = {}
-  void pool.lend(subscription, bytes, longMs).then((process) => {
+  void pool.lend(subscription, bytes, longMs).process.then((process) => {
     if (typeof process === 'object') query.process = process
   })
   return query
 }
+
+test('a query that leaves does not wait for a process', async () => {
+  await poolOf(1, 1)
+  const first = pool.lend('a', memoryBytes, longMs)
+  const busy = await first.process
+  expect(typeof busy).toBe('object')
+  const second = pool.lend('b', memoryBytes, longMs)
+  second.leave()
+  expect(await second.process).toBe('busy')
+  pool.giveBack(busy as QueryProcess)
+  // What was lent stays lent.
+  const third = pool.lend('c', memoryBytes, longMs)
+  const own = await third.process
+  third.leave()
+  expect(await third.process).toBe(own)
+})
 
 test('runs as many short queries at once as there are cores, though processes are idle', async () => {
   await poolOf(4, 2)

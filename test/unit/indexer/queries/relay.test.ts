@@ -22,13 +22,16 @@ function stage() {
   const program = {
     call<T>(call: string): Promise<T> {
       calls.push(call)
-      if (call === 'permit' && refusesPermit)
-        return Promise.reject(new Fault('child-busy', 'too many calls'))
-      // Reason for the casts: each call of the relay has its own answer.
-      if (call !== 'query') return Promise.resolve(noTotals as T)
       return new Promise<T>((resolve) => {
         answer = resolve as (answered: QueryAnswer) => void
       })
+    },
+    steer<T>(call: string): Promise<T> {
+      calls.push(call)
+      if (call === 'permit' && refusesPermit)
+        return Promise.reject(new Fault('child-gone', 'it ended'))
+      // Reason for the cast: each call of the relay has its own answer.
+      return Promise.resolve(noTotals as T)
     },
   }
   // Reason for the cast: this has everything that the relay uses of it.
@@ -87,7 +90,7 @@ test('is an error at once when its permit cannot be sent', async () => {
   const { query, refusePermit } = stage()
   refusePermit()
   query.permit()
-  expect(await query.answer).toMatchObject({ error: { code: 202 }, sent: null })
+  expect(await query.answer).toMatchObject({ error: { code: 301 }, sent: null })
 })
 
 test('pauses its process while 256 KiB are unread, and not once the result is complete', async () => {
