@@ -71,17 +71,23 @@ export class IngestStage {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Waits until everything published is durable. */
+  /** Waits until everything published by now is durable, also while a chain goes on. */
   settled(): Promise<void> {
+    const asked = { ...this.feeds.positions(), slot: this.#confirmed }
     const isThere = () => {
-      const { events, tips, usage } = this.feeds.positions()
+      // A chain that began anew goes on from a lower slot: then all that there is must be durable.
+      const isOn = asked.slot !== null && this.#confirmed !== null && this.#confirmed > asked.slot
+      const { events, tips, usage, slot } = isOn
+        ? asked
+        : { ...this.feeds.positions(), slot: this.#confirmed }
       const at = this.ingest.cursors()
+      const isAt = (found = 0, wanted: number) => (isOn ? found >= wanted : found === wanted)
       const isRead = [
-        this.log.frames === 0 || at.events?.seq === events,
-        ...[tips === 0 || at.tips?.seq === tips, usage === 0 || at.usage?.seq === usage],
-        this.#confirmed === null || this.ingest.freshness().slot === this.#confirmed,
+        this.log.frames === 0 || isAt(at.events?.seq, events),
+        ...[tips === 0 || isAt(at.tips?.seq, tips), usage === 0 || isAt(at.usage?.seq, usage)],
+        slot === null || isAt(this.ingest.freshness().slot ?? -1, slot),
       ]
-      return isRead.every(Boolean) && this.ingest.lagMs() === 0
+      return isRead.every(Boolean) && (isOn || this.ingest.lagMs() === 0)
     }
     return until(isThere, 'everything is durable')
   }
