@@ -12,7 +12,7 @@ import { checksum } from './checksum.ts'
 import { compressZstd, decompressZstd } from './zstd.ts'
 
 export const headBytes = 12
-/** A batch of updates is one message of at most 64 MiB, or many of 256 KiB. */
+/** A batch of updates is one message of at most 64 MiB, or many in slabs of up to 1 MiB. */
 const payloadBytesMax = 256 * 1024 * 1024
 const kindMax = 15
 const flagZstd = 1

@@ -10,7 +10,7 @@ import { type Clock, machineMs } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/telemetry/log.ts'
 import { SupervisedChild } from '../base/threads/child.ts'
-import type { RestartPolicy } from '../base/threads/supervisor.ts'
+import { restartForever } from '../base/threads/supervisor.ts'
 import type { IngestSection } from './config.ts'
 import type { Marks } from './engine.ts'
 import type { FeedsAddress } from './feed/feed-reader.ts'
@@ -19,13 +19,6 @@ import type { IngestMeters } from './meters.ts'
 import type { ProgramConfig, ProgramEvents, ProgramReport } from './program.ts'
 import type { SinkConfig } from './writer.ts'
 
-/** Restarted forever: the rest of the service works without a writer. */
-const backoff: RestartPolicy = {
-  firstMs: 100,
-  lastMs: 5_000,
-  deathsMax: Number.POSITIVE_INFINITY,
-  healthyMs: 10_000,
-}
 const openRetryMs = 1_000
 /** Timeout of opening: recovery from a crash replays a hot file's log, which may be large. */
 const openMsMax = 60_000
@@ -119,7 +112,7 @@ export class IngestPipeline {
     const { clock, meters } = deps
     ingest.#child = await SupervisedChild.start(
       {
-        ...{ name: 'index writer', entry: 'index-writer', backoff, stopMsMax },
+        ...{ name: 'index writer', entry: 'index-writer', backoff: restartForever, stopMsMax },
         onStart: () => ingest.#restarted(),
         onEvent: (event, data) => ingest.#receive(event, data),
       },

@@ -101,6 +101,9 @@ describe('a copy', () => {
     expect(ran).toMatchObject({ code: 1 })
     expect(ran.stderr).toContain('is not empty')
     expect(readdirSync(folder)).toEqual(['mine'])
+    const onFile = await runHere('backup', join(folder, 'mine'), '--data', data)
+    expect(onFile.code).toBe(1)
+    expect(onFile.stderr).toContain(`no copy was made in ${join(folder, 'mine')}`)
   })
 })
 

@@ -48,6 +48,14 @@ const defaultPolicy: RestartPolicy = {
   healthyMs: 60_000,
 }
 
+/** For what the rest of the service works without. */
+export const restartForever: RestartPolicy = {
+  firstMs: 100,
+  lastMs: 5_000,
+  deathsMax: Number.POSITIVE_INFINITY,
+  healthyMs: 10_000,
+}
+
 export class Supervisor {
   readonly #options: SupervisorOptions
   readonly #deps: SupervisorDeps

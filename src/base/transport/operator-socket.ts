@@ -4,8 +4,8 @@
 //   sluice status -> connect <data>/operator.sock -> {"ask":"status"}\n
 //                 <- {"ok":true,"value":{...}}\n  or  {"ok":false,"error":"..."}\n
 //
-// Every user who can open the file may query it: mode 0600. It carries no secrets; the one change
-// that it makes, taking nodes out and back, has the same effect when it is repeated.
+// Every user who can open the file may query it: mode 0600. It carries no secrets; what it changes,
+// nodes that are taken out and back and recordings, has the same effect when it is repeated.
 import { mkdirSync, statSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { dirname, join, resolve } from 'node:path'

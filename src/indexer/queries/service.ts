@@ -10,7 +10,7 @@ import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { SupervisedChild } from '../../base/threads/child.ts'
-import type { RestartPolicy } from '../../base/threads/supervisor.ts'
+import { restartForever } from '../../base/threads/supervisor.ts'
 import { type IndexerSection, queriesMax } from '../config.ts'
 import { declareQueryProgramMeters, type QueryProgramMeters } from '../meters.ts'
 import {
@@ -23,13 +23,6 @@ import type { QueryBegin, QueryGreeting } from './protocol.ts'
 import { QueryRelay } from './relay.ts'
 import { ResultSocket } from './results.ts'
 
-/** Restarted forever: the rest of the service works without it. */
-const backoff: RestartPolicy = {
-  firstMs: 100,
-  lastMs: 5_000,
-  deathsMax: Number.POSITIVE_INFINITY,
-  healthyMs: 10_000,
-}
 /** Timeout of opening: the engine starts its first process, or creates tables on a server. */
 const openMsMax = 60_000
 const stopMsMax = 5_000
@@ -86,7 +79,7 @@ export class QueryService {
     try {
       service.#child = await SupervisedChild.start(
         {
-          ...{ name: 'query program', entry: 'index-queries', backoff, stopMsMax },
+          ...{ name: 'query program', entry: 'index-queries', backoff: restartForever, stopMsMax },
           // Each query is a call, and may need a second one at once.
           callsMax: 2 * queriesMax,
           onStart: () => service.#started(),

@@ -21,12 +21,14 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { isBug } from '../../base/assert.ts'
 import { systemClock } from '../../base/clock.ts'
 import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { isCount, isText, listOf, objectOf } from '../../base/shape.ts'
 import type { AuditHead } from '../../customers/subscriptions/audit.ts'
 import { makeFolder } from '../../customers/subscriptions/folder.ts'
 import { readSeenHead, writeSeenHead } from '../../customers/subscriptions/seen-head.ts'
+import type { Store } from '../../customers/subscriptions/store.ts'
 import { isoTime } from '../../customers/subscriptions/usage.ts'
 import { confirm, withStore } from './registry.ts'
 import type { Call, Report, Verb } from './verb.ts'
@@ -64,35 +66,43 @@ export const backupVerb: Verb = {
   summary: 'Copy registry, audit table, usage and tip accounts into a folder; the server may run.',
   examples: ['backup /var/backups/sluice-2026-11-17'],
   positionals: [{ name: 'folder', doc: 'A new or an empty folder.' }],
-  run(call) {
-    const folder = resolve(call.positionals[0]!)
-    const data = resolve(call.loaded.config.data)
-    if (existsSync(folder) && readdirSync(folder).length > 0)
-      return Promise.resolve(refuse('invalid', 'not-empty', `${folder} is not empty`))
-    return withStore(
+  run: (call) =>
+    withStore(
       call,
       async (store) => {
-        makeFolder(join(folder, 'registry'))
-        await store.copyTo(join(folder, 'registry'))
-        const small = smallFiles.filter((name) => existsSync(join(data, name)))
-        for (const name of small) copyFileSync(join(data, name), join(folder, name))
-        const copied = await openCopy(join(folder, 'registry'))
-        const head = copied.head()
-        await copied.close()
-        removeLocks(join(folder, 'registry'))
-        const files = [registryFile, ...small].map((name) => sealed(folder, name))
-        const at = isoTime(systemClock.nowMs())
-        const manifest: Manifest = { release: packageVersion(), at, head, files }
-        // Written last: a copy that was cut short has none, and is refused.
-        writeFileSync(join(folder, manifestFile), `${JSON.stringify(manifest)}\n`)
-        sealed(folder, manifestFile)
-        const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
-        const text = `Copied ${bytes} bytes up to change ${head.seq} to ${folder}.`
-        return accept<Report>({ json: { folder, ...manifest }, text })
+        const folder = resolve(call.positionals[0]!)
+        try {
+          return await backUp(store, folder, resolve(call.loaded.config.data))
+        } catch (error) {
+          if (isBug(error)) throw error
+          const message = `no copy was made in ${folder}: ${messageOf(error)}`
+          return refuse('unavailable', 'not-copied', message)
+        }
       },
       { isLocal: true },
-    )
-  },
+    ),
+}
+
+async function backUp(store: Store, folder: string, data: string): Promise<Outcome<Report>> {
+  if (existsSync(folder) && readdirSync(folder).length > 0)
+    return refuse('invalid', 'not-empty', `${folder} is not empty`)
+  makeFolder(join(folder, 'registry'))
+  await store.copyTo(join(folder, 'registry'))
+  const small = smallFiles.filter((name) => existsSync(join(data, name)))
+  for (const name of small) copyFileSync(join(data, name), join(folder, name))
+  const copied = await openCopy(join(folder, 'registry'))
+  const head = copied.head()
+  await copied.close()
+  removeLocks(join(folder, 'registry'))
+  const files = [registryFile, ...small].map((name) => sealed(folder, name))
+  const at = isoTime(systemClock.nowMs())
+  const manifest: Manifest = { release: packageVersion(), at, head, files }
+  // Written last: a copy that was cut short has none, and is refused.
+  writeFileSync(join(folder, manifestFile), `${JSON.stringify(manifest)}\n`)
+  sealed(folder, manifestFile)
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
+  const text = `Copied ${bytes} bytes up to change ${head.seq} to ${folder}.`
+  return accept<Report>({ json: { folder, ...manifest }, text })
 }
 
 export const restoreVerb: Verb = {

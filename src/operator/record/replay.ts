@@ -28,12 +28,10 @@ import {
   type AnswersCompared,
   compareFrames,
   FrameResults,
+  listedMax,
   type Replayed,
 } from './results.ts'
 import { SetReplay } from './set-replay.ts'
-
-/** Answers that differ and are listed; all are counted. */
-const listedMax = 100
 
 /** Throws a `Fault` for a file that cannot be replayed. */
 export async function replayRecording(path: string, release: string): Promise<Replayed> {

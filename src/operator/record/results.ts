@@ -14,8 +14,8 @@ import type { RecordParts } from '../../base/records.ts'
 const digestBytes = 8
 /** Frames of one record: 8 MiB. */
 const recordFramesMax = 1_048_576
-/** Differences that are listed; all are counted. */
-const listedMax = 100
+/** Differences of frames, and of answers, that are listed; all are counted. */
+export const listedMax = 100
 
 export interface StreamFrames {
   /** A digest of each frame, in order. */

@@ -40,6 +40,7 @@ import {
   type TransactionFilter,
 } from './filter-set.ts'
 import { namePrefix } from './frame.ts'
+import { watchedMax } from './joined-states.ts'
 import { StreamStates } from './stream-states.ts'
 
 export interface FilterLimits {
@@ -57,8 +58,6 @@ export interface FilterLimits {
 }
 
 const nameBytesMax = 128
-/** Accounts whose states a filter is sent. */
-const watchedMax = 1_000
 
 export function compileFilters(
   request: SubscribeRequest,

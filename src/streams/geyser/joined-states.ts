@@ -12,6 +12,8 @@ import type { AccountUpdate, TransactionUpdate } from '../../chain/solana/update
 import type { KeyText } from '../hub/key-list.ts'
 import type { BankChain, ChainBank } from './bank-chain.ts'
 
+/** Accounts whose states a filter, or a subscription, is sent. */
+export const watchedMax = 1_000
 /** States of one stream; and as much of writes whose transaction has not come. */
 const bytesMaxInitial = 16 * 1024 * 1024
 /** Estimate for the fields and the key beside a state. */

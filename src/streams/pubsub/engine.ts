@@ -9,6 +9,7 @@ import { allCommitments, Commitment } from '../../base/commitment.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
+import { watchedMax } from '../geyser/joined-states.ts'
 import { AccountNotifications } from './account-notifications.ts'
 import { BlockNotifications } from './block-notifications.ts'
 import type { PubsubChain, Session } from './chain.ts'
@@ -40,9 +41,6 @@ export interface PubsubEngineDeps {
   readonly clock: Clock
   readonly log: Log
 }
-
-/** Accounts of a subscription with states: as many as on gRPC. */
-const watchedMax = 1_000
 
 /** Why keys were not changed. */
 export type KeysProblem =

@@ -1,4 +1,5 @@
-// A connection to a node's geyser.Geyser: messages in and out as bytes. Thread: geyser.
+// A connection to geyser.Geyser, of a node or of a gateway: messages in and out as bytes. Thread:
+// geyser, and main of the index writer.
 // gRPC over an HTTP/2 connection of our own: a call object of @grpc/grpc-js costs ten times the CPU
 // per message. The first stream is read in place, calls and further streams are copied. No error
 // contains an address or a token.

@@ -1,4 +1,4 @@
-// A client's HTTP/2 connection: streams, flow control, pings. Thread: geyser.
+// A client's HTTP/2 connection: streams, flow control, pings. Thread: that of geyser-client.ts.
 // Frames are written here and read by http2-reader.ts: node:http2 gives each frame in memory of its
 // own, and what is copied together again costs as much as everything else that the worker does.
 import { connect, type Socket } from 'node:net'
