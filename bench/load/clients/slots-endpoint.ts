@@ -23,6 +23,8 @@ const transactionsOfPart = 50
 /** Slots after which a slot is confirmed, finalized, and in which part of them. */
 const [confirmedAfter, finalizedAfter] = [2, 32]
 const [confirmedAt, finalizedAt] = [5, 15]
+/** Of the next slot, while what was confirmed is encoded. */
+const shredAt = confirmedAt + 1
 
 let socket: WebSocket | null = null
 let count = 0
@@ -68,6 +70,7 @@ async function produce(hub: ReturnType<typeof idleChain>['hub']): Promise<never>
       await sleep(Math.max(0, dueMs - performance.now()))
       if (part === 0) reach(slot, slotStatus.createdBank)
       if (part === confirmedAt) reach(slot - confirmedAfter, slotStatus.confirmed)
+      if (part === shredAt) reach(slot + 1, slotStatus.firstShredReceived)
       if (part === finalizedAt) reach(slot - finalizedAfter, slotStatus.finalized)
       for (let number = 0; number < transactionsOfPart; number++) {
         const index = part * transactionsOfPart + number

@@ -19,6 +19,7 @@ export class KnownBlocks {
   readonly #commitment: Commitment
   readonly #kept: KeptUpdates
   readonly #blocks = new Map<number, KnownBlock>()
+  #noted = -1
 
   constructor(commitment: Commitment, kept: KeptUpdates) {
     this.#commitment = commitment
@@ -34,6 +35,12 @@ export class KnownBlocks {
     return known
   }
 
+  /** To be called while the slot's updates are kept, if `of` is asked later. */
+  note(slot: number): void {
+    if (slot !== this.#noted) this.of(slot)
+    this.#noted = slot
+  }
+
   /** Unix time in seconds. */
   timeOf(slot: number): number | null {
     return this.of(slot)?.meta.blockTime ?? null
@@ -43,11 +50,12 @@ export class KnownBlocks {
   isWhole(slot: number): boolean {
     for (const update of this.#kept(slot))
       if (update.kind === 'block' && update.slot === slot) return update.hasVoid !== true
-    return false
+    return this.#blocks.get(slot)?.isWhole === true
   }
 
   restart(): void {
     this.#blocks.clear()
+    this.#noted = -1
   }
 
   #find(slot: number): KnownBlock | null {

@@ -2,6 +2,7 @@
 //
 //   subscribe -> registry -> feed of those params -> index by account, owner, mention, ...
 //   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> notifier
+//     a slot's content at confirmed and finalized: in slices, after what is sent of its status
 //   subscribe with resume -> log, from the cursor on, to one connection -> the live feed
 //   connection too slow -> the same, from where it is
 import type { Clock } from '../../base/clock.ts'
@@ -30,6 +31,7 @@ import {
 } from './read-params.ts'
 import { RetractingFeeds } from './retracting-feeds.ts'
 import { SignatureNotifications } from './signature-notifications.ts'
+import { SlicedUpdates } from './sliced-updates.ts'
 import { SlotNotifications } from './slot-notifications.ts'
 import { TransactionNotifications } from './transaction-notifications.ts'
 
@@ -59,6 +61,8 @@ export class PubsubEngine {
   readonly #retracting: RetractingFeeds
   readonly #cursors: CursorFeeds
   readonly #replays: FeedReplays
+  /** What was published at confirmed and finalized. */
+  readonly #sliced: SlicedUpdates
   readonly #unlisten: () => void
   /** By commitment the newest slot of which something was published that keys select. */
   readonly #newest: [number, number, number] = [-1, -1, -1]
@@ -98,24 +102,35 @@ export class PubsubEngine {
     this.#replays = new FeedReplays({
       ...{ ...reads, meters, chain },
       live: this.#cursors,
+      catchUp: () => this.#sliced.finish(),
       unsubscribe: (session, id) => registry.unsubscribe(session, id),
       isOpen: (session) => registry.has(session),
     })
     this.#prime()
     const throttle = new LogThrottle()
+    const take = (commitment: Commitment, update: SolanaUpdate) => {
+      try {
+        this.#take(commitment, update)
+      } catch (error) {
+        // A bug of ours must not reach the stream or its other listeners.
+        if (throttle.allows(update.kind, clock.monotonicMs()))
+          log.error('notification failed', { kind: update.kind, reason: String(error) })
+      }
+    }
+    this.#sliced = new SlicedUpdates(take)
     const unwatch = chain.hub.onRestart(() => {
+      this.#sliced.finish()
       for (const known of blocks) known.restart()
       this.#restart()
     })
     const unlisten = chain.hub.listen(
       (commitment, update) => {
-        try {
-          this.#take(commitment, update)
-        } catch (error) {
-          // A bug of ours must not reach the stream or its other listeners.
-          if (throttle.allows(update.kind, clock.monotonicMs()))
-            log.error('notification failed', { kind: update.kind, reason: String(error) })
+        if (commitment === Commitment.processed) {
+          take(commitment, update)
+          return
         }
+        blocksOf(commitment).note(update.slot)
+        this.#sliced.add(commitment, update, chain.hub.newestSlot ?? 0)
       },
       (commitment) => index.at(commitment).wantsItems || cursors.at(commitment).wantsItems,
     )
@@ -196,7 +211,8 @@ export class PubsubEngine {
    */
   fallBehind(session: Session): boolean {
     const feeds = this.#liveCursors(session)
-    if (feeds.length > 0) this.#replays.fallBehind(session, feeds, this.#newest)
+    const from = { newest: this.#newest, era: this.#sliced.oldestEra }
+    if (feeds.length > 0) this.#replays.fallBehind(session, feeds, from)
     return feeds.length > 0
   }
 
@@ -214,6 +230,7 @@ export class PubsubEngine {
 
   stop(): void {
     this.#unlisten()
+    this.#sliced.finish()
     this.#replays.stop()
   }
 

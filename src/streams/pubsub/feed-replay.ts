@@ -36,6 +36,8 @@ export const CLEANED_UP = -32001
 export interface FeedReplaysDeps extends Omit<CursorFeedsDeps, 'index' | 'notifier'> {
   readonly chain: PubsubChain
   readonly live: CursorFeeds
+  /** Lets the live ones take what was published and waits for them. */
+  catchUp(): void
   unsubscribe(session: Session, id: number): void
   /** False once the connection has ended. */
   isOpen(session: Session): boolean
@@ -45,6 +47,14 @@ export interface FeedReplaysDeps extends Omit<CursorFeedsDeps, 'index' | 'notifi
 export type ResumeProblem =
   | { readonly kind: 'too-old'; readonly oldestSlot: number }
   | { readonly kind: 'ahead' | 'unavailable' }
+
+/** What the live subscriptions have taken. */
+export interface LivePosition {
+  /** By commitment the newest slot of which they have something that keys select. */
+  readonly newest: readonly number[]
+  /** The era of what waits for them; null when nothing does. */
+  readonly era: number | null
+}
 
 /** Starts replays, a few at a time. */
 export class FeedReplays {
@@ -86,7 +96,7 @@ export class FeedReplays {
   }
 
   /** The feeds go on from here, and begin when the connection has read what it has. */
-  fallBehind(session: Session, feeds: readonly Feed[], newest: readonly number[]): void {
+  fallBehind(session: Session, feeds: readonly Feed[], from: LivePosition): void {
     // Sent first: with it goes what was published in this turn, which is before the cursors.
     this.#notify(session, true, feeds)
     if (!this.#deps.isOpen(session)) return
@@ -97,7 +107,7 @@ export class FeedReplays {
       const cursor = this.#deps.live.cursorOf(feed)
       feed.fallBehind(session, share)
       const replay = this.#make({ session, feed, share, cursor })
-      replay.startHere(newest)
+      replay.startHere(from)
       replay.isFallen = true
       replay.needsRoom = true
       behind.add(replay)
@@ -242,13 +252,14 @@ class FeedReplay implements ShareReplay {
   }
 
   /** Begins with the slots that are open here, not as far back as a cursor of elsewhere needs. */
-  startHere(newest: readonly number[]): void {
+  startHere({ newest, era: waiting }: LivePosition): void {
     const { hub, streamLog } = this.#deps.chain
     this.newestSlot = newest[this.#commitment]!
     const { kind } = this.of.feed.params
     const commitment = this.#commitment
-    const era = this.#deps.live.oldestOpen(commitment) ?? hub.newestSlot
-    if (kind === 'slot' || kind === 'root' || era === null) return
+    const open = this.#deps.live.oldestOpen(commitment) ?? hub.newestSlot
+    if (kind === 'slot' || kind === 'root' || open === null) return
+    const era = Math.min(open, waiting ?? open)
     const at = { era, count: 0 }
     const options = { commitment, fromSlot: 0, wantsBlocks: kind === 'block', at }
     this.#use(streamLog?.replay(options) ?? hub.continueReplay(commitment, 0, at))
@@ -371,6 +382,7 @@ class FeedReplay implements ShareReplay {
 
   #endOfLog(feeds: CursorFeeds): void {
     const { session, feed, share } = this.of
+    this.#deps.catchUp()
     if (!this.#deps.live.adopt(feeds, feed)) {
       this.#pause(PAUSE_MS)
       return
