@@ -24,7 +24,7 @@ const drawn = `${begin}${drawTopology(topology)}${end}`
 
 const pages = new Map([
   ['docs/CONFIG.md', renderConfigDocs(configFields)],
-  ['docs/METERS.md', renderMetersDocs(await declaredMeters())],
+  ['docs/METERS.md', renderMetersDocs(...(await declaredMeters()))],
   ['dashboards/grafana.json', renderBoard()],
   ['docs/DESIGN.md', design.replace(/<!-- topology -->\n[\s\S]*<!-- \/topology -->/, () => drawn)],
 ])
@@ -58,9 +58,9 @@ async function declaredMeters() {
     })
     const deps = { clock: systemClock, log: silentLog, version: '0', isFresh: true, exit() {} }
     const service = await startTopology(config, deps)
-    const { declared } = service.meters
+    const { meters, customerMeters } = service
     await service.stop()
-    return declared
+    return [meters.declared, customerMeters.declared]
   } finally {
     rmSync(data, { recursive: true, force: true })
   }

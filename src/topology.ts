@@ -20,6 +20,7 @@ import { chainsOwned } from './operator/topology/chains-owned.ts'
 import * as cluster from './operator/topology/cluster.ts'
 import { Gateways } from './operator/topology/gateways.ts'
 import { bytes, restarted, row, type Topology, vital } from './operator/topology/lifecycle.ts'
+import { OperatorApi } from './operator/topology/operator-api.ts'
 import * as products from './operator/topology/products.ts'
 import * as state from './operator/topology/state.ts'
 import * as upstream from './operator/topology/upstream.ts'
@@ -353,5 +354,17 @@ export const topology: Topology = {
     ],
     isEnabled: ({ config }) => isHub(config),
     start: (context, read) => Gateways.start(context, read),
+  }),
+  operator: row({
+    kind: 'endpoint',
+    does: 'the operator API: the verbs of the command over HTTP, by a program of its own',
+    reads: ['registry'],
+    writes: ['registry'],
+    owns: [
+      { kind: 'file', name: '<data>/operator-http.sock', bound: 'operator.enabled adds a port' },
+      { kind: 'process', name: 'operator-api', bound: 'one process', restart: restarted },
+    ],
+    isEnabled: ({ isOfHub }) => isOfHub !== true,
+    start: OperatorApi.start,
   }),
 }

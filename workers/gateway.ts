@@ -2,10 +2,12 @@
 // Thread: main of its own process.
 import { serveFrames } from '../src/base/threads/frames.ts'
 import {
+  customerMeters,
   drainNode,
   gatewayMeters,
   startGateway,
   stopGateway,
 } from '../src/operator/topology/gateway-process.ts'
 
-serveFrames({ start: startGateway, meters: gatewayMeters, drain: drainNode }, stopGateway)
+const reads = { meters: gatewayMeters, customers: customerMeters }
+serveFrames({ start: startGateway, drain: drainNode, ...reads }, stopGateway)

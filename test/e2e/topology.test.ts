@@ -34,7 +34,10 @@ const ownedNames = (kind: 'thread' | 'process') =>
     .sort()
 
 beforeAll(async () => {
-  server = await startServer({ isWhole: true, flags: littleTraffic })
+  server = await startServer({
+    isWhole: true,
+    flags: [...littleTraffic, '--operator.enabled=true', '--operator.port=0'],
+  })
   // Pools start their threads with the first work, which little traffic may bring a little later.
   await until(async () => {
     const { stdout } = await sluiceHere(server.data, 'status', '--output=json')

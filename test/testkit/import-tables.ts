@@ -60,6 +60,14 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'base/threads/running',
     ...floorTwo,
   ],
+  // The verbs of the command over HTTP.
+  'operator/api': [
+    'operator/commands',
+    'operator/config',
+    'customers/subscriptions',
+    'base/transport',
+    ...floorTwo,
+  ],
   // A replay runs the pipelines themselves, without their endpoints.
   'operator/record': [
     'products/shredstream/replay',
@@ -220,6 +228,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   workers: [
     // A gateway of a hub is the whole service.
     'operator/topology/gateway-process',
+    'operator/api/program',
     'operator/record/recorder-thread',
     'products/shredstream/handle',
     'streams/analysis',
@@ -238,22 +247,22 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 119,782 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 121,271 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 12_243,
+  operator: 13_432,
   products: 10_359,
-  customers: 7_340,
+  customers: 7_620,
   streams: 18_895,
   upstream: 9_633,
   chain: 7_910,
-  base: 11_072,
+  base: 11_084,
   devnode: 10_624,
   indexer: 20_429,
   'live client': 5_140,
   loadtest: 5_950,
-  workers: 301,
+  workers: 309,
 }
 
 // One package, one importer.

@@ -15,6 +15,7 @@ import { lookupKeyOf, lookupKeyOfDigest } from '../subscriptions/issue.ts'
 import {
   asOf,
   endMsOf,
+  isOperator,
   type Product,
   type Registered,
   type Subscription,
@@ -199,6 +200,8 @@ export class Directory {
     const head = this.#registry.head()
     if ((head.hash !== this.#head.hash || this.#isRolledBack) && this.#follows()) {
       for (const record of this.#changedRecords()) {
+        // A credential of the operator API opens no endpoint of customers, nor an open one.
+        if (isOperator(record.subscription)) continue
         this.#replace(record)
         changed.add(record.subscription.id)
       }

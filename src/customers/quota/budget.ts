@@ -29,7 +29,19 @@ export interface Verdict {
 const unlimitedShown = 1_000_000_000
 
 /** What a plan limits by the number that are open at the same time. */
-export type Entered = 'calls' | 'connections' | 'distinctSubscriptions' | 'streams' | 'queries'
+export const enteredKinds = [
+  'calls',
+  'connections',
+  'distinctSubscriptions',
+  'streams',
+  'queries',
+] as const
+export type Entered = (typeof enteredKinds)[number]
+
+export function noneEntered(): Record<Entered, number> {
+  return { calls: 0, connections: 0, distinctSubscriptions: 0, streams: 0, queries: 0 }
+}
+
 /** Why something was refused: a limit of the plan. */
 type Limit = Exclude<SpendReason, 'ok'> | Entered | 'notifications'
 
@@ -43,13 +55,7 @@ export class Budget {
   #notifications: NotificationRate | null
   #window: OpenWindow
   #creditsUsed: number
-  readonly #entered: Record<Entered, number> = {
-    calls: 0,
-    connections: 0,
-    distinctSubscriptions: 0,
-    streams: 0,
-    queries: 0,
-  }
+  readonly #entered = noneEntered()
   readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
   /** Refusals since the budget exists, by limit. */
   readonly #refusals: { [L in Limit]?: number } = {}

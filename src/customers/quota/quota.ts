@@ -8,8 +8,9 @@ import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { fallbackPlan, type PlanValues } from '../subscriptions/plans.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { addToDay, type OpenWindow, type UsageDelta } from '../subscriptions/usage.ts'
-import { Budget, type MakeBucket } from './budget.ts'
+import { Budget, type Entered, enteredKinds, type MakeBucket, noneEntered } from './budget.ts'
 import { Plan } from './plan.ts'
+import { TopUse } from './top-use.ts'
 
 /** The fields of a subscription that a budget needs. */
 export type Account = Pick<Subscription, 'id' | 'plan'>
@@ -51,6 +52,8 @@ export class Quota {
   #timer: NodeJS.Timeout | null = null
   #flushing: Promise<void> | null = null
   #flushesFailed = 0
+  /** What was used on this gateway since its start. */
+  readonly use = new TopUse()
   /** Usage of flushes that failed, one row per subscription and window; it is flushed first. */
   #unflushed: readonly UsageDelta[] = []
 
@@ -110,6 +113,16 @@ export class Quota {
     return this.#flushing
   }
 
+  /** What all subscriptions together have open here. */
+  openNow(): Record<Entered, number> {
+    const sums = noneEntered()
+    for (const budget of this.#budgets.values()) {
+      const { open } = budget.state()
+      for (const kind of enteredKinds) sums[kind] += open[kind]
+    }
+    return sums
+  }
+
   flushesFailed(): number {
     return this.#flushesFailed
   }
@@ -118,6 +131,7 @@ export class Quota {
     const used = this.#used
     this.#used = new Set()
     const taken = [...used].map((budget) => budget.takePending()).filter((delta) => delta !== null)
+    for (const delta of taken) this.use.count(delta)
     const deltas = joined([...this.#unflushed, ...taken])
     this.#unflushed = []
     if (deltas.length > 0)

@@ -6,6 +6,7 @@ import { type DestinationRules, parseDestination, proposeDestination } from './d
 import { digestOf, holdsToken, idPrefix } from './issue.ts'
 import {
   type AddRequest,
+  operatorProduct,
   type Product,
   products,
   type Registered,
@@ -25,6 +26,8 @@ export interface Known {
 
 const cidrsMax = 64
 const textCharsMax = 500
+/** Of credentials of the operator API. */
+const operatorIdPrefix = 'op_'
 const labelForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 
 /** Names that sound like a product, and why each is not one. */
@@ -38,19 +41,30 @@ const notProducts: Readonly<Record<string, string>> = {
 }
 
 type Secrets = Pick<Registered, 'tokenDigest' | 'passwordDigest'> & { tokenLast4: string }
+type Made = { readonly id: string; readonly at: string; readonly secrets: Secrets }
 
 /** Makes a new record. The store checks that label and destination are unique. */
-export function newRecord(
-  request: AddRequest,
-  known: Known,
-  made: { id: string; at: string; secrets: Secrets },
-): Outcome<Registered> {
-  const { id, at, secrets } = made
-  const blank: Registered = {
+export function newRecord(request: AddRequest, known: Known, made: Made): Outcome<Registered> {
+  const blank = blankRecord(request.label, [], made)
+  return changedRecord(blank, { plan: 'standard', ...request }, known)
+}
+
+/** The record of a credential of the operator API. */
+export function operatorRecord(label: string, made: Made): Outcome<Registered> {
+  const id = made.id.replace(idPrefix, operatorIdPrefix)
+  return checkLabel(label) ?? accept(blankRecord(label, [operatorProduct], { ...made, id }))
+}
+
+function blankRecord(
+  label: string,
+  products: readonly Product[],
+  { id, at, secrets }: Made,
+): Registered {
+  return {
     subscription: {
       id,
-      label: request.label,
-      products: [],
+      label,
+      products,
       plan: 'standard',
       state: 'active',
       cidrs: [],
@@ -65,7 +79,6 @@ export function newRecord(
     retiring: null,
     passwordDigest: secrets.passwordDigest,
   }
-  return changedRecord(blank, { plan: 'standard', ...request }, known)
 }
 
 /**

@@ -3,7 +3,7 @@
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { type AuditEntry, type AuditHead, nextEntry, recordDigest } from './audit.ts'
 import { checkKeptText } from './changes.ts'
-import { type By, isRegistered, type Registered } from './subscription.ts'
+import { type By, isOperator, isRegistered, type Registered } from './subscription.ts'
 import { isoTime } from './usage.ts'
 import type { Change } from './verbs.ts'
 
@@ -73,6 +73,8 @@ function stepOf<T>(
   // PostgreSQL takes any JSON as a record.
   if (!isRegistered(before))
     return refuse('rejected', 'invalid-record', 'its record in the registry is invalid: restore it')
+  if (isOperator(before.subscription) !== what.startsWith('operator.'))
+    return refuse('rejected', 'other-kind', `${before.subscription.id} is of another kind`)
   if (before.subscription.state === 'ended' && !what.startsWith('note.'))
     return refuse('rejected', 'ended', `${before.subscription.id} has ended`)
   const next = step(before, nowMs)

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { assert, isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { AnswerTable } from './answer-table.ts'
 import {
   type AuditEntry,
   type AuditHead,
@@ -26,7 +27,12 @@ import { issueId } from './issue.ts'
 import { NoticeTable } from './notice-table.ts'
 import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
 import { builtInPlans } from './plans.ts'
-import type { CredentialState, Registered, Subscription } from './subscription.ts'
+import {
+  type CredentialState,
+  isOperator,
+  type Registered,
+  type Subscription,
+} from './subscription.ts'
 import { Tables } from './tables.ts'
 import {
   isoTime,
@@ -126,12 +132,17 @@ export class Store extends Verbs<'now'> {
 
   /** All subscriptions, including ended ones, in order of creation. */
   list(): Subscription[] {
-    const all = [...this.#tables.records.getRange()].map(({ value }) => value.subscription)
-    return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1))
+    return this.#all().filter((one) => !isOperator(one))
+  }
+
+  /** The credentials of the operator API, in the same order. */
+  operators(): Subscription[] {
+    return this.#all().filter(isOperator)
   }
 
   find(ref: string): Subscription | null {
-    return this.#find(ref)?.subscription ?? null
+    const found = this.#find(ref)?.subscription ?? null
+    return found !== null && isOperator(found) ? null : found
   }
 
   /** The stored record with its digests. */
@@ -231,6 +242,11 @@ export class Store extends Verbs<'now'> {
     return this.#notices
   }
 
+  /** Answers of the operator API by idempotency key. */
+  get answers(): AnswerTable {
+    return new AnswerTable(this.#tables, this.#clock)
+  }
+
   /** Where the consumers of subscriptions are, without a cluster. */
   get consumers(): ConsumerTable {
     return new LocalConsumers(this.#tables, this.#clock)
@@ -292,13 +308,18 @@ export class Store extends Verbs<'now'> {
     return { nowMs: this.#clock.nowMs(), pushRowsMax: this.#pushRowsMax }
   }
 
+  #all(): Subscription[] {
+    const all = [...this.#tables.records.getRange()].map(({ value }) => value.subscription)
+    return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1))
+  }
+
   #find(ref: string): Registered | null {
     const byId = this.#tables.records.get(ref)
     if (byId !== undefined) return byId
     const id = this.#tables.names.get(`label:${ref}`)
     if (id !== undefined) return this.#tables.records.get(id) ?? null
     // Ended subscriptions free their label; the newest with that label is used.
-    const ended = this.list().findLast(({ label }) => label === ref)
+    const ended = this.#all().findLast(({ label }) => label === ref)
     return ended === undefined ? null : (this.#tables.records.get(ended.id) ?? null)
   }
 

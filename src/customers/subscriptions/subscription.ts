@@ -13,7 +13,9 @@ import type { Destination } from './destination.ts'
 
 /** The products of a subscription. `bundle` is rpc + websocket + grpc, sold only together. */
 export const products = ['bundle', 'indexer', 'shredstream', 'dedicated-node'] as const
-export type Product = (typeof products)[number]
+/** Of a credential of the operator API; not sold, and alone in its record. */
+export const operatorProduct = 'operator'
+export type Product = (typeof products)[number] | typeof operatorProduct
 
 /** `expired` is never stored: it is an active one whose last day is over. */
 export type SubscriptionState = 'active' | 'suspended' | 'ended' | 'expired'
@@ -79,6 +81,11 @@ export interface AddRequest {
 
 /** The request of `set`; only the given fields change, and an empty `until` removes the end. */
 export type SetRequest = Partial<AddRequest>
+
+/** Whether it is a credential of the operator API, and no customer's subscription. */
+export function isOperator({ products }: Pick<Subscription, 'products'>): boolean {
+  return products.includes(operatorProduct)
+}
 
 const dayMs = 86_400_000
 

@@ -9,6 +9,7 @@
 //   unsent    [id, window, day] -> UsageCounts that the cluster has not confirmed
 //   unpushed  [id, window, day] -> UsageCounts that the billing system has not confirmed
 //   notices   id -> StoredNotice, those that were sent too: none is sent for the same reason again
+//   answers   [caller, SHA-256 of an idempotency key] -> StoredAnswer of the operator API
 //   marks     'head' -> AuditHead, 'format' -> version of these tables,
 //             ['seq', name] -> first number not reserved yet, 'usage batch' -> UsageBatch,
 //             'push batch' -> PushBatch, 'push lost' -> LostUse
@@ -21,6 +22,15 @@ import type { StoredNotice } from './notice.ts'
 import { OpenLock } from './open-lock.ts'
 import type { Registered } from './subscription.ts'
 import type { UsageCounts } from './usage.ts'
+
+/** What a request under an idempotency key was answered. */
+export interface StoredAnswer {
+  readonly atMs: number
+  /** SHA-256 of the request: another one under the same key is refused. */
+  readonly request: string
+  /** JSON; null while the outcome is unknown. */
+  readonly answer: string | null
+}
 
 /** Address space, not memory; fixed, so that no process has to remap when another grows it. */
 const mapBytes = 1 << 30
@@ -39,6 +49,7 @@ export class Tables {
   readonly unsent: Database<UsageCounts, [string, number, string]>
   readonly unpushed: Database<UsageCounts, [string, number, string]>
   readonly notices: Database<StoredNotice, string>
+  readonly answers: Database<StoredAnswer, [string, string]>
   readonly marks: Database<unknown, string | [string, string]>
 
   readonly #lock: OpenLock
@@ -66,6 +77,7 @@ export class Tables {
     this.unsent = this.root.openDB('unsent', packed())
     this.unpushed = this.root.openDB('unpushed', packed())
     this.notices = this.root.openDB('notices', packed())
+    this.answers = this.root.openDB('answers', packed())
     this.marks = this.root.openDB('marks', packed())
     // Killed processes leave entries in the reader table, which would fill up and pin pages.
     this.root.readerCheck()

@@ -216,7 +216,7 @@ export function lostUse(marks: Tables['marks']): LostUse {
 }
 
 /** Without reading the rows. */
-function rowCount(unpushed: Tables['unpushed']): number {
+export function rowCount(table: { getStats(): object }): number {
   // Reason for the cast: the package types its statistics as an object.
-  return (unpushed.getStats() as { readonly entryCount: number }).entryCount
+  return (table.getStats() as { readonly entryCount: number }).entryCount
 }

@@ -3,7 +3,14 @@
 // outcome. store.ts writes a change together with its audit entry, at once; in a cluster PostgreSQL
 // does, later. changes.ts validates it.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { changedRecord, type Known, moveState, needsPassword, newRecord } from './changes.ts'
+import {
+  changedRecord,
+  type Known,
+  moveState,
+  needsPassword,
+  newRecord,
+  operatorRecord,
+} from './changes.ts'
 import {
   confirmDestination,
   type Destination,
@@ -194,6 +201,23 @@ export abstract class Verbs<M extends Mode> {
 
   clearDestination(ref: string, by: By): Answer<M, Subscription> {
     return this.#moveDestination(ref, 'destination.clear', by, () => accept(null))
+  }
+
+  /** Issues a credential of the operator API. */
+  addOperator(label: string, by: By): Answer<M, { subscription: Subscription; token: string }> {
+    const token = issueToken()
+    const tokenDigest = digestOf(token)
+    const secrets = { tokenDigest, tokenLast4: token.slice(-4), passwordDigest: null }
+    return this.run({
+      what: 'operator.add',
+      by,
+      make: (id, at) => operatorRecord(label, { id, at, secrets }),
+      finish: (subscription) => ({ subscription, token }),
+    })
+  }
+
+  revokeOperator(ref: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'operator.revoke', by, (record) => moveState(record, 'end'))
   }
 
   /** Stores the text as the subscription's note and, with its kind, in the audit table. */

@@ -1,5 +1,6 @@
 // `sluice audit ...`: shows and verifies the audit table.
 import { accept } from '../../base/errors.ts'
+import type { Subscription } from '../../customers/subscriptions/subscription.ts'
 import { tableOf } from './output.ts'
 import { notFound, refSpec, withStore } from './registry.ts'
 import { flagTable, numberOf, type Report, type Verb } from './verb.ts'
@@ -9,6 +10,7 @@ const ENTRIES_INITIAL = 100
 export const auditVerbs: readonly Verb[] = [
   {
     words: ['audit', 'show'],
+    api: 'read',
     summary: 'Show the newest changes, of one subscription or of all.',
     examples: ['audit show', 'audit show acme --limit 20'],
     positionals: [{ ...refSpec, optional: true }],
@@ -18,7 +20,9 @@ export const auditVerbs: readonly Verb[] = [
       const [ref] = call.positionals
       const limit = numberOf(call, 'limit', ENTRIES_INITIAL)
       return withStore(call, (store) => {
-        const subject = ref === undefined ? undefined : store.find(ref)?.id
+        const isNamed = ({ id, label }: Subscription) => id === ref || label === ref
+        const subjectOf = (name: string) => store.find(name) ?? store.operators().findLast(isNamed)
+        const subject = ref === undefined ? undefined : subjectOf(ref)?.id
         if (ref !== undefined && subject === undefined) return notFound(ref)
         const entries = [...store.audit(subject === undefined ? {} : { subject })].slice(-limit)
         const rows = entries.map((entry) => [
@@ -36,6 +40,7 @@ export const auditVerbs: readonly Verb[] = [
   },
   {
     words: ['audit', 'verify'],
+    api: 'read',
     summary: 'Verify the hash chain and that the records match it; exit 1 if not.',
     examples: ['audit verify'],
     run: (call) =>

@@ -14,6 +14,7 @@ const protocols: Readonly<Record<string, readonly [plain: string, secure: string
   tpu: ['http', 'https'],
   indexer: ['http', 'https'],
   shredstream: ['udp', 'udp'],
+  operator: ['http', 'https'],
 }
 
 export interface Start {

@@ -18,6 +18,7 @@ export const clusterVerbs: readonly Verb[] = [
   },
   {
     words: ['cluster', 'status'],
+    api: 'read',
     summary: 'Show the gateways of the cluster and the state of its registry.',
     examples: ['cluster status --config gateway.yaml', 'cluster status --data /var/lib/sluice'],
     run: status,

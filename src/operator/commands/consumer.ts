@@ -12,6 +12,7 @@ const nameSpec = { name: 'consumer', doc: 'Which consumer; all of them when abse
 export const consumerVerbs: readonly Verb[] = [
   {
     words: ['consumer', 'list'],
+    api: 'read',
     summary: 'Show the consumers of a subscription and where they continue.',
     examples: ['consumer list acme'],
     positionals: [refSpec, { ...nameSpec, optional: true }],
@@ -39,6 +40,7 @@ export const consumerVerbs: readonly Verb[] = [
   },
   {
     words: ['consumer', 'reset'],
+    api: 'change',
     summary: 'Forget where a consumer is; its next stream begins anew.',
     examples: ['consumer reset acme orders', 'consumer reset acme --yes'],
     asks: true,

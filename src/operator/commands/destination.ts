@@ -6,12 +6,19 @@ import { recordOf } from './output.ts'
 import { byOf, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import type { Report, Verb } from './verb.ts'
 
+const addressSpec = {
+  name: 'ip:port',
+  doc: 'Literal IPv4:port or [IPv6]:port.',
+  key: 'address',
+} as const
+
 export const destinationVerbs: readonly Verb[] = [
   {
     words: ['destination', 'set'],
+    api: 'change',
     summary: 'Propose an address; it must be proven before shreds are sent to it.',
     examples: ['destination set acme 203.0.113.7:20010'],
-    positionals: [refSpec, { name: 'ip:port', doc: 'Literal IPv4:port or [IPv6]:port.' }],
+    positionals: [refSpec, addressSpec],
     flags: [reasonFlag],
     run: (call) =>
       withStore(
@@ -50,6 +57,7 @@ export const destinationVerbs: readonly Verb[] = [
   }),
   {
     words: ['destination', 'show'],
+    api: 'read',
     summary: 'Show the address and its state.',
     examples: ['destination show acme'],
     positionals: [refSpec],
@@ -68,6 +76,7 @@ interface ChangeSpec {
 function change({ name, summary, done, asks = false }: ChangeSpec): Verb {
   return {
     words: ['destination', name],
+    api: 'change',
     summary,
     examples: [`destination ${name} acme`],
     asks,

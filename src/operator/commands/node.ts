@@ -17,6 +17,7 @@ const flags = [
 export const nodeVerbs: readonly Verb[] = [
   {
     words: ['node', 'drain'],
+    api: 'change',
     summary: 'Take a node out of the rotation; calls in flight end there. Survives a restart.',
     examples: ['node drain default 2 --reason "upgrade to 4.3"'],
     positionals,
@@ -25,6 +26,7 @@ export const nodeVerbs: readonly Verb[] = [
   },
   {
     words: ['node', 'resume'],
+    api: 'change',
     summary: 'Let a drained node return to the rotation.',
     examples: ['node resume default 2'],
     positionals,
@@ -40,7 +42,7 @@ async function change(call: Call, isDrained: boolean): Promise<Outcome<Report>> 
   const request = {
     node: `${set}/${number}`,
     isDrained,
-    who: userName(),
+    who: call.who ?? userName(),
     reason: flagOf(call, 'reason') ?? '',
   }
   const answer = await askServer(data, 'drain', request)

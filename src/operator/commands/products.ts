@@ -32,6 +32,7 @@ metrics | Metrics service | event stream, REST, health, scraper, JSON-RPC | \
 
 export const productsVerb: Verb = {
   words: ['products'],
+  api: 'read',
   summary: 'Show the catalogue: authorization, state, address and source of every product.',
   examples: ['products', 'products --json'],
   async run({ loaded }) {

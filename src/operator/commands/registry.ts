@@ -22,6 +22,7 @@ export const refSpec: PositionalSpec = {
   name: 'id|label',
   doc: 'Which subscription.',
   words: 'labels',
+  key: 'subscription',
 }
 export const reasonFlag: FlagSpec = {
   name: 'reason',
@@ -87,14 +88,14 @@ export async function withStore<T>(
   try {
     if (!isShared)
       return await inForce(
-        config,
+        call,
         () => store.head().seq,
         () => work(store, store, null),
       )
     return await withCluster(config, { store, known }, async (shared) => {
       await shared.join()
       const head = async () => (await shared.verbs.head()).seq
-      return inForce(config, head, () => work(store, shared.verbs, shared), shared)
+      return inForce(call, head, () => work(store, shared.verbs, shared), shared)
     })
   } finally {
     await store.close()
@@ -103,7 +104,7 @@ export async function withStore<T>(
 
 /** Returns what `work` does once every running server that answers has its changes. */
 async function inForce<T>(
-  config: Config,
+  { loaded: { config }, warn = (text) => process.stderr.write(`${text}\n`) }: Call,
   head: () => number | Promise<number>,
   work: () => Outcome<T> | Promise<Outcome<T>>,
   shared: SharedRegistry | null = null,
@@ -118,7 +119,7 @@ async function inForce<T>(
     (shared !== null && !(await haveApplied(shared, seq)))
   ) {
     if (systemClock.monotonicMs() > endMs) {
-      process.stderr.write('not every running server has confirmed the change yet\n')
+      warn('not every running server has confirmed the change yet')
       break
     }
     await new Promise((resolve) => setTimeout(resolve, retryMs))
@@ -178,7 +179,7 @@ export function withSubscription<T>(
 /** Who makes the change, and why, for the audit table. */
 export function byOf(call: Call): By {
   const reason = flagOf(call, 'reason')
-  return { who: userName(), ...(reason === undefined ? {} : { reason }) }
+  return { who: call.who ?? userName(), ...(reason === undefined ? {} : { reason }) }
 }
 
 export function notFound(ref: string) {

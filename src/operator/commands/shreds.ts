@@ -27,6 +27,7 @@ const slotsShown = 8
 
 export const shredsVerb: Verb = {
   words: ['shreds'],
+  api: 'read',
   summary: 'Show shred rates, sources, destinations and losses per slot.',
   examples: ['shreds', 'shreds --watch'],
   flags: [{ name: 'watch', doc: 'Refresh every second until Ctrl-C.' }],

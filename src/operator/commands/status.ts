@@ -22,6 +22,7 @@ const sampleMs = 1_000
 
 export const statusVerb: Verb = {
   words: ['status'],
+  api: 'read',
   summary: 'Show state, rate, errors and lag of every product; exit 1 when no server runs.',
   examples: ['status', 'status --watch', 'status --data /var/lib/sluice --json'],
   flags: [{ name: 'watch', doc: 'Refresh every second until q or Ctrl-C.' }],

@@ -42,6 +42,7 @@ const fieldFlags: readonly FlagSpec[] = [
 export const subscriptionVerbs: readonly Verb[] = [
   {
     words: ['subscription', 'add'],
+    api: 'change',
     summary: 'Add a subscription and show its secrets once.',
     examples: [
       'subscription add acme --product bundle,indexer --plan standard',
@@ -53,6 +54,7 @@ export const subscriptionVerbs: readonly Verb[] = [
   },
   {
     words: ['subscription', 'set'],
+    api: 'change',
     summary: 'Change the given fields of a subscription.',
     examples: ['subscription set acme --plan unlimited --reason upgrade'],
     positionals: [refSpec],
@@ -61,6 +63,7 @@ export const subscriptionVerbs: readonly Verb[] = [
   },
   {
     words: ['subscription', 'list'],
+    api: 'read',
     summary: 'List subscriptions in order of creation.',
     examples: ['subscription list --state active', 'subscription list --json'],
     flags: flagTable('--state <state active|suspended|expired|ended>  Only those in this state.'),
@@ -68,6 +71,7 @@ export const subscriptionVerbs: readonly Verb[] = [
   },
   {
     words: ['subscription', 'show'],
+    api: 'read',
     summary: 'Show one subscription.',
     examples: ['subscription show acme'],
     positionals: [refSpec],
@@ -96,6 +100,7 @@ export const subscriptionVerbs: readonly Verb[] = [
 export const tokenVerbs: readonly Verb[] = [
   {
     words: ['token', 'rotate'],
+    api: 'change',
     summary: 'Issue a new token and show it once; the old one stops working.',
     examples: ['token rotate acme --reason leak', 'token rotate acme --grace 24h --yes'],
     asks: true,
@@ -131,6 +136,7 @@ export const tokenVerbs: readonly Verb[] = [
 export const indexerVerbs: readonly Verb[] = [
   {
     words: ['indexer', 'rotate'],
+    api: 'change',
     summary: 'Issue a new indexer password and show it once; the old one stops working.',
     examples: ['indexer rotate acme --reason leak'],
     asks: true,
@@ -160,6 +166,7 @@ export const indexerVerbs: readonly Verb[] = [
 export const noteVerbs: readonly Verb[] = [
   {
     words: ['note', 'add'],
+    api: 'change',
     summary: 'Store a note with a subscription and in the audit table.',
     examples: ['note add acme "refund agreed" --kind refund'],
     positionals: [refSpec, { name: 'text', doc: 'The note, one line, never a secret.' }],
@@ -315,6 +322,7 @@ interface MoveSpec {
 function move({ name, summary, done, warning }: MoveSpec): Verb {
   return {
     words: ['subscription', name],
+    api: 'change',
     summary,
     examples: [`subscription ${name} acme --reason unpaid`],
     asks: warning !== undefined,

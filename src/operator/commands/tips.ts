@@ -14,6 +14,7 @@ const lastMax = 1_000
 
 export const tipsVerb: Verb = {
   words: ['tips'],
+  api: 'read',
   summary: 'Show what the TPU Sender accepted, rejected by reason, and saw land.',
   examples: ['tips --last 50'],
   flags: flagTable(`--last <n 0..${lastMax}>  Outcomes to show, at most ${lastMax} [20].`),
@@ -31,6 +32,7 @@ export const tipsVerb: Verb = {
 
 export const tipAccountsVerb: Verb = {
   words: ['tip-accounts'],
+  api: 'read',
   summary: 'Show the accounts that tips go to.',
   examples: ['tip-accounts'],
   async run({ loaded }) {

@@ -18,6 +18,7 @@ import { flagOf, flagTable, misuse, type Report, type Verb } from './verb.ts'
 
 export const usageVerb: Verb = {
   words: ['usage'],
+  api: 'read',
   summary: 'Show usage in the current 30-day window or in a month, of one subscription or of all.',
   examples: ['usage', 'usage acme --json', 'usage --month 2026-10 --output csv'],
   positionals: [{ ...refSpec, optional: true }],

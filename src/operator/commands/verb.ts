@@ -36,6 +36,8 @@ export interface PositionalSpec {
   readonly options?: readonly string[]
   /** What completion offers by asking the registry or the contexts of the user. */
   readonly words?: 'labels' | 'contexts'
+  /** Its name in the operator API, where that is another. */
+  readonly key?: string
 }
 
 /** The result of a verb: the same facts as JSON and as text. */
@@ -54,6 +56,10 @@ export interface Call {
   readonly loaded: Loaded
   /** What the configuration was loaded from; `config check` loads it once more. */
   readonly request: LoadRequest
+  /** Who makes it, for the audit table; the user of this process when absent. */
+  readonly who?: string
+  /** Takes a sentence that the result does not have; stderr when absent. */
+  warn?(text: string): void
 }
 
 export interface Verb {
@@ -71,6 +77,8 @@ export interface Verb {
   readonly takesConfig?: boolean
   /** True where an invalid configuration must not stop the verb (completion, config docs). */
   readonly needsNoConfig?: boolean
+  /** Set where the operator API has it: GET for one that reads, POST for one that changes. */
+  readonly api?: 'read' | 'change'
   run(call: Call): Promise<Outcome<Report>>
 }
 

@@ -24,6 +24,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
     rows: [
       row('subscription', async () => (await import('./subscription.ts')).subscriptionVerbs),
       row('token', async () => (await import('./subscription.ts')).tokenVerbs),
+      row('operator', async () => (await import('./operator.ts')).operatorVerbs),
       row('consumer', async () => (await import('./consumer.ts')).consumerVerbs),
       row('destination', async () => (await import('./destination.ts')).destinationVerbs),
       row('indexer', async () => (await import('./subscription.ts')).indexerVerbs),

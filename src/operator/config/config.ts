@@ -22,6 +22,7 @@ import { websocketSection } from '../../products/websocket/config.ts'
 import { streamsSection } from '../../streams/segments/config.ts'
 import { checkUpstreams, defaultSet, upstreamsSection } from '../../upstream/config.ts'
 import { executionSourceFields } from '../../upstream/execution/config.ts'
+import { operatorSection } from './operator.ts'
 
 export const configFields = {
   data: text({
@@ -69,6 +70,7 @@ export const configFields = {
   plans: plansSection,
   usage: usageSection,
   webhooks: webhooksSection,
+  operator: operatorSection,
 }
 
 /** Frozen after loading. */
@@ -268,15 +270,14 @@ function checkEndpoints(config: Config): string[] {
   const problems: string[] = []
   const seen = new Map<string, string>()
   for (const endpoint of enabledEndpoints(config)) {
-    if (
-      !endpoint.udp &&
-      config.tls.cert === '' &&
-      !config.allowPlaintext &&
-      !isLoopback(endpoint.host)
-    )
+    const isOpen = !endpoint.udp && config.tls.cert === '' && !isLoopback(endpoint.host)
+    // Whoever may call it may do everything: no proxy stands in for its TLS.
+    const mayBePlain = endpoint.name !== 'operator'
+    if (isOpen && !(config.allowPlaintext && mayBePlain))
       problems.push(
         `${endpoint.name}.host ${endpoint.host} is not a loopback address and there is no TLS: ` +
-          'set tls.cert and tls.key, or allowPlaintext when a proxy in front has TLS',
+          'set tls.cert and tls.key' +
+          (mayBePlain ? ', or allowPlaintext when a proxy in front has TLS' : ''),
       )
     if (endpoint.port === 0) continue
     const address = `${endpoint.udp ? 'udp' : 'tcp'} ${endpoint.host}:${endpoint.port}`

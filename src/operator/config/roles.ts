@@ -84,6 +84,7 @@ export function gatewayConfig(config: Config, place: GatewayPlace): Config {
     tpu: off(config.tpu),
     shredstream: off(config.shredstream),
     indexer: off(config.indexer),
+    operator: off(config.operator),
     cluster: { ...config.cluster, gateways: 0, sharePorts: true, gateway: gatewayName(place) },
   }
 }

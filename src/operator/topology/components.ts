@@ -28,6 +28,7 @@ import type { Upstreams } from '../../upstream/node-pool/upstreams.ts'
 import type { RpcProxy } from '../../upstream/proxy/rpc-proxy.ts'
 import type { Recorder } from '../record/recorder.ts'
 import type { Gateways } from './gateways.ts'
+import type { OperatorApi } from './operator-api.ts'
 import type { SetChains } from './set-chains.ts'
 
 export interface Components {
@@ -66,4 +67,5 @@ export interface Components {
   tpu: RunningTpu | null
   indexer: Running | null
   gateways: Gateways | null
+  operator: OperatorApi | null
 }

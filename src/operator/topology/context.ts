@@ -12,6 +12,8 @@ export interface TopologyDeps {
   readonly version: string
   /** Drops the state of the embedded chain. */
   readonly isFresh: boolean
+  /** True of a gateway that a hub has started: what operates the hub operates it, too. */
+  readonly isOfHub?: boolean
   /** Ends the process with this code; called when a vital component is down for good. */
   exit(code: number): void
   /** Called while a recording is played, and at its end. */
@@ -26,5 +28,7 @@ export interface Context extends TopologyDeps {
   /** Absolute path of the data folder. */
   readonly data: string
   readonly meters: Meters
+  /** Figures per customer: for the operator alone. */
+  readonly customerMeters: Meters
   readonly readiness: Readiness
 }

@@ -22,6 +22,7 @@ export async function startGateway(request: {
     log,
     version,
     isFresh: false,
+    isOfHub: true,
     // The hub starts another one.
     exit: exitNow,
   })
@@ -31,6 +32,10 @@ export async function startGateway(request: {
 
 export async function gatewayMeters(): Promise<readonly Family[]> {
   return (await service?.meters.families()) ?? []
+}
+
+export async function customerMeters(): Promise<readonly Family[]> {
+  return (await service?.customerMeters.families()) ?? []
 }
 
 export function drainNode(request: DrainRequest): DrainAnswer | null {

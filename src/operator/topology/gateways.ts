@@ -102,7 +102,8 @@ export class Gateways {
       await gateways.stop()
       throw error
     }
-    context.meters.join(() => gateways.#families())
+    context.meters.join(() => gateways.#families('meters'))
+    context.customerMeters.join(() => gateways.#families('customers'))
     return gateways
   }
 
@@ -174,10 +175,10 @@ export class Gateways {
   }
 
   /** The meters of the running gateways, each sample with its gateway. */
-  async #families(): Promise<readonly Family[]> {
+  async #families(which: 'meters' | 'customers'): Promise<readonly Family[]> {
     const read = this.#gateways.map(async ({ name, child, isUp }) => {
       if (!isUp || child === null) return []
-      const families = await child.call<Family[]>('meters', null, readMsMax).catch(() => [])
+      const families = await child.call<Family[]>(which, null, readMsMax).catch(() => [])
       return families.map((family) => ({
         ...family,
         samples: family.samples.map((one) => ({

@@ -28,6 +28,8 @@ export interface Service {
   readonly sources: ReadonlyMap<string, string>
   readonly store: Store
   readonly meters: Meters
+  /** Figures per customer: for the operator alone. */
+  readonly customerMeters: Meters
   /** Applies a change of the registry now instead of at the next poll. */
   refresh(): void
   /** Applies what may change while the service runs: the tip accounts. */
@@ -46,8 +48,9 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   const { log } = deps
   const data = resolve(config.data)
   const meters = new Meters()
+  const customerMeters = new Meters()
   const readiness = new Readiness()
-  const context = { ...deps, config, given, data, meters, readiness }
+  const context = { ...deps, config, given, data, meters, customerMeters, readiness }
   const lifecycle = new ComponentLifecycle(topology, context, (component) =>
     log.warn('component did not stop in time', { component }),
   )
@@ -66,6 +69,8 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     shreds: () => shredstream?.report() ?? null,
     tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
     meters: async () => (await meters.render('text')).body,
+    customers: ({ params }: OperatorQuestion) =>
+      customerMeters.render(params.format === 'openmetrics' ? 'openmetrics' : 'text'),
     'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
     // Reason for the cast: the command is of the same build.
     drain: async ({ params }: OperatorQuestion) => {
@@ -101,6 +106,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     sources,
     store: registry,
     meters,
+    customerMeters,
     refresh: () => directory.refresh(),
     drain: (request) => drained.change(request),
     reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),

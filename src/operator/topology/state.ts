@@ -15,7 +15,7 @@ import { isPushed } from '../../customers/push/config.ts'
 import { Notices } from '../../customers/push/notices.ts'
 import { Push } from '../../customers/push/push.ts'
 import { receiverOf, usageQueue } from '../../customers/push/receivers.ts'
-import { declareQuotaMeters } from '../../customers/quota/meters.ts'
+import { declareCustomerMeters, declareQuotaMeters } from '../../customers/quota/meters.ts'
 import { Quota } from '../../customers/quota/quota.ts'
 import type { AuditHead } from '../../customers/subscriptions/audit.ts'
 import { lockData } from '../../customers/subscriptions/lock.ts'
@@ -114,7 +114,7 @@ export function openGate(
 }
 
 export function startQuota(
-  { config, clock, log, meters }: Context,
+  { config, clock, log, meters, customerMeters }: Context,
   {
     registry,
     directory,
@@ -130,6 +130,7 @@ export function startQuota(
   quota.start()
   directory.watch((subscription) => quota.refresh(subscription))
   const quotaMeters = declareQuotaMeters(meters, quota)
+  declareCustomerMeters(customerMeters, quota, (id) => registry.find(id))
   const stop = async () => {
     await quota.stop()
     await shared?.stop()

@@ -210,3 +210,19 @@ describe('a subscription with a last day', () => {
       })
   })
 })
+
+it('a credential of the operator API opens no endpoint, and is no subscription', () => {
+  const { directory, gate } = follow()
+  const issued = store.addOperator('ci', by)
+  const { token: customer } = provision()
+  directory.refresh()
+  const admits = (token: string) =>
+    (['rpc', 'tpu', 'metrics'] as const).map(
+      (endpoint) => gate.admit(endpoint, { xToken: token }, '127.0.0.1') !== null,
+    )
+  expect(issued.ok && admits(issued.value.token)).toEqual([false, false, false])
+  expect(admits(customer)).toEqual([true, true, true])
+  expect([...directory.subscriptions()].map(({ label }) => label)).toEqual(['acme'])
+  expect(store.list().map(({ label }) => label)).toEqual(['acme'])
+  expect(store.operators().map(({ id, label }) => [id.slice(0, 3), label])).toEqual([['op_', 'ci']])
+})

@@ -34,6 +34,7 @@ describe('help', () => {
       'consumer reset',
       'destination clear',
       'indexer rotate',
+      'operator revoke',
       'restore',
       'subscription end',
       'subscription suspend',

@@ -34,6 +34,9 @@ describe('endpoints', () => {
     expect(checked({ ...open, tls: { cert: 'a', key: 'b' } })).toEqual([])
     expect(checked({ rpc: endpoint('0.0.0.0', 1, false) })).toEqual([])
     expect(checked({ shredstream: endpoint('0.0.0.0', 1) })).toEqual([])
+    const operator = { operator: endpoint('0.0.0.0', 1), allowPlaintext: true }
+    expect(checked(operator)).toEqual([expect.stringMatching(/^operator.host .* and tls.key$/)])
+    expect(checked({ ...operator, tls: { cert: 'a', key: 'b' } })).toEqual([])
   })
 
   test('two endpoints cannot have one address, but any number may take a free port', () => {

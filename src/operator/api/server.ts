@@ -1,0 +1,315 @@
+// Serves the operator API over HTTP on its socket and, where configured, on a port.
+// Thread: main of its own process, so that no request of an operator delays a customer's.
+//
+//   <data>/operator-http.sock (0600) ─┐
+//   operator.host:port, TLS           ├─► access ─► route ─► body ─► once per key ─► verb
+//                                     └─ Host, Origin, credential
+//
+// Nothing is run before the whole body is here: one that ends early, or never, changes nothing.
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import { isLoopback } from '../../base/cidr.ts'
+import { Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import type { EndpointAddress, Running } from '../../base/running.ts'
+import { formatFor } from '../../base/telemetry/exposition.ts'
+import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import { resolvePort } from '../../base/transport/listen-address.ts'
+import { askOperator } from '../../base/transport/operator-socket.ts'
+import { mediaTypeOf } from '../../base/transport/request.ts'
+import type { CertificatePair } from '../../base/transport/tls.ts'
+import { listenAtPath } from '../../base/transport/unix-socket.ts'
+import type { Config } from '../config/config.ts'
+import type { Access, Caller } from './access.ts'
+import { describeApi } from './openapi.ts'
+import type { Repeats } from './repeats.ts'
+import {
+  type Answer,
+  argumentsOf,
+  jsonAnswer,
+  loadRoutes,
+  type Route,
+  refusalAnswer,
+  refusedAnswer,
+  runRoute,
+} from './routes.ts'
+
+const bodyBytesMax = 64 * 1024
+const connectionsMax = 64
+/** Requests that are being answered; others are refused until one has ended. */
+const inFlightMax = 16
+const limits: ServerOptions = {
+  maxHeaderSize: 16 * 1024,
+  headersTimeout: 5_000,
+  /** From the first byte to the last of the body. */
+  requestTimeout: 10_000,
+  keepAliveTimeout: 5_000,
+  connectionsCheckingInterval: 1_000,
+}
+
+export interface ApiDeps {
+  readonly config: Config
+  readonly access: Access
+  readonly repeats: Repeats
+  readonly certificates: CertificatePair | null
+  readonly version: string
+  readonly log: Log
+}
+
+export function operatorHttpPath(data: string): string {
+  return join(data, 'operator-http.sock')
+}
+
+/** Opens the socket of an absolute data folder, and the port where it is enabled. */
+export async function startApi(data: string, deps: ApiDeps): Promise<Running> {
+  const api = new Api(deps)
+  const { operator } = deps.config
+  const local = prepared(createServer(limits), (...pair) => api.serve(...pair, null), deps.log)
+  await listenAtPath(local, operatorHttpPath(data), 'operator-http-socket')
+  const servers = [local]
+  let address: EndpointAddress | null = null
+  if (operator.enabled) {
+    const { cert, key } = deps.certificates ?? {}
+    const made =
+      cert === undefined ? createServer(limits) : createTlsServer({ ...limits, cert, key })
+    const server = prepared(made, (...pair) => api.serve(...pair, addressOf(pair[0])), deps.log)
+    deps.certificates?.onChange(() => renew(server, deps.certificates!))
+    servers.push(server)
+    address = await listen(server, operator, deps.certificates !== null).catch(async (error) => {
+      await close(servers)
+      throw error
+    })
+  }
+  return { address, stop: () => close(servers) }
+}
+
+class Api {
+  readonly #deps: ApiDeps
+  /** Loaded with the first request: most servers never have one. */
+  #routes: Promise<ReadonlyMap<string, Route>> | null = null
+  #inFlight = 0
+  readonly #throttle = new LogThrottle()
+
+  constructor(deps: ApiDeps) {
+    this.#deps = deps
+  }
+
+  async serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    address: string | null,
+  ): Promise<void> {
+    const caller = this.#deps.access.check({ headers: request.headers, address })
+    if ('status' in caller) {
+      if (address !== null && this.#throttle.allows('refused', performance.now()))
+        this.#deps.log.warn('operator request refused', { address, status: caller.status })
+      return send(response, caller)
+    }
+    if (this.#inFlight >= inFlightMax) return send(response, busy)
+    this.#inFlight++
+    try {
+      const answer = await this.#answer(request, caller)
+      // Without an answer its client is gone.
+      if (answer !== null) send(response, answer)
+    } catch (error) {
+      this.#deps.log.error('operator request failed', { error: messageOf(error) })
+      send(response, failed)
+    } finally {
+      this.#inFlight--
+    }
+  }
+
+  async #answer(request: IncomingMessage, caller: Caller): Promise<Answer | null> {
+    const url = new URL(request.url ?? '/', 'http://localhost')
+    this.#routes ??= loadRoutes()
+    const routes = await this.#routes
+    const { method = '' } = request
+    const fixed = { '/metrics': () => this.#metrics(request), '/openapi.json': () => describe() }
+    const describe = () => jsonAnswer(200, describeApi([...routes.values()], this.#deps.version))
+    const isFixed = Object.hasOwn(fixed, url.pathname)
+    const route = routes.get(url.pathname)
+    if (!isFixed && route === undefined) return unknownPath
+    const allowed = route?.method ?? 'GET'
+    if (method !== allowed) return wrongMethod(allowed)
+    // Reason for the cast: it is one of the names above.
+    if (route === undefined) return fixed[url.pathname as keyof typeof fixed]()
+    const body = allowed === 'GET' ? '' : await readBody(request)
+    if (typeof body !== 'string') return body
+    const input = allowed === 'GET' ? accepted(queryOf(url, route)) : inputOf(request, body)
+    if (!input.ok) return refusalAnswer(input.refusal)
+    const args = argumentsOf(route, input.value)
+    if (!args.ok) return refusalAnswer(args.refusal)
+    const { config } = this.#deps
+    const run = () => runRoute(route, args.value, { config, who: caller.who })
+    const key = request.headers['idempotency-key']
+    if (allowed === 'GET' || key === undefined) return run()
+    const keyed = { caller: caller.id, key: String(key), request: `${route.path} ${body}` }
+    return this.#deps.repeats.once(keyed, run)
+  }
+
+  /** Figures per customer, which the server has. */
+  async #metrics(request: IncomingMessage): Promise<Answer> {
+    const format = formatFor(String(request.headers.accept ?? ''))
+    const answer = await askOperator(this.#deps.config.data, 'customers', { format })
+    if (!answer.ok) return refusedAnswer(['unavailable', 'no-answer', answer.message])
+    // Reason for the cast: the server is of the same build.
+    const { contentType, body } = answer.value as { contentType: string; body: string }
+    return { status: 200, headers: { 'content-type': contentType }, body }
+  }
+}
+
+/** The whole body; an answer where it is too long; null where its client is gone. */
+function readBody(request: IncomingMessage): Promise<string | Answer | null> {
+  return new Promise((done) => {
+    if (Number(request.headers['content-length'] ?? 0) > bodyBytesMax) return done(tooLong)
+    const chunks: Buffer[] = []
+    let bytes = 0
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes <= bodyBytesMax) chunks.push(chunk)
+      else done(tooLong)
+    })
+    request.on('end', () => done(Buffer.concat(chunks).toString()))
+    request.on('error', () => done(null))
+    request.on('close', () => done(null))
+  })
+}
+
+type Given = Readonly<Record<string, unknown>>
+
+function inputOf(request: IncomingMessage, body: string): Outcome<Given> {
+  if (body === '') return accepted({})
+  if (mediaTypeOf(request.headers['content-type'] ?? '') !== 'application/json')
+    return refuse('invalid', 'not-json', 'send content-type: application/json')
+  try {
+    const value: unknown = JSON.parse(body)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return accepted(value as Given)
+  } catch {
+    // Answered below.
+  }
+  return refuse('invalid', 'bad-body', 'the body must be a JSON object')
+}
+
+/** A parameter that may be given more than once is a list. */
+function queryOf({ searchParams }: URL, { inputs }: Route): Given {
+  const names = [...new Set(searchParams.keys())]
+  const pairs = names.map((name) => {
+    const values = searchParams.getAll(name)
+    const isList = inputs.some(({ key, spec }) => key === name && spec.many === true)
+    return [name, values.length === 1 && !isList ? values[0] : values] as const
+  })
+  return Object.fromEntries(pairs)
+}
+
+function accepted(value: Given): Outcome<Given> {
+  return { ok: true, value }
+}
+
+/** What is left of the body is read and dropped, until `requestTimeout`. */
+function send(response: ServerResponse, answer: Answer): void {
+  if (response.headersSent || response.destroyed) return
+  response.writeHead(answer.status, {
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'content-length': Buffer.byteLength(answer.body),
+    ...answer.headers,
+  })
+  response.end(answer.body)
+}
+
+function prepared(
+  server: Server,
+  serve: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
+  log: Log,
+): Server {
+  server.maxConnections = connectionsMax
+  const answered = new WeakSet<Duplex>()
+  server.on('request', (request, response) => {
+    response.once('finish', () => answered.add(request.socket))
+    void serve(request, response)
+  })
+  // Half a request, or none that is HTTP: the answer says which, the connection ends.
+  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, socket) => {
+    const isHttp = code.startsWith('HPE_') || code.startsWith('ERR_HTTP_')
+    if (!isHttp || !socket.writable || answered.has(socket)) return socket.destroy()
+    const { status, body } = brokenRequest(code)
+    const head = `HTTP/1.1 ${status} \r\ncontent-type: application/json\r\nconnection: close`
+    socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  })
+  server.on('error', faultReport(log, 'an operator connection could not be accepted'))
+  return server
+}
+
+function brokenRequest(code: string): Answer {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return refusedAnswer(['invalid', 'too-slow', 'the request did not arrive in time'], 408)
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return refusedAnswer(['invalid', 'long-headers', 'the headers are too long'], 431)
+  return refusedAnswer(['invalid', 'broken-request', 'the request is cut short or is not HTTP'])
+}
+
+async function listen(
+  server: Server,
+  { host, port }: Config['operator'],
+  tls: boolean,
+): Promise<EndpointAddress> {
+  // The configuration was checked; a caller of this function may have another one.
+  if (!tls && !isLoopback(host))
+    throw new Fault('operator-plaintext', `operator.host ${host} needs tls.cert`)
+  const free = await resolvePort({ host, port }, 'operator')
+  await new Promise<void>((done, fail) => {
+    server.once('error', fail)
+    server.listen({ host, port: free }, () => {
+      server.off('error', fail)
+      done()
+    })
+  })
+  return { host, port: (server.address() as AddressInfo).port, tls }
+}
+
+function renew(server: Server, { cert, key }: CertificatePair): void {
+  if ('setSecureContext' in server) (server as TlsServer).setSecureContext({ cert, key })
+}
+
+type TlsServer = ReturnType<typeof createTlsServer>
+
+async function close(servers: readonly Server[]): Promise<void> {
+  const closed = servers.map((server) => new Promise<void>((done) => server.close(() => done())))
+  for (const server of servers) server.closeAllConnections()
+  await Promise.all(closed)
+}
+
+function addressOf({ socket }: IncomingMessage): string {
+  return socket.remoteAddress ?? ''
+}
+
+const busy = refusedAnswer([
+  'unavailable',
+  'busy',
+  'too many requests are being answered: try again',
+])
+const failed = refusedAnswer(['unavailable', 'failed', 'the API failed to answer'], 500)
+const tooLong = refusedAnswer(
+  ['invalid', 'long-body', `a body has at most ${bodyBytesMax} bytes`],
+  413,
+)
+const unknownPath = refusedAnswer([
+  'unknown-method',
+  'unknown-verb',
+  'no such path: GET /openapi.json lists all',
+])
+
+function wrongMethod(allowed: string): Answer {
+  const answer = refusedAnswer(['invalid', 'wrong-method', `this path takes ${allowed}`], 405)
+  return { ...answer, headers: { allow: allowed } }
+}

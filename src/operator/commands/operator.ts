@@ -1,0 +1,93 @@
+// `sluice operator ...`: issues, lists and revokes credentials of the operator API.
+// The API itself has none of these verbs: who has a leaked credential cannot issue another.
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import type { Store } from '../../customers/subscriptions/store.ts'
+import type { Subscription } from '../../customers/subscriptions/subscription.ts'
+import { tableOf } from './output.ts'
+import { byOf, confirm, reasonFlag, withStore } from './registry.ts'
+import { secretsText } from './subscription.ts'
+import type { Call, Report, Verb } from './verb.ts'
+
+const nameSpec = { name: 'name', doc: 'Who or what uses it; the audit table has this name.' }
+
+export const operatorVerbs: readonly Verb[] = [
+  {
+    words: ['operator', 'add'],
+    summary: 'Issue a credential of the operator API and show it once.',
+    examples: ['operator add billing --reason "usage of each month"'],
+    positionals: [nameSpec],
+    flags: [reasonFlag],
+    run: (call) =>
+      withStore(
+        call,
+        async (_store, changes) => {
+          const issued = await changes.addOperator(call.positionals[0]!, byOf(call))
+          if (!issued.ok) return issued
+          const { subscription, token } = issued.value
+          const done = `${subscription.label} may use the operator API.`
+          const text = `${done}\n\n${secretsText({ token })}`
+          return accept({ json: { operator: shown(subscription), token }, text })
+        },
+        { mayCreate: true },
+      ),
+  },
+  {
+    words: ['operator', 'list'],
+    summary: 'List the credentials of the operator API.',
+    examples: ['operator list'],
+    run: (call) =>
+      withStore(call, (store) => {
+        const operators = store.operators().map(shown)
+        const rows = operators.map((one) => [
+          one.id,
+          one.name,
+          one.state,
+          `...${one.tokenLast4}`,
+          one.createdAt.slice(0, 10),
+        ])
+        const head = ['id', 'name', 'state', 'credential', 'created']
+        return accept({ json: { operators }, text: tableOf(head, rows, 'No credentials.') })
+      }),
+  },
+  {
+    words: ['operator', 'revoke'],
+    summary: 'Revoke a credential of the operator API.',
+    examples: ['operator revoke billing --reason leak'],
+    asks: true,
+    positionals: [{ name: 'id|name', doc: 'Which credential.' }],
+    flags: [reasonFlag],
+    run: (call) => withStore(call, (store, changes) => revoke(call, store, changes)),
+  },
+]
+
+async function revoke(
+  call: Call,
+  store: Store,
+  changes: Parameters<Parameters<typeof withStore>[1]>[1],
+): Promise<Outcome<Report>> {
+  const [ref = ''] = call.positionals
+  const found = store
+    .operators()
+    .find(({ id, label, state }) => state === 'active' && (id === ref || label === ref))
+  if (found === undefined)
+    return refuse('not-found', 'no-operator', `no credential "${ref}" is active`)
+  const text = `revoke ${found.id} (${found.label})? This cannot be undone.`
+  const agreed = await confirm(call, { text, isFinal: true })
+  if (!agreed.ok) return agreed
+  const revoked = await changes.revokeOperator(found.id, byOf(call))
+  if (!revoked.ok) return revoked
+  const done = `${found.label} is revoked: its credential no longer works.`
+  return accept({ json: { operator: shown(revoked.value) }, text: done })
+}
+
+function shown({ id, label, state, tokenLast4, createdAt, changedAt }: Subscription) {
+  const isActive = state === 'active'
+  return {
+    id,
+    name: label,
+    state: isActive ? 'active' : 'revoked',
+    tokenLast4,
+    createdAt,
+    revokedAt: isActive ? null : changedAt,
+  }
+}
