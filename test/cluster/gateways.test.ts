@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { askOperator } from '../../src/base/transport/operator-socket.ts'
+import { runCommand } from '../testkit/command.ts'
 import { Follower } from '../testkit/follower.ts'
+import { apiSocket, callApi } from '../testkit/operator-api.ts'
 import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 import { removeFolders, seed } from './gateway-stage.ts'
@@ -101,6 +103,36 @@ describe.skipIf(!isHere)('a hub with two gateways', () => {
     await follower.reaches(follower.newest + 10)
     follower.stop()
     expect([follower.gaps(), follower.duplicates]).toEqual([[], 0])
+  })
+
+  it('are operated by the API of the hub, which has the figures of their customers', async () => {
+    const api = apiSocket(hub.data)
+    const issued = await sluice(hub.data, 'operator', 'add', 'ci', '--json')
+    const { token } = JSON.parse(issued.stdout) as { token: string }
+    const headers = { authorization: `Bearer ${token}` }
+    const body = { label: 'over-http', product: ['bundle'] }
+    const added = await callApi(api, '/v1/subscription/add', { body, headers })
+    expect([added.status, added.json().warnings]).toEqual([200, undefined])
+    const { subscriptions } = (await callApi(api, '/v1/subscription/list')).json() as {
+      subscriptions: { id: string; label: string }[]
+    }
+    const { id } = subscriptions.find(({ label }) => label === 'me')!
+    const figure = new RegExp(`^sluice_subscription_calls_total{subscription="${id}",gateway=`, 'm')
+    const hasFigure = async () => figure.test((await callApi(api, '/metrics')).text)
+    await until(hasFigure, 'the calls of a customer')
+    // A gateway of a hub has no API of its own.
+    await expect(callApi(apiSocket(`${hub.data}/g1`), '/metrics')).rejects.toThrow('ENOENT')
+    const show = await sluice(hub.data, 'audit', 'show', 'over-http', '--json')
+    expect(JSON.parse(show.stdout).entries[0].who).toBe('ci (operator API)')
+  })
+
+  it('show the cluster from the data folder of each, without the address of PostgreSQL', async () => {
+    for (const folder of [hub.data, `${hub.data}/g1`, `${hub.data}/g2`]) {
+      const ran = await runCommand(['cluster', 'status', '--data', folder, '--json'])
+      const { gateways } = ran.json() as { gateways: { name: string; isRunning: boolean }[] }
+      const running = gateways.filter(({ isRunning }) => isRunning).map(({ name }) => name)
+      expect(running).toEqual(expect.arrayContaining(['here-g1', 'here-g2']))
+    }
   })
 
   it('loses only the connections of a gateway that is killed, and takes them back at once', async () => {
