@@ -1,6 +1,8 @@
 // The operator API in process: every verb once, what its document says about each, who may call it,
 // and what it makes of bad input. The live state of a server comes from a stand-in.
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { connect as connectLocal } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
@@ -59,7 +61,12 @@ const live = {
   }),
 }
 
-async function open(certificates: CertificatePair | null = null): Promise<Running> {
+interface Opening {
+  readonly certificates?: CertificatePair
+  readonly requestMsMax?: number
+}
+
+async function open({ certificates, ...rest }: Opening = {}): Promise<Running> {
   const flags = [
     ['data', data],
     ['operator.enabled', 'true'],
@@ -73,7 +80,8 @@ async function open(certificates: CertificatePair | null = null): Promise<Runnin
     config: loaded.config,
     access: new Access(store, { clock: systemClock, user: 'olga', hosts }),
     repeats: new Repeats(store.answers),
-    certificates,
+    certificates: certificates ?? null,
+    ...rest,
     version: '1',
     log: silentLog,
   })
@@ -321,6 +329,25 @@ describe('bad input', () => {
   })
 })
 
+test('a body that does not end in time is answered with 408 and changes nothing', async () => {
+  const before = store.version()
+  await api.stop()
+  api = await open({ requestMsMax: 200 })
+  const socket = connectLocal(apiSocket(data).socketPath)
+  let text = ''
+  socket.on('data', (chunk) => {
+    text += chunk
+  })
+  socket.write(
+    'POST /v1/subscription/add HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{',
+  )
+  await once(socket, 'close')
+  expect(text).toMatch(/^HTTP\/1.1 408 [\s\S]*too-slow/)
+  expect(store.version()).toBe(before)
+  await api.stop()
+  api = await open()
+})
+
 describe('an idempotency key', () => {
   const path = '/v1/subscription/add'
   const body = (label: string) => ({ label, product: ['bundle', 'indexer'] })
@@ -386,7 +413,7 @@ test.skipIf(!hasOpenssl)('on a port with TLS it takes a renewed certificate', as
   copyPair(pair, files)
   const certificates = new CertificatePair(files, silentLog)
   rmSync(apiSocket(data).socketPath)
-  const secure = await open(certificates)
+  const secure = await open({ certificates })
   const subject = () =>
     new Promise<string>((done, fail) => {
       const socket = connect(

@@ -46,14 +46,8 @@ const bodyBytesMax = 64 * 1024
 const connectionsMax = 64
 /** Requests that are being answered; others are refused until one has ended. */
 const inFlightMax = 16
-const limits: ServerOptions = {
-  maxHeaderSize: 16 * 1024,
-  headersTimeout: 5_000,
-  /** From the first byte to the last of the body. */
-  requestTimeout: 10_000,
-  keepAliveTimeout: 5_000,
-  connectionsCheckingInterval: 1_000,
-}
+const headersMsMax = 5_000
+const requestMsInitial = 10_000
 
 export interface ApiDeps {
   readonly config: Config
@@ -62,6 +56,8 @@ export interface ApiDeps {
   readonly certificates: CertificatePair | null
   readonly version: string
   readonly log: Log
+  /** Longest time from the first byte of a request to the last of its body. */
+  readonly requestMsMax?: number
 }
 
 export function operatorHttpPath(data: string): string {
@@ -72,6 +68,7 @@ export function operatorHttpPath(data: string): string {
 export async function startApi(data: string, deps: ApiDeps): Promise<Running> {
   const api = new Api(deps)
   const { operator } = deps.config
+  const limits = limitsOf(deps)
   const local = prepared(createServer(limits), (...pair) => api.serve(...pair, null), deps.log)
   await listenAtPath(local, operatorHttpPath(data), 'operator-http-socket')
   const servers = [local]
@@ -89,6 +86,16 @@ export async function startApi(data: string, deps: ApiDeps): Promise<Running> {
     })
   }
   return { address, stop: () => close(servers) }
+}
+
+function limitsOf({ requestMsMax = requestMsInitial }: ApiDeps): ServerOptions {
+  return {
+    maxHeaderSize: 16 * 1024,
+    headersTimeout: Math.min(headersMsMax, requestMsMax),
+    requestTimeout: requestMsMax,
+    keepAliveTimeout: 5_000,
+    connectionsCheckingInterval: 1_000,
+  }
 }
 
 class Api {
@@ -214,7 +221,7 @@ function accepted(value: Given): Outcome<Given> {
   return { ok: true, value }
 }
 
-/** What is left of the body is read and dropped, until `requestTimeout`. */
+/** What is left of the body is read and dropped, until the request has had its time. */
 function send(response: ServerResponse, answer: Answer): void {
   if (response.headersSent || response.destroyed) return
   response.writeHead(answer.status, {

@@ -39,6 +39,17 @@ describe('the top of use', () => {
     expect(use.other.calls).toBeLessThan(calls)
   })
 
+  test('is entered by one credit more than the least has, and not by as many', () => {
+    const use = new TopUse()
+    for (let number = 0; number < topMax; number++) use.count(delta(`sub_${number}`, 5 + number))
+    use.count(delta('late', 5))
+    expect([...use.top()].map(([id]) => id)).not.toContain('late')
+    use.count(delta('late', 1))
+    const ids = [...use.top()].map(([id]) => id)
+    expect([ids.length, ids.includes('late'), ids.includes('sub_0')]).toEqual([topMax, true, false])
+    expect(use.other).toMatchObject({ credits: 5, calls: 1 })
+  })
+
   test('has every subscription, and other at zero, while there are few', () => {
     const use = new TopUse()
     use.count(delta('a', 0))
