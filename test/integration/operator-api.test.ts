@@ -322,6 +322,8 @@ describe('bad input', () => {
     const half = `${head}\r\ncontent-length: ${body.length + 9}\r\n\r\n${body}`
     expect(await writeAndEnd(socketPath, half)).toMatch(/^HTTP\/1.1 400 [\s\S]*broken-request/)
     expect(await writeAndEnd(socketPath, 'hello\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /)
+    const odd = 'GET //[ HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n'
+    expect(await writeAndEnd(socketPath, odd)).toMatch(/^HTTP\/1.1 404 /)
     const long = `GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`
     expect(await writeAndEnd(socketPath, long)).toMatch(/^HTTP\/1.1 431 /)
     expect(store.version()).toBe(before)

@@ -135,7 +135,9 @@ class Api {
   }
 
   async #answer(request: IncomingMessage, caller: Caller): Promise<Answer | null> {
-    const url = new URL(request.url ?? '/', 'http://localhost')
+    const { url: target = '/' } = request
+    if (!URL.canParse(target, 'http://localhost')) return unknownPath
+    const url = new URL(target, 'http://localhost')
     this.#routes ??= loadRoutes()
     const routes = await this.#routes
     const { method = '' } = request
