@@ -247,7 +247,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 121,280 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 121,394 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
