@@ -24,6 +24,10 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
     initial: [],
     doc: 'Origins of web pages that may query with their own credentials; `*` for all.',
   }),
+  tokenInPassword: flag({
+    initial: false,
+    doc: 'Takes the password `<password>.<token>` of clients that cannot send `x-token`.',
+  }),
   slowQueryMs: integer({
     initial: 1_000,
     min: 0,

@@ -14,7 +14,8 @@ import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../testkit/try-endpoi
 import { until } from '../testkit/until.ts'
 
 test('no token, password or query string is written anywhere', async () => {
-  const flags = ['--logLevel=debug', '--websocket.queryToken=true', ...littleTraffic]
+  const taken = ['--websocket.queryToken=true', '--indexer.tokenInPassword=true']
+  const flags = ['--logLevel=debug', ...taken, ...littleTraffic]
   const server = await startServer({ flags, isWhole: true })
   const written: string[] = []
   const secrets = new Map<string, string>([
@@ -120,11 +121,13 @@ async function tryIndexer(server: Server, value: string): Promise<string[]> {
   for (const token of [value, server.token])
     for (const pair of [...pairs, `${server.indexer.user}:${server.indexer.password}`]) {
       const authorization = `Basic ${Buffer.from(pair).toString('base64')}`
-      const headers = { 'x-token': token, authorization }
-      const answer = await fetch(url, { headers })
-      // A caller may get its own input back; no other caller may.
-      const isOwn = answer.status !== 401
-      texts.push(isOwn ? '' : await answer.text())
+      const joined = `Basic ${Buffer.from(`${pair}.${token}`).toString('base64')}`
+      for (const headers of [{ 'x-token': token, authorization }, { authorization: joined }]) {
+        const answer = await fetch(url, { headers })
+        // A caller may get its own input back; no other caller may.
+        const isOwn = answer.status !== 401
+        texts.push(isOwn ? '' : await answer.text())
+      }
     }
   return texts
 }

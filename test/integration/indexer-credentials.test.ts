@@ -28,8 +28,8 @@ const headers = ({ indexer }: Issued): Sent => ({
 })
 const token = (issued: Issued): Sent => ({ 'x-token': issued.token })
 
-async function ask(sent: Sent, query = '') {
-  const answer = await fetch(`${stage.url}/${query}`, {
+async function ask(sent: Sent, query = '', at = stage) {
+  const answer = await fetch(`${at.url}/${query}`, {
     method: 'POST',
     headers: sent,
     body: 'SELECT 1',
@@ -131,5 +131,80 @@ describe('credentials of the indexer', () => {
       })
     })
     expect(answer).toMatch(/^HTTP\/1\.1 401 /)
+  })
+})
+
+describe('a password that contains the token (indexer.tokenInPassword)', () => {
+  const joining = new IndexerStage()
+  let own: Issued
+  let second: Issued
+
+  beforeAll(async () => {
+    await joining.open([], { tokenInPassword: true })
+    own = joining.bundle.issue({ products: ['indexer', 'bundle'] })
+    second = joining.bundle.issue({ products: ['indexer'] })
+  })
+  afterAll(() => joining.bundle.dispose())
+
+  const joined = (issued: Issued, word: string = issued.token): Sent =>
+    basic(issued, `${issued.indexer!.password}.${word}`)
+  const statusOf = async (sent: Sent, query = '') => (await ask(sent, query, joining)).status
+
+  it('lets a client in that can send Basic alone, in either form of the pair', async () => {
+    expect(await statusOf(joined(own))).toBe(200)
+    const [user, key] = [own.indexer!.user, `${own.indexer!.password}.${own.token}`]
+    expect(await statusOf({ 'x-clickhouse-user': user, 'x-clickhouse-key': key })).toBe(200)
+    const get = await fetch(`${joining.url}/?query=SELECT%201`, { headers: joined(own) })
+    expect(get.status).toBe(200)
+    expect(await statusOf({ ...basic(own), ...token(own) })).toBe(200)
+  })
+
+  it('is refused while the key is off', async () => {
+    const { status, text } = await ask(joined(mine))
+    expect([status, text]).toEqual([401, (await ask({})).text])
+    expect((await ask({ ...joined(mine), ...token(mine) })).status).toBe(401)
+  })
+
+  it('is refused with a half that is wrong, and beside a token in the header', async () => {
+    const { password } = own.indexer!
+    const suspended = joining.bundle.issue({ products: ['indexer'] })
+    joining.bundle.store.suspend(suspended.subscription.id, by)
+    joining.bundle.directory.refresh()
+    const before = joining.engine.queries.length
+    const tries: readonly (readonly [Sent, string?])[] = [
+      [basic(own)],
+      [basic(own, own.token)],
+      [basic(own, `.${own.token}`)],
+      [basic(own, `${own.token}.${password}`)],
+      [basic(own, `${password}${own.token}`)],
+      [basic(own, `${password}..${own.token}`)],
+      [joined(own, '')],
+      [joined(own, second.token)],
+      [joined(own, `${own.token}.`)],
+      [joined(own, `${own.token}.${own.token}`)],
+      [joined(own, own.token.replace(/.$/, '.'))],
+      [joined(own, `${own.token.slice(0, 9)}.${own.token.slice(9)}`)],
+      [basic(second, `${password}.${own.token}`)],
+      [joined(suspended)],
+      [{ ...joined(own), ...token(own) }],
+      [joined(own), `?user=${own.indexer!.user}&password=${password}.${own.token}`],
+    ]
+    for (const [at, [sent, query]] of tries.entries())
+      expect([at, await statusOf(sent, query)]).toEqual([at, 401])
+    expect(joining.engine.queries.length).toBe(before)
+  })
+
+  it('gives neither half to the program, nor to what is logged', async () => {
+    expect(await statusOf(joined(own), `?query_id=${own.indexer!.password}`)).toBe(400)
+    const kept = [joining.engine.queries, joining.logged, joining.usage]
+    const text = JSON.stringify(kept, (_, one) => (typeof one === 'bigint' ? String(one) : one))
+    for (const secret of [own.token, own.indexer!.password]) expect(text).not.toContain(secret)
+  })
+
+  it('works on no other endpoint', () => {
+    const { user, password } = own.indexer!
+    const sent = { basic: { user, password: `${password}.${own.token}` } }
+    expect(joining.bundle.gate.admit('rpc', sent, '127.0.0.1')).toBeNull()
+    expect(joining.bundle.gate.admit('indexer', sent, '127.0.0.1')).toBeNull()
   })
 })

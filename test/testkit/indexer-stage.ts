@@ -43,8 +43,11 @@ export class IndexerStage {
     this.meters = declareIndexerMeters(this.bundle.meters)
   }
 
-  /** `cors`: origins whose pages may query. */
-  async open(cors: readonly string[] = ['https://app.example.com']): Promise<void> {
+  /** `cors`: origins whose pages may query; `section`: other keys of the configuration. */
+  async open(
+    cors: readonly string[] = ['https://app.example.com'],
+    section: object = {},
+  ): Promise<void> {
     const log = {
       ...silentLog,
       info: (_: string, fields?: LogFields) => void this.logged.push(fields ?? {}),
@@ -55,7 +58,7 @@ export class IndexerStage {
       usage: (fact) => void this.usage.push(fact),
       freshness: () => ({ slot: 7, slotAgeMs: 12.4, block: 9, blockAgeMs: null }),
       log: { ...log, area: () => log },
-      section: { slowQueryMs: 50, cors },
+      section: { slowQueryMs: 50, cors, ...section },
     })
     this.port = endpoint.port
     this.url = `http://127.0.0.1:${endpoint.port}`

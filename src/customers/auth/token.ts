@@ -81,6 +81,19 @@ export interface BasicPair {
   readonly password: string
 }
 
+/**
+ * The credentials of a pair whose password is `<password>.<token>`, for clients that can send a
+ * pair and nothing else. Null without a dot; neither half that we issue contains one.
+ */
+export function tokenInPassword({
+  user,
+  password,
+}: BasicPair): Required<Pick<Credentials, 'basic' | 'xToken'>> | null {
+  const dot = password.lastIndexOf('.')
+  if (dot < 0) return null
+  return { basic: { user, password: password.slice(0, dot) }, xToken: password.slice(dot + 1) }
+}
+
 const basicForm = /^basic[ \t]+([0-9A-Za-z+/]+={0,2})[ \t]*$/i
 /** A user we issue has 12 characters and a password 32; anything longer cannot be valid. */
 const pairCharsMax = 256

@@ -2,7 +2,8 @@
 //
 //   transport      -> preflight of a listed origin
 //                  -> open: GET /, /ping, /play
-//                  -> admit: Basic or X-ClickHouse-User/-Key, and x-token (401)
+//                  -> admit: Basic or X-ClickHouse-User/-Key, and x-token (401); with
+//                     `indexer.tokenInPassword` both in the password
 //                  -> path 404 -> verb 405 -> IndexerHandler -> query program -> answer
 //
 // The spec names the credentials and leaves the interface open. "ClickHouse wire, DuckDB SQL".
@@ -17,7 +18,7 @@ import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-e
 import { Reply, ResponseHead } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
-import { basicPair } from '../../customers/auth/token.ts'
+import { basicPair, tokenInPassword } from '../../customers/auth/token.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import { exception } from '../../indexer/clickhouse/exceptions.ts'
@@ -77,7 +78,7 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
       return request.method === 'OPTIONS' && cors !== null ? preflightReply(cors) : null
     },
     admit: (request) => {
-      const admitted = admit(request, deps)
+      const admitted = admit(request, deps, section.tokenInPassword)
       return admitted instanceof Reply ? withCors(admitted, corsOf(request)) : admitted
     },
     inFlightPerAddressMax: section.inFlightPerAddress,
@@ -126,18 +127,23 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
   })
 }
 
-/** Authentication, Indexer: both halves in headers, of one active subscription. */
-function admit(request: Request, { gate, quota }: IndexerDeps): Context | Reply {
+/**
+ * Authentication, Indexer: both halves in headers, of one active subscription. `isJoined`: without
+ * an `x-token` the password may contain the token.
+ */
+function admit(request: Request, { gate, quota }: IndexerDeps, isJoined: boolean): Context | Reply {
   if (isOpen(request)) return null
   if (request.parameter('user') !== null || request.parameter('password') !== null)
     return unauthorizedReply
   const { credentials } = request
-  const basic = basicPair({
+  const pair = basicPair({
     authorization: credentials.authorization,
     clickHouseUser: request.header('x-clickhouse-user'),
     clickHouseKey: request.header('x-clickhouse-key'),
   })
-  const principal = gate.admit('indexer', { ...credentials, basic }, request)
+  const joined = isJoined && pair !== null && !credentials.xToken ? tokenInPassword(pair) : null
+  const basic = joined?.basic ?? pair
+  const principal = gate.admit('indexer', { ...credentials, basic, ...joined }, request)
   if (principal === null && gate.isExpired()) return endpointError(503, registryExpired.message)
   if (principal === null || basic === null) return unauthorizedReply
   const budget = quota.budgetOf(principal.subscription)
