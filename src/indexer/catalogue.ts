@@ -2,8 +2,10 @@
 // The single source for SHOW and DESCRIBE of the endpoint, and for `system` and
 // `information_schema` of an engine.
 import { formats } from './clickhouse/formats/formats.ts'
+import { clickhouseString } from './clickhouse/sql/quoting.ts'
+import { columnComment, tableComment } from './comments.ts'
 import { settingRows } from './settings.ts'
-import { type Database, readColumns, type Table, tableNames, tables } from './tables.ts'
+import { type Database, type TableName, tableNames, tables } from './tables.ts'
 
 /** Database of the tables; `default` is an alias. */
 export const DATABASE = 'chain'
@@ -12,10 +14,23 @@ export const databases: readonly Database[] = [DATABASE, 'information_schema', '
 /** The version of ClickHouse whose interface and SQL the embedded engine follows: `version()`. */
 export const EMULATED_VERSION = '26.7.1.1'
 
-export interface VisibleTable extends Pick<Table, 'columns' | 'key'> {
+export interface VisibleTable {
   readonly database: Database
   readonly name: string
+  /** ClickHouse types by name, in order. */
+  readonly columns: Readonly<Record<string, string>>
+  readonly key: readonly string[]
+  readonly comment: string
+  /** Comments by column. */
+  readonly comments: Readonly<Record<string, string>>
 }
+
+/** How large a table is, where the engine knows it. */
+export interface TableSize {
+  readonly rows: number | null
+  readonly bytes: number | null
+}
+export type TableSizes = Readonly<Partial<Record<TableName, TableSize>>>
 
 /** The database of that name; null when it does not exist. '' is the one of the tables. */
 export function databaseOf(name: string | null): Database | null {
@@ -37,8 +52,17 @@ const chainTables: readonly VisibleTable[] = tableNames.map((name) => {
     name,
     columns: Object.fromEntries(shown),
     key: key.filter((column) => column !== hiddenColumn),
+    ...commentsOf(name, Object.keys(columns)),
   }
 })
+
+function commentsOf(
+  table: string,
+  columns: readonly string[],
+): Pick<VisibleTable, 'comment' | 'comments'> {
+  const comments = columns.map((column) => [column, columnComment(table, column)])
+  return { comment: tableComment(table), comments: Object.fromEntries(comments) }
+}
 
 /** Columns of the tables about tables; the engine itself has `numbers`, `zeros`, `functions`. */
 const catalogueTables: Readonly<Record<string, string>> = {
@@ -54,7 +78,8 @@ const catalogueTables: Readonly<Record<string, string>> = {
   'system.tables':
     'database String, name String, uuid String, engine String, is_temporary UInt8, ' +
     'create_table_query String, engine_full String, partition_key String, sorting_key String, ' +
-    'primary_key String, sampling_key String, comment String',
+    'primary_key String, sampling_key String, total_rows Nullable(UInt64), ' +
+    'total_bytes Nullable(UInt64), comment String',
   'system.columns':
     'database String, table String, name String, type String, position UInt64, ' +
     'default_kind String, default_expression String, comment String, is_in_partition_key UInt8, ' +
@@ -75,8 +100,9 @@ export const visibleTables: readonly VisibleTable[] = [
   ...chainTables,
   ...Object.entries(catalogueTables).map(([path, text]): VisibleTable => {
     const [database, name] = path.split('.') as [Database, string]
-    const columns = readColumns(text)
-    return { database, name, columns, key: Object.keys(columns).slice(0, 1) }
+    const columns = Object.fromEntries(text.split(', ').map((column) => column.split(' ')))
+    const key = Object.keys(columns).slice(0, 1)
+    return { database, name, columns, key, comment: '', comments: {} }
   }),
 ].sort((a, b) => (`${a.database}.${a.name}` < `${b.database}.${b.name}` ? -1 : 1))
 
@@ -87,10 +113,13 @@ export function visibleTable(database: string | null, name: string): VisibleTabl
 }
 
 /** Cells in the order of the table's columns. */
-export type SystemRow = readonly (string | number)[]
+export type SystemRow = readonly (string | number | null)[]
 
 /** Rows by `database.table`; the tables that are missing are the engine's own. */
-export function systemRows(engine: string): Readonly<Record<string, readonly SystemRow[]>> {
+export function systemRows(
+  engine: string,
+  sizes: TableSizes = {},
+): Readonly<Record<string, readonly SystemRow[]>> {
   const columns = visibleTables.flatMap(columnRows)
   return {
     'system.one': [[0]],
@@ -100,40 +129,49 @@ export function systemRows(engine: string): Readonly<Record<string, readonly Sys
       ...['String', value],
     ]),
     'system.databases': databases.map((name) => [name, engine, '', '']),
-    'system.tables': visibleTables.map((table) => tableRow(table, engine)),
-    'system.columns': columns.map(({ cells, isKey }) => [
+    'system.tables': visibleTables.map((table) => tableRow(table, engine, sizes)),
+    'system.columns': columns.map(({ cells, isKey, comment }) => [
       ...cells.slice(0, 5),
-      ...['', '', '', 0, isKey, isKey, 0],
+      ...['', '', comment, 0, isKey, isKey, 0],
     ]),
     'information_schema.schemata': databases.map((name) => [name, name, 'default', '']),
-    'information_schema.tables': visibleTables.map(({ database, name }) => {
-      return [database, database, name, database === DATABASE ? 'BASE TABLE' : 'SYSTEM VIEW', '']
+    'information_schema.tables': visibleTables.map(({ database, name, comment }) => {
+      const kind = database === DATABASE ? 'BASE TABLE' : 'SYSTEM VIEW'
+      return [database, database, name, kind, comment]
     }),
     'information_schema.columns': columns.map(
-      ({ cells: [database, table, name, type, position] }) =>
+      ({ cells: [database, table, name, type, position], comment }) =>
         [
           ...[database, database, table, name, position],
-          ...['', '0', type, type, '', ''],
+          ...['', type.startsWith('Nullable(') ? '1' : '0', type, type, comment, ''],
         ] as SystemRow,
     ),
   }
 }
 
-function tableRow(table: VisibleTable, engine: string): SystemRow {
+/** The size of `usage` is that of all customers, and theirs alone to know. */
+function tableRow(table: VisibleTable, engine: string, sizes: TableSizes): SystemRow {
   const key = table.key.join(', ')
-  return [table.database, table.name, '', engine, 0, createText(table), '', '', key, key, '', '']
+  const size = table.database === DATABASE && table.name !== 'usage' && sizes[table.name as TableName]
+  const { rows, bytes } = size || { rows: null, bytes: null }
+  const head = [table.database, table.name, '', engine, 0, createText(table), '', '', key, key, '']
+  return [...head, rows, bytes, table.comment]
 }
 
 /** The statement of SHOW CREATE TABLE. */
-export function createText({ database, name, columns, key }: VisibleTable): string {
-  const lines = Object.entries(columns).map(([column, type]) => `    ${column} ${type}`)
-  const order = `ORDER BY (${key.join(', ')})`
+export function createText({ database, name, columns, key, ...said }: VisibleTable): string {
+  const noted = (comment = '') => (comment === '' ? '' : ` COMMENT ${clickhouseString(comment)}`)
+  const lines = Object.entries(columns).map(
+    ([column, type]) => `    ${column} ${type}${noted(said.comments[column])}`,
+  )
+  const order = `ORDER BY (${key.join(', ')})${noted(said.comment).replace(' ', '\n')}`
   return `CREATE TABLE ${database}.${name}\n(\n${lines.join(',\n')}\n)\n${order}`
 }
 
-function columnRows({ database, name: table, columns, key }: VisibleTable) {
+function columnRows({ database, name: table, columns, key, comments }: VisibleTable) {
   return Object.entries(columns).map(([name, type], index) => ({
     cells: [database, table, name, type, index + 1] as const,
     isKey: key.includes(name) ? 1 : 0,
+    comment: comments[name] ?? '',
   }))
 }

@@ -10,7 +10,13 @@
 // It reads tokens, not a tree: at every position of a table only names of the catalogue, common
 // tables of WITH, subqueries and a few harmless functions are allowed. An ambiguous position
 // counts as one of a table. The text for the server is rebuilt by rebuild.ts.
-import { databaseOf, systemRows, type VisibleTable, visibleTable } from '../catalogue.ts'
+import {
+  databaseOf,
+  systemRows,
+  type TableSizes,
+  type VisibleTable,
+  visibleTable,
+} from '../catalogue.ts'
 import { type Checked, checked, type ExceptionName, fail } from '../clickhouse/exceptions.ts'
 import { type Edit, isForeignSymbol, rebuilt, writtenToken } from '../clickhouse/server/rebuild.ts'
 import {
@@ -38,6 +44,8 @@ export interface Caller {
   readonly facts: ServerFacts
   /** Of table names without one. */
   readonly database: Database
+  /** For `system.tables`. */
+  readonly sizes?: TableSizes
 }
 
 /** The text to send, or an error. */
@@ -231,7 +239,7 @@ function sourceOf(named: string, name: string, caller: Caller): string | undefin
   const table = visibleTable(databaseOf(named), name)
   if (table === undefined) return undefined
   const path = `${table.database}.${table.name}`
-  if (table.database !== 'chain') return serverTables[path] ?? catalogueSql(table)
+  if (table.database !== 'chain') return serverTables[path] ?? catalogueSql(table, caller)
   if (name !== 'usage') return path
   const columns = Object.keys(tables.usage.columns).filter((column) => column !== 'subscription')
   const owner = clickhouseString(caller.subscription)
@@ -247,8 +255,9 @@ const serverTables: Readonly<Record<string, string>> = {
     '(SELECT name, is_aggregate, case_insensitive, alias_to FROM system.functions)',
 }
 
-function catalogueSql({ database, name, columns }: VisibleTable): string {
-  const rows = systemRows('View')[`${database}.${name}`] ?? []
+function catalogueSql({ database, name, columns }: VisibleTable, { sizes }: Caller): string {
+  const rows = systemRows('View', sizes)[`${database}.${name}`] ?? []
+  const types = Object.values(columns)
   const shown = Object.entries(columns).flatMap(([column, type], index) => {
     const cell = `CAST(row.${index + 1} AS ${type}) AS`
     // This database has its names in both cases.
@@ -256,7 +265,11 @@ function catalogueSql({ database, name, columns }: VisibleTable): string {
     return names.map((one) => `${cell} \`${one}\``)
   })
   const tuples = rows.map((row) => {
-    const cells = row.map((cell) => (typeof cell === 'number' ? cell : clickhouseString(cell)))
+    const cells = row.map((cell, at) => {
+      if (typeof cell === 'string') return clickhouseString(cell)
+      // Cells of a column have one type, also where some are NULL.
+      return types[at]!.startsWith('Nullable(') ? `CAST(${cell} AS ${types[at]})` : cell
+    })
     return `(${cells.join(', ')})`
   })
   return `(SELECT ${shown.join(', ')} FROM (SELECT arrayJoin([${tuples.join(', ')}]) AS row))`

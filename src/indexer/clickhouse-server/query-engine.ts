@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import type { TableSizes } from '../catalogue.ts'
 import { codeOf, exception, type QueryError } from '../clickhouse/exceptions.ts'
 import {
   type Format,
@@ -23,7 +24,14 @@ import { noTotals, type QueryTotals, type ResultAddress } from '../queries/proto
 import { type ByteSink, ResultConnection } from '../queries/result-connection.ts'
 import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
-import { ensureTables, known, readServerFacts, reportRights, type ServerFacts } from './schema.ts'
+import {
+  ensureTables,
+  known,
+  readServerFacts,
+  readSizes,
+  reportRights,
+  type ServerFacts,
+} from './schema.ts'
 
 export interface ClickhouseEngineDeps {
   readonly log: Log
@@ -36,6 +44,8 @@ const connections = 64
 /** ClickHouse enforces its limit in whole seconds; our timeout is exact and fires after it. */
 const graceMs = 300
 const stopMsMax = 2_000
+/** Sizes of tables are that old at most, and asked for only by queries that may show them. */
+const sizesMs = 5_000
 
 export async function startClickhouseEngine(
   url: string,
@@ -66,6 +76,8 @@ class ClickhouseEngine implements QueryEngine {
   readonly #run = randomBytes(6).toString('hex')
   readonly #running = new Set<Run>()
   readonly #kills = new Set<Promise<void>>()
+  #sizes: Promise<TableSizes> = Promise.resolve({})
+  #sizedMs = Number.NEGATIVE_INFINITY
   #count = 0
 
   constructor(client: ClickhouseClient, facts: ServerFacts, deps: ClickhouseEngineDeps) {
@@ -83,6 +95,7 @@ class ClickhouseEngine implements QueryEngine {
       results: this.#deps.results,
       client: this.#client,
       facts: this.#facts,
+      sizes: () => this.#sizesOf(),
       kill: () => {
         const kill = this.#kill(id).finally(() => this.#kills.delete(kill))
         this.#kills.add(kill)
@@ -99,6 +112,14 @@ class ClickhouseEngine implements QueryEngine {
     const bound = new Promise((resolve) => setTimeout(resolve, stopMsMax).unref())
     await Promise.race([Promise.allSettled(this.#kills), bound])
     await this.#client.stop()
+  }
+
+  /** Empty where the user of queries may not read `system.parts`. */
+  #sizesOf(): Promise<TableSizes> {
+    if (performance.now() - this.#sizedMs < sizesMs) return this.#sizes
+    this.#sizedMs = performance.now()
+    this.#sizes = readSizes(this.#client).catch(() => ({}))
+    return this.#sizes
   }
 
   async #kill(id: string): Promise<void> {
@@ -123,6 +144,7 @@ interface RunDeps {
   readonly results: ResultAddress
   readonly client: ClickhouseClient
   readonly facts: ServerFacts
+  sizes(): Promise<TableSizes>
   kill(): void
   onEnd(): void
 }
@@ -170,7 +192,8 @@ class Run implements SentQuery {
     const { format, statement, subscription, database = 'chain' } = this.#query
     const { facts, client } = this.#deps
     const text = withLiterals(statement, facts.hasBool)
-    const admitted = admit(text, { subscription, facts, database })
+    const sizes = /\btables\b/i.test(text) ? await this.#deps.sizes() : {}
+    const admitted = admit(text, { subscription, facts, database, sizes })
     if (!admitted.ok) return this.#fail(admitted.error)
     const answer = await client.stream({
       sql: `${admitted.value}\nFORMAT ${format}`,

@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../base/backoff.ts'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
+import type { TableSize, TableSizes } from '../catalogue.ts'
 import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
 import type { ClickhouseClient } from './client.ts'
 
@@ -181,6 +182,20 @@ async function columnsOf(client: ClickhouseClient): Promise<Map<string, string[]
   const found = new Map<string, string[]>()
   for (const { table, name } of rows) found.set(table, [...(found.get(table) ?? []), name])
   return found
+}
+
+/** Rows and bytes of the stored tables; rows whose key was written again count until merged. */
+export async function readSizes(client: ClickhouseClient): Promise<TableSizes> {
+  const found = await client.rows<{ name: string; n: string; bytes: string }>(
+    `SELECT table AS name, toString(sum(rows)) AS n, toString(sum(bytes_on_disk)) AS bytes
+      FROM system.parts WHERE active AND database = '${database}' GROUP BY table`,
+  )
+  const sizes = new Map(found.map(({ name, ...size }) => [name, size]))
+  const sizeOf = (name: TableName): TableSize => {
+    const { n, bytes } = sizes.get(`_${name}`) ?? { n: 0, bytes: 0 }
+    return { rows: Number(n), bytes: Number(bytes) }
+  }
+  return Object.fromEntries(tableNames.map((name) => [name, sizeOf(name)]))
 }
 
 /**

@@ -13,13 +13,20 @@ import { ANY, BLOB, VARCHAR } from '@duckdb/node-api/lib/DuckDBType.js'
 import { version } from '@duckdb/node-api/lib/version.js'
 import { messageOf } from '../../base/errors.ts'
 import { decodeBase58, encodeBase58 } from '../../chain/solana/base58.ts'
-import { EMULATED_VERSION, type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
+import {
+  EMULATED_VERSION,
+  type SystemRow,
+  systemRows,
+  type TableSize,
+  type TableSizes,
+  visibleTables,
+} from '../catalogue.ts'
 import { aggregateNames } from '../clickhouse/duckdb/aggregates.ts'
 import { macros } from '../clickhouse/duckdb/definitions.ts'
 import { functionNames } from '../clickhouse/duckdb/functions.ts'
 import { renderingMacros } from '../clickhouse/duckdb/nested-text.ts'
 import { allowedFunctions, type TreeRules } from '../clickhouse/duckdb/syntax-tree.ts'
-import { sqlTypes } from '../clickhouse/duckdb/typing.ts'
+import { duckdbTypeOf } from '../clickhouse/duckdb/typing.ts'
 import { duckdbString } from '../clickhouse/sql/quoting.ts'
 import { type Database, type TableName, tableNames } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
@@ -51,6 +58,8 @@ export class QueryDatabase {
   #attached = new Map<string, PresentColumns | null>()
   #files: readonly SnapshotFile[] = []
   #version = -1
+  /** The snapshot whose sizes `system.tables` has. */
+  #measured = -1
   /** The files of each table's SQL view. */
   readonly #shown = new Map<TableName, string>()
   /** The caller's rows of `usage` were copied. */
@@ -129,6 +138,7 @@ export class QueryDatabase {
 
   /** Updates the tables that a statement reads to the current snapshot. */
   async show(names: ReadonlySet<string>, subscription: string): Promise<void> {
+    if (names.has(`${schemaOf.system}.tables`)) await this.#measure()
     const read = tableNames.filter((table) => names.has(table) || names.has(`chain.${table}`))
     if (read.length === 0) return
     await this.#attach(this.#files.filter((file) => read.some((one) => file.tables.includes(one))))
@@ -168,6 +178,15 @@ export class QueryDatabase {
 
   close(): void {
     this.#instance.closeSync()
+  }
+
+  /** Writes the sizes of this snapshot into `system.tables`. */
+  async #measure(): Promise<void> {
+    if (this.#measured === this.#version) return
+    const path = 'system.tables'
+    const rows = systemRows('DuckDB', sizesOf(this.#files))[path]!
+    await this.connection.run(tableSql(path, rows))
+    this.#measured = this.#version
   }
 
   async #attach(files: readonly SnapshotFile[]): Promise<void> {
@@ -225,7 +244,7 @@ export class QueryDatabase {
       return `SELECT ${cells} FROM ${catalogOf(name)}."${table}" ${only}`
     })
     if (parts.length > 0) return parts.join(' UNION ALL ')
-    const none = columns.map(([name, type]) => `CAST(NULL AS ${sqlTypes[type]}) AS "${name}"`)
+    const none = columns.map(([name, type]) => `CAST(NULL AS ${duckdbTypeOf(type)}) AS "${name}"`)
     return `SELECT ${none.join(', ')} WHERE false`
   }
 }
@@ -260,6 +279,18 @@ function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
 
 function isColumnMissing(error: unknown): boolean {
   return /Binder/.test(messageOf(error))
+}
+
+/** Rows are known, bytes are not: the tables of a file share its blocks. */
+function sizesOf(files: readonly SnapshotFile[]): TableSizes {
+  const sizes: Partial<Record<TableName, TableSize>> = {}
+  for (const table of tableNames) {
+    const counts = files.map((file) => (file.rows ?? [])[file.tables.indexOf(table)] ?? null)
+    const holding = counts.filter((_, at) => files[at]!.tables.includes(table))
+    const sum = holding.reduce((a, b) => (a === null || b === null ? null : a + b), 0)
+    sizes[table] = { rows: sum, bytes: null }
+  }
+  return sizes
 }
 
 function catalogOf(file: string): string {
@@ -374,12 +405,12 @@ function tableSql(path: string, rows: readonly SystemRow[]): string {
   const table = visibleTables.find(({ database, name }) => `${database}.${name}` === path)
   const types = Object.entries(table?.columns ?? {})
   const names = types.map(([name]) => `"${name}"`).join(', ')
-  const typed = types.map(([name, type]) => `CAST("${name}" AS ${sqlTypes[type]}) AS "${name}"`)
+  const typed = types.map(([name, type]) => `CAST("${name}" AS ${duckdbTypeOf(type)}) AS "${name}"`)
   const values = rows.map((row) => `(${row.map(cell).join(', ')})`)
-  return `CREATE TABLE ${placeOf(path)} AS
+  return `CREATE OR REPLACE TABLE ${placeOf(path)} AS
     SELECT ${typed.join(', ')} FROM (VALUES ${values.join(', ')}) AS t(${names})`
 }
 
-function cell(value: string | number): string {
-  return typeof value === 'number' ? String(value) : duckdbString(value)
+function cell(value: string | number | null): string {
+  return typeof value === 'string' ? duckdbString(value) : String(value)
 }

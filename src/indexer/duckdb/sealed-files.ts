@@ -65,7 +65,9 @@ export class SealedFiles {
   }
 
   get files(): readonly SnapshotFile[] {
-    return this.#members.map(({ name, spans }) => ({ name, tables: spans.tables }))
+    return this.#members.map(({ name, spans }) => {
+      return { name, tables: spans.tables, rows: spans.tables.map((table) => spans.rows(table)) }
+    })
   }
 
   /** The highest order value of a table's rows. */

@@ -333,7 +333,9 @@ export class Publisher {
 }
 
 function isSame(a: StoreSnapshot['files'], b: StoreSnapshot['files']): boolean {
-  return a.length === b.length && a.every((file, index) => file.name === b[index]!.name)
+  const isEqual = (one: SnapshotFile, other: SnapshotFile) =>
+    one.name === other.name && one.rows?.length === other.rows?.length
+  return a.length === b.length && a.every((file, index) => isEqual(file, b[index]!))
 }
 
 // The states of the embedded index's store, and the transitions between them.

@@ -43,6 +43,8 @@ export interface Sealed {
 export interface SnapshotFile {
   readonly name: string
   readonly tables: readonly TableName[]
+  /** Of each of them; absent in a list of an earlier version. */
+  readonly rows?: readonly number[]
 }
 
 /** The files that together contain all rows of the index at one moment. */
@@ -165,7 +167,11 @@ export function parseSnapshot(text: string): StoreSnapshot {
     version,
     files: files
       .filter((file) => /^(seg-\d+-\d+|tail-\d+)-\d+\.duckdb$/.test(file.name))
-      .map((file) => ({ name: file.name, tables: file.tables.filter((t) => known.has(t)) })),
+      .map(({ name, tables, rows }) => ({
+        name,
+        tables: tables.filter((table) => known.has(table)),
+        ...(rows && { rows: rows.filter((_, at) => known.has(tables[at]!)) }),
+      })),
   }
 }
 

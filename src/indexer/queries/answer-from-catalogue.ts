@@ -14,7 +14,7 @@ import { type Format, isTextFormat } from '../clickhouse/formats/formats.ts'
 import { cellText, layoutOf, rowNumber, rowRule } from '../clickhouse/formats/layouts.ts'
 import type { Reading } from '../clickhouse/sql/reading.ts'
 import { TokenCursor } from '../clickhouse/sql/token-cursor.ts'
-import type { ColumnType, Database } from '../tables.ts'
+import type { Database } from '../tables.ts'
 
 /** The result; null when the engine must answer (`DESCRIBE (SELECT …)`). */
 export function answerFromCatalogue(
@@ -120,7 +120,9 @@ function described(cursor: TokenCursor, current: Database): Checked<SmallResult>
   const columns = ['name', 'type', 'default_type', 'default_expression', 'comment']
   return checked({
     columns: columns.map((name) => ({ name, type: 'String' })),
-    rows: Object.entries(table.value.columns).map(([name, type]) => [name, type, '', '', '']),
+    rows: Object.entries(table.value.columns).map(([name, type]) => {
+      return [name, type, '', '', table.value.comments[name] ?? '']
+    }),
   })
 }
 
@@ -170,7 +172,7 @@ function unclear() {
 // Renders a result that the endpoint builds itself (SHOW, DESCRIBE, KILL) without an engine.
 
 export interface SmallResult {
-  readonly columns: readonly { readonly name: string; readonly type: ColumnType }[]
+  readonly columns: readonly { readonly name: string; readonly type: string }[]
   readonly rows: readonly (readonly (string | number)[])[]
 }
 
