@@ -6,6 +6,7 @@ import { clickhouseString } from './clickhouse/sql/quoting.ts'
 import { columnComment, tableComment } from './comments.ts'
 import { settingRows } from './settings.ts'
 import { type Database, type TableName, tableNames, tables } from './tables.ts'
+import { views } from './views.ts'
 
 /** Database of the tables; `default` is an alias. */
 export const DATABASE = 'chain'
@@ -23,6 +24,8 @@ export interface VisibleTable {
   readonly comment: string
   /** Comments by column. */
   readonly comments: Readonly<Record<string, string>>
+  /** What a view reads; null for a table. */
+  readonly view: string | null
 }
 
 /** How large a table is, where the engine knows it. */
@@ -52,8 +55,15 @@ const chainTables: readonly VisibleTable[] = tableNames.map((name) => {
     name,
     columns: Object.fromEntries(shown),
     key: key.filter((column) => column !== hiddenColumn),
+    view: null,
     ...commentsOf(name, Object.keys(columns)),
   }
+})
+
+const chainViews = Object.entries(views).map(([name, { columns, sql }]): VisibleTable => {
+  const names = Object.keys(columns)
+  const key = names.slice(0, 1)
+  return { database: DATABASE, name, columns, key, view: sql, ...commentsOf(name, names) }
 })
 
 function commentsOf(
@@ -98,11 +108,12 @@ const catalogueTables: Readonly<Record<string, string>> = {
 
 export const visibleTables: readonly VisibleTable[] = [
   ...chainTables,
+  ...chainViews,
   ...Object.entries(catalogueTables).map(([path, text]): VisibleTable => {
     const [database, name] = path.split('.') as [Database, string]
     const columns = Object.fromEntries(text.split(', ').map((column) => column.split(' ')))
     const key = Object.keys(columns).slice(0, 1)
-    return { database, name, columns, key, comment: '', comments: {} }
+    return { database, name, columns, key, view: null, comment: '', comments: {} }
   }),
 ].sort((a, b) => (`${a.database}.${a.name}` < `${b.database}.${b.name}` ? -1 : 1))
 
@@ -135,8 +146,9 @@ export function systemRows(
       ...['', '', comment, 0, isKey, isKey, 0],
     ]),
     'information_schema.schemata': databases.map((name) => [name, name, 'default', '']),
-    'information_schema.tables': visibleTables.map(({ database, name, comment }) => {
-      const kind = database === DATABASE ? 'BASE TABLE' : 'SYSTEM VIEW'
+    'information_schema.tables': visibleTables.map(({ database, name, view, comment }) => {
+      const stored = view === null ? 'BASE TABLE' : 'VIEW'
+      const kind = database === DATABASE ? stored : 'SYSTEM VIEW'
       return [database, database, name, kind, comment]
     }),
     'information_schema.columns': columns.map(
@@ -151,27 +163,31 @@ export function systemRows(
 
 /** The size of `usage` is that of all customers, and theirs alone to know. */
 function tableRow(table: VisibleTable, engine: string, sizes: TableSizes): SystemRow {
-  const key = table.key.join(', ')
-  const size = table.database === DATABASE && table.name !== 'usage' && sizes[table.name as TableName]
+  const key = table.view === null ? table.key.join(', ') : ''
+  const kind = table.view === null ? engine : 'View'
+  const size =
+    table.database === DATABASE && table.name !== 'usage' && sizes[table.name as TableName]
   const { rows, bytes } = size || { rows: null, bytes: null }
-  const head = [table.database, table.name, '', engine, 0, createText(table), '', '', key, key, '']
+  const head = [table.database, table.name, '', kind, 0, createText(table), '', '', key, key, '']
   return [...head, rows, bytes, table.comment]
 }
 
 /** The statement of SHOW CREATE TABLE. */
-export function createText({ database, name, columns, key, ...said }: VisibleTable): string {
+export function createText({ database, name, columns, key, view, ...said }: VisibleTable): string {
   const noted = (comment = '') => (comment === '' ? '' : ` COMMENT ${clickhouseString(comment)}`)
   const lines = Object.entries(columns).map(
     ([column, type]) => `    ${column} ${type}${noted(said.comments[column])}`,
   )
-  const order = `ORDER BY (${key.join(', ')})${noted(said.comment).replace(' ', '\n')}`
-  return `CREATE TABLE ${database}.${name}\n(\n${lines.join(',\n')}\n)\n${order}`
+  const kind = view === null ? 'TABLE' : 'VIEW'
+  const rest = view === null ? `ORDER BY (${key.join(', ')})` : `AS ${view}`
+  const end = noted(said.comment).replace(' ', '\n')
+  return `CREATE ${kind} ${database}.${name}\n(\n${lines.join(',\n')}\n)\n${rest}${end}`
 }
 
-function columnRows({ database, name: table, columns, key, comments }: VisibleTable) {
+function columnRows({ database, name: table, columns, key, view, comments }: VisibleTable) {
   return Object.entries(columns).map(([name, type], index) => ({
     cells: [database, table, name, type, index + 1] as const,
-    isKey: key.includes(name) ? 1 : 0,
+    isKey: view === null && key.includes(name) ? 1 : 0,
     comment: comments[name] ?? '',
   }))
 }

@@ -17,6 +17,12 @@ const ofTables: Readonly<Record<string, string>> = {
   top_accesses: 'Ten most accessed accounts and storage slots since the last 5-minute boundary',
   block_lifecycle: 'Steps of a block from its proposal to its finality',
   usage: 'Your own queries',
+  transfers: 'Transfers of tokens with their time, and the amount in whole tokens',
+  balance_changes:
+    'Balances of accounts that changed, in lamports; every write is compared with the one before',
+  fees_by_payer: 'Fees by day and payer, failed transactions included',
+  tps_by_minute: 'Transactions per second of the execution chain, by minute',
+  contention_by_hour: 'Contention of the execution chain, by hour',
 }
 
 /** By column; one of a table comes first. */
@@ -67,7 +73,7 @@ const ofColumns: Readonly<Record<string, string>> = {
   seq: 'Number of the event in the log',
   block_number: 'Number of the block',
   tps: 'Transactions of the last 2.5 blocks, about one second',
-  at: 'When it happened',
+  at: 'When it happened, by the source; of rows of earlier versions when their block began',
   block_wall_time_ns: 'Time from the first to the last transaction of the block',
   total_tx_time_ns: 'Sum of the times of its transactions',
   parallel_efficiency_pct: 'How much of the parallel time was used, in percent',
@@ -102,6 +108,23 @@ const ofColumns: Readonly<Record<string, string>> = {
   rows: 'Rows of its result',
   bytes: 'Bytes of its result',
   code: '0 when it succeeded, else the code of its error',
+  ui_amount: 'In whole tokens, rounded to a Float64',
+  change: 'Lamports more than before; NULL for the first write of the account in the index',
+  day: 'Of the blocks, UTC',
+  transactions: 'How many',
+  failed: 'How many of them failed',
+  fees: 'Their fees in lamports',
+  compute_units_total: 'Compute units that they consumed',
+  minute: 'Its start, UTC',
+  hour: 'Its start, UTC',
+  blocks: 'How many',
+  tps_min: 'Lowest of the minute',
+  tps_avg: 'Average of the minute',
+  tps_max: 'Highest of the minute',
+  contention_ratio_avg: 'Average of the blocks',
+  parallel_efficiency_pct_avg: 'Average of the blocks that have transactions',
+  contended_slots_total: 'Contended storage slots of the blocks',
+  critical_path_max: 'Highest critical_path_txn_count of a block',
 }
 
 export function tableComment(table: string): string {

@@ -10,7 +10,7 @@ import type { PlanLimits, QueryTotals } from './queries/protocol.ts'
 import type { Database, FeedName, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
-export type Cell = string | number | bigint | readonly string[]
+export type Cell = string | number | bigint | readonly string[] | null
 
 /** Rows of one table, by column in the table's order; all columns are of length `count`. */
 export interface RowBatch {

@@ -185,7 +185,7 @@ describe.skipIf(!isHere)('a writer whose term has ended', () => {
     let asked = 0
     const whole = await open(1, () => ++asked * 1e12)
     const numbers = Array.from({ length: rows }, (_, row) => row + 1)
-    await whole.write([{ table: 'tps', count: rows, columns: [numbers, numbers, numbers] }], {})
+    await whole.write([{ table: 'tps', count: rows, columns: [numbers, numbers, numbers, numbers] }], {})
     expect(await ask('SELECT count() FROM chain._tps')).toBe(String(rows))
     // Once before the insert and once before each piece: it is sent in several.
     expect(asked).toBeGreaterThan(4)
@@ -194,7 +194,7 @@ describe.skipIf(!isHere)('a writer whose term has ended', () => {
     let left = asked - 1
     const half = await open(2, () => (--left >= 0 ? never() : 0))
     const write = half.write(
-      [{ table: 'tps', count: rows, columns: [numbers, numbers, numbers] }],
+      [{ table: 'tps', count: rows, columns: [numbers, numbers, numbers, numbers] }],
       {},
     )
     await expect(write).rejects.toThrow('the lease of the index has ended')

@@ -14,6 +14,7 @@ import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openStore } from '../../src/customers/subscriptions/store.ts'
+import { type TableName, timeSourceOf } from '../../src/indexer/tables.ts'
 import { type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
@@ -154,6 +155,20 @@ describe.each(releases)('the data folder of release %s', (release) => {
     expect(
       await rows(`SELECT slot, fee FROM transactions WHERE signature = '${signature}'`),
     ).toEqual([{ slot: `${transactionSlot}`, fee: `${fee}` }])
+    // What was written without a time gets that of its block.
+    const untimed = Object.entries(found.index).flatMap(([table, { order, upTo }]) => {
+      const source = timeSourceOf(table as TableName)
+      if (source === undefined) return []
+      const { column, block, from, number } = source
+      const hasBlock = `${block} IN (SELECT ${number} FROM ${from})`
+      return [
+        `SELECT count() AS n FROM ${table}
+          WHERE ${order} <= ${upTo} AND ${column} IS NULL AND ${hasBlock}`,
+      ]
+    })
+    expect(untimed.length).toBeGreaterThan(5)
+    const left = `SELECT sum(n) AS n FROM (${untimed.join(' UNION ALL ')})`
+    await until(async () => Number((await rows(left))[0]!.n) === 0, 'times of old rows')
     const newest = `SELECT max(slot) > ${found.index.blocks!.upTo + 30} AS isAhead FROM blocks`
     await until(async () => Number((await rows(newest))[0]!.isAhead) === 1, 'rows')
   })

@@ -114,7 +114,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
 
   test('accepts more rows than one insert takes', async () => {
     const slots = Array.from({ length: 230_000 }, (_, n) => 1_000_000 + n)
-    const columns = [slots, slots, slots]
+    const columns = [slots, slots, slots, slots]
     await sink.write([{ table: 'tps', count: slots.length, columns }], {})
     expect(await count('chain.tps WHERE seq >= 1000000')).toBe(230_000)
   })
@@ -169,7 +169,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     await server.ask("INSERT INTO chain._lease SELECT 'dead', 'other', now() - 3600, 0")
     await server.ask("INSERT INTO chain._blocks VALUES (701, 1, 'h', 1, 1, 0)")
     await server.ask(
-      "INSERT INTO chain._account_updates VALUES (701, 0, 'key', 'owner', 1, 0, 4242)",
+      "INSERT INTO chain._account_updates VALUES (701, 0, 'key', 'owner', 1, 0, 4242, NULL)",
     )
     parts = {}
     sink = await open()
@@ -192,6 +192,44 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     await server.ask('DROP TABLE chain.blocks')
     sink = await open()
     expect(await server.ask('SELECT tx_count FROM chain.blocks WHERE slot = 500')).toBe('0\n')
+  })
+
+  test('gives rows of an older table the time of their block, once, and resumes', async () => {
+    await sink.stop()
+    for (const slot of [80_001, 80_002, 80_400, 81_000]) {
+      const time = 1_700_000_000 + slot
+      await server.ask(
+        `INSERT INTO chain._instructions VALUES (${slot}, 0, 0, -1, 's', 'p', [], '', NULL)`,
+      )
+      // The block of the second one is missing.
+      if (slot !== 80_002)
+        await server.ask(`INSERT INTO chain._blocks VALUES (${slot}, 1, 'h', 1, ${time}, 0)`)
+    }
+    const started = '1700000000123456789'
+    await server.ask(
+      `INSERT INTO chain._execution_blocks VALUES (95000001, '0x1', '', 1, 1, ${started})`,
+    )
+    await server.ask('INSERT INTO chain._tps VALUES (95000001, 95000001, 7, NULL)')
+    // As a start before this one left it: the first range is done.
+    await server.ask("INSERT INTO chain._marks VALUES ('time of instructions', 80001, 1)")
+    sink = await open()
+    const times = () =>
+      server.ask(
+        'SELECT toUInt32(block_time) FROM chain.instructions WHERE slot > 80000 ORDER BY slot',
+      )
+    const isFilled = async () => (await times()).includes(String(1_700_000_000 + 81_000))
+    await until(isFilled, 'times of the old rows')
+    expect((await times()).trimEnd().split('\n')).toEqual([
+      ...['\\N', '\\N'],
+      ...[80_400, 81_000].map((slot) => String(1_700_000_000 + slot)),
+    ])
+    const tps = 'SELECT toUInt32(at) FROM chain.tps WHERE seq = 95000001'
+    await until(async () => (await server.ask(tps)) === '1700000000\n', 'the time of an event')
+    const mark = "SELECT max(mark) FROM chain._marks WHERE feed = 'time of instructions'"
+    expect(Number(await server.ask(mark))).toBeGreaterThanOrEqual(81_000)
+    expect(await count('chain.instructions WHERE slot > 80000')).toBe(4)
+    // Marks of times are no marks of feeds.
+    expect(Object.keys(await sink.marks()).every((feed) => !feed.startsWith('time'))).toBe(true)
   })
 
   test('keeps the rows of a table with the key of an earlier version', async () => {
@@ -241,5 +279,5 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
 
 function batchOf(table: TableName, row: Readonly<Record<string, Cell>>): RowBatch {
   const names = Object.keys((tables[table] as Table).columns)
-  return { table, count: 1, columns: names.map((name) => [row[name]!]) }
+  return { table, count: 1, columns: names.map((name) => [row[name] ?? null]) }
 }

@@ -78,12 +78,19 @@ describe('the execution pipeline in the index', () => {
         const entries = Object.entries(cells).filter(([, cell]) => !Array.isArray(cell))
         return asRead({ seq, ...Object.fromEntries(entries) }, floats)
       })
-      expect((await stage.rows('contention')).sort(byNumber('seq'))).toEqual(scalars)
+      const read = (await stage.rows('contention')).sort(byNumber('seq'))
+      const times = new Map(read.map(({ seq, at }) => [Number(seq), String(at)]))
+      expect(read.map(({ at, ...row }) => row)).toEqual(scalars)
+      const wallMs = (ns: string) => Number(BigInt(ns) / 1_000_000n)
+      for (const { seq, payload } of contention) expect(wallMs(times.get(seq)!)).toBe(payload.at_ms)
       for (const [table, list] of Object.entries(lists)) {
         const elements = contention.flatMap(({ seq, payload }) =>
           (payload[list] as Fields[]).map((element, index) =>
             asRead(
-              { seq, block_number: payload.block_number, rank: index + 1, ...element },
+              {
+                ...{ seq, block_number: payload.block_number, rank: index + 1, ...element },
+                at: times.get(seq)!,
+              },
               floats,
             ),
           ),
@@ -95,9 +102,11 @@ describe('the execution pipeline in the index', () => {
       // TPS names no block: it is the one whose proposal follows.
       const tps = payloads('TPS').map(({ seq, payload }) => {
         const proposal = frames.find((frame) => frame.seq === seq + 1)!.Lifecycle as Fields
-        return asRead({ seq, block_number: proposal.block_number, tps: payload })
+        const { block_number, at_ms } = proposal
+        return { ...asRead({ seq, block_number, tps: payload }), atMs: at_ms }
       })
-      expect((await stage.rows('tps')).sort(byNumber('seq'))).toEqual(tps)
+      const rates = (await stage.rows('tps')).sort(byNumber('seq'))
+      expect(rates.map(({ at, ...row }) => ({ ...row, atMs: wallMs(String(at)) }))).toEqual(tps)
       // TopAccesses names none either: it is that of the ContentionData that follows.
       const accesses = payloads<Record<string, { key: string | string[] }[]>>(
         'TopAccesses',
@@ -107,7 +116,8 @@ describe('the execution pipeline in the index', () => {
           top.map(({ key, ...counts }, index) => {
             const [address, slot] = typeof key === 'string' ? [key, ''] : key
             const { block_number } = after
-            return asRead({ seq, block_number, kind, rank: index + 1, address, slot, ...counts })
+            const of = { seq, block_number, kind, rank: index + 1, address, slot, ...counts }
+            return asRead({ ...of, at: times.get(seq + 1)! })
           }),
         )
       })

@@ -38,7 +38,7 @@ describe('a query on the embedded index', () => {
       Number((await rowsOf(stage.engine, 'SELECT count() FROM tps'))[0]![0] as string)
     expect(await count()).toBe(0)
     for (let seq = 1; seq <= 3; seq += 1) {
-      const columns = [[BigInt(seq)], [BigInt(seq)], [100]]
+      const columns = [[BigInt(seq)], [BigInt(seq)], [100], [null]]
       await stage.sink.write([{ table: 'tps', count: 1, columns }], { events: seq })
       await until(async () => (await count()) === seq, 'the new row')
     }

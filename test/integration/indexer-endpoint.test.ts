@@ -348,12 +348,20 @@ describe('the first queries of tools', () => {
     )
     expect(await text('EXISTS INFORMATION_SCHEMA.COLUMNS')).toBe('1\n')
     expect(await text('DESCRIBE TABLE chain.tps')).toBe(
-      'seq\tUInt64\t\t\t\nblock_number\tUInt64\t\t\t\ntps\tUInt64\t\t\t\n',
+      'seq\tUInt64\t\t\tNumber of the event in the log\n' +
+        'block_number\tUInt64\t\t\tNumber of the block\n' +
+        'tps\tUInt64\t\t\tTransactions of the last 2.5 blocks, about one second\n' +
+        'at\tNullable(DateTime64(9))\t\t\tWhen it happened, by the source; of rows of earlier ' +
+        'versions when their block began\n',
     )
     expect(await text('DESC usage')).not.toContain('subscription')
     expect(await text('EXISTS TABLE blocks')).toBe('1\n')
     expect(await text('EXISTS other')).toBe('0\n')
     expect(await text('SHOW CREATE TABLE `tps`')).toContain('CREATE TABLE chain.tps')
+    expect(await text('SHOW CREATE VIEW transfers')).toContain('CREATE VIEW chain.transfers')
+    expect(await text('EXISTS VIEW transfers')).toBe('1\n')
+    expect(await text('EXISTS VIEW blocks')).toBe('0\n')
+    expect(await text('EXISTS TABLE transfers')).toBe('1\n')
     expect(await stage.code({ body: 'DESCRIBE other' })).toEqual([400, 60, 'UNKNOWN_TABLE'])
     expect((await stage.ask({ body: 'USE chain' })).status).toBe(200)
     const json = JSON.parse(await text('SHOW DATABASES FORMAT JSON'))

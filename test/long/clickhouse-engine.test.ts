@@ -41,7 +41,8 @@ describe.skipIf(!hasClickhouseServer())(
         Number(
           await server!.ask("SELECT count() FROM system.processes WHERE query_id LIKE 'sluice-%'"),
         ),
-      lacks: ['JSONCompactEachRow', 'Parquet'],
+      // This one is of 2018: without window functions, and WITH defines no tables.
+      lacks: ['JSONCompactEachRow', 'Parquet', 'balance_changes', 'WITH'],
       breakSlack: 65_536,
       // ClickHouse ends a query between two blocks: these are short, however slow the machine is.
       endless,

@@ -120,5 +120,5 @@ function isWritten(sink: RowSink, seq: number): Promise<boolean> {
 }
 
 function tpsRow(seq: number): RowBatch {
-  return { table: 'tps', count: 1, columns: [[seq], [1], [1]] }
+  return { table: 'tps', count: 1, columns: [[seq], [1], [1], [null]] }
 }

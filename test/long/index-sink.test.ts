@@ -115,7 +115,7 @@ describe('the sink of the embedded index', () => {
 
   test('keeps the first of two rows with one key', async () => {
     const sink = await start()
-    const tps = (value: number) => batch('tps', [[1n, 10n, value]])
+    const tps = (value: number) => batch('tps', [[1n, 10n, value, null]])
     await sink.write([tps(1)], {})
     await sink.write([tps(2)], {})
     await sink.publish()

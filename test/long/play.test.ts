@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { tableNames } from '../../src/indexer/tables.ts'
+import { DATABASE, visibleTables } from '../../src/indexer/catalogue.ts'
 import { launchBrowser, noBrowser, openPage, type WatchedPage } from '../testkit/browser.ts'
 import { type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
@@ -136,7 +136,9 @@ describe.skipIf(noBrowser !== null)(`/play in Chromium (${noBrowser ?? 'present'
   test('lists the tables; a click gives their newest rows or a column', async () => {
     const page = await start()
     const names = await page.locator('#tables details > summary').allTextContents()
-    expect(names).toEqual([...tableNames].sort())
+    const shown = visibleTables.filter(({ database }) => database === DATABASE)
+    expect(names).toEqual(shown.map(({ name }) => name))
+    expect(names).toContain('fees_by_payer')
     await page.click('#tables summary:text-is("transactions")')
     await page.click('[data-table="transactions"]')
     expect(await page.inputValue('#sql')).toBe(
@@ -146,6 +148,86 @@ describe.skipIf(noBrowser !== null)(`/play in Chromium (${noBrowser ?? 'present'
     await page.fill('#sql', 'SELECT ')
     await page.click('[data-column="compute_units"]')
     expect(await page.inputValue('#sql')).toBe('SELECT compute_units')
+  })
+
+  test('fills all credentials with one paste of the printed lines', async () => {
+    open = await openPage(browser, server.url('indexer'))
+    const { page } = open
+    await page.goto(`${server.url('indexer')}/play`)
+    const { user, password } = server.indexer
+    const lines = `TOKEN=${server.token}\nINDEXER_USER=${user}\nINDEXER_PASSWORD=${password}\n`
+    const values = () =>
+      Promise.all(['#user', '#password', '#token'].map((id) => page.inputValue(id)))
+    await paste(page, '#password', lines)
+    expect(await values()).toEqual([user, password, server.token])
+    await run(page, 'SELECT 1 AS n')
+    for (const id of ['#user', '#password', '#token']) await page.fill(id, '')
+    const json = { token: server.token, indexer: server.indexer }
+    await paste(page, '#user', JSON.stringify(json))
+    expect(await values()).toEqual([user, password, server.token])
+    // One of them alone is pasted where the cursor is.
+    await page.fill('#password', '')
+    expect(await paste(page, '#password', password)).toBe(true)
+  })
+
+  test('completes tables after FROM, and columns of the tables in the statement', async () => {
+    const page = await start()
+    const offered = () => page.locator('#completions button').allTextContents()
+    await page.fill('#sql', '')
+    await page.locator('#sql').pressSequentially('SELECT 1 FROM fees')
+    expect(await offered()).toEqual(['fees_by_payer'])
+    await page.keyboard.press('Tab')
+    expect(await page.inputValue('#sql')).toBe('SELECT 1 FROM fees_by_payer')
+    expect(await page.isVisible('#completions')).toBe(false)
+    await page.locator('#sql').pressSequentially(' WHERE fe')
+    expect(await offered()).toEqual(['fee_payer', 'fees', 'fees_by_payer'])
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Tab')
+    expect(await page.inputValue('#sql')).toBe('SELECT 1 FROM fees_by_payer WHERE fees')
+    expect(await page.getAttribute('#link', 'href')).toContain('WHERE%20fees')
+    // Without an offer Tab leaves the field, as everywhere.
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate('document.activeElement.id')).not.toBe('sql')
+  })
+
+  test('keeps the last statements in the browser, without secrets', async () => {
+    const page = await start()
+    for (let n = 0; n < 52; n++) await page.evaluate(`keepStatement('SELECT ${n} AS n', '')`)
+    await run(page, 'SELECT 7\n  AS seven')
+    const secret = `SELECT '${server.token}', '${server.indexer.password}'`
+    await run(page, secret)
+    await page.reload()
+    const listed = await page.locator('#past option').allTextContents()
+    expect(listed.slice(0, 3)).toEqual(['History…', 'SELECT 7 AS seven', 'SELECT 51 AS n'])
+    expect([listed.length, listed.at(-1)]).toEqual([52, 'Clear history'])
+    const kept = await page.evaluate<string>('JSON.stringify(localStorage)')
+    for (const value of [server.token, server.indexer.password]) expect(kept).not.toContain(value)
+    await page.selectOption('#past', '0')
+    expect(await page.inputValue('#sql')).toBe('SELECT 7\n  AS seven')
+    await page.selectOption('#past', 'clear')
+    expect(await page.locator('#past option').count()).toBe(1)
+  })
+
+  test('draws times as lines, names as bars, and nothing where neither is', async () => {
+    const page = await start()
+    const kindOf = async (sql: string) => {
+      await run(page, sql)
+      const boxes = await page.locator('#legend input:checked').count()
+      return [await page.inputValue('#kind'), await page.inputValue('#across'), boxes]
+    }
+    const times =
+      'SELECT n AS a, toDateTime(n * 60) AS t, n AS b FROM (SELECT unnest(range(9)) AS n)'
+    expect(await kindOf(times)).toEqual(['line', '1', 1])
+    const names =
+      "SELECT concat('p', toString(n)) AS p, n AS a, n AS b FROM (SELECT unnest(range(9)) AS n)"
+    expect(await kindOf(names)).toEqual(['bar', '0', 1])
+    const none = 'SELECT n % 3 AS a, n AS b FROM (SELECT unnest(range(9)) AS n)'
+    expect(await kindOf(none)).toEqual(['none', '-1', 1])
+    expect(await kindOf('SELECT * FROM transactions LIMIT 100')).toEqual(['none', '9', 1])
+    // What was chosen stays for the same columns.
+    await page.selectOption('#kind', 'line')
+    expect((await kindOf('SELECT * FROM transactions LIMIT 90'))[0]).toBe('line')
   })
 
   test('saves the rows as CSV and as JSON', async () => {
@@ -180,6 +262,16 @@ describe.skipIf(noBrowser !== null)(`/play in Chromium (${noBrowser ?? 'present'
 /** A statement of `count` rows: n from 0 on, as x and y. */
 function numbers(x: string, y: string, count: number): string {
   return `SELECT ${x} AS x, ${y} AS y FROM (SELECT unnest(range(${count})) AS n)`
+}
+
+/** Whether the page left it to the browser. */
+function paste(page: Page, at: string, text: string): Promise<boolean> {
+  return page.evaluate<boolean>(`(() => {
+    const clipboardData = new DataTransfer()
+    clipboardData.setData('text', ${JSON.stringify(text)})
+    const event = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true })
+    return document.querySelector('${at}').dispatchEvent(event)
+  })()`)
 }
 
 function drawnOf(page: Page): Promise<Drawn> {

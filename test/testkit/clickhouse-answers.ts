@@ -169,7 +169,7 @@ function* tableStatements(database: string, hasDateTime64: boolean): Iterable<st
 }
 
 function typeOn(type: string, hasDateTime64: boolean): string {
-  return hasDateTime64 ? type : type.replace(/^DateTime64.*/, 'DateTime')
+  return hasDateTime64 ? type : type.replace(/DateTime64\(\d\)/, 'DateTime')
 }
 
 function rowsOf(batch: RowBatch, hasDateTime64: boolean): Record<string, Cell>[] {

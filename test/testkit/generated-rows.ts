@@ -136,7 +136,7 @@ function addBlock(maker: RowMaker, index: number): void {
     gas_used: 21_000 * txns + maker.below(1_000_000),
     started_at: startNs,
   })
-  maker.add('tps', { seq, block_number, tps: txns * 2 + maker.below(50) })
+  maker.add('tps', { seq, block_number, tps: txns * 2 + maker.below(50), at: startNs })
   const unique = 50 + maker.below(2_000)
   const contended = maker.below(unique)
   maker.add('contention', {
@@ -152,6 +152,7 @@ function addBlock(maker: RowMaker, index: number): void {
     written_contended_slot_count: Math.floor(contended / 2),
     critical_path_txn_count: 1 + maker.below(txns),
     block_hash,
+    at: startNs,
   })
   addLists(maker, { seq, block_number, block_hash, startNs })
 }
@@ -170,7 +171,7 @@ function addLists(
     const address = maker.pick(maker.contracts)
     const slot = `0x${maker.hex(64)}`
     const total_slots = 4 * (1 + maker.below(64))
-    const own = { seq: seq + 1, block_number, rank, address }
+    const own = { seq: seq + 1, block_number, rank, address, at: startNs }
     maker.add('contended_slots', {
       ...own,
       slot,

@@ -252,14 +252,14 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  */
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_441,
-  products: 10_359,
-  customers: 7_620,
+  products: 10_365,
+  customers: 7_633,
   streams: 18_895,
   upstream: 9_633,
   chain: 7_910,
   base: 11_084,
   devnode: 10_624,
-  indexer: 20_429,
+  indexer: 21_050,
   'live client': 5_140,
   loadtest: 5_950,
   workers: 309,

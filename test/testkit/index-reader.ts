@@ -68,6 +68,8 @@ const readAs: Readonly<Record<ColumnType, (column: string) => string>> = {
   DateTime: (column) => digits(`CAST(epoch(${column}) AS BIGINT)`),
   'DateTime64(3)': (column) => digits(`epoch_ms(${column})`),
   'DateTime64(9)': (column) => digits(`epoch_ns(${column})`),
+  'Nullable(DateTime)': (column) => digits(`CAST(epoch(${column}) AS BIGINT)`),
+  'Nullable(DateTime64(9))': (column) => digits(`epoch_ns(${column})`),
 }
 
 async function select(

@@ -54,6 +54,7 @@ export function slowTransactionRows(content: TransactionContent, slot: number, b
     program: keys[instruction.programIdIndex]!,
     accounts: [...instruction.accounts].map((at) => keys[at]!),
     data: base58.decode(instruction.data),
+    block_time: blockTime,
   })
   const instructions = message.instructions.map((one, ix) => row(one, ix, -1))
   for (const group of meta.innerInstructions ?? [])

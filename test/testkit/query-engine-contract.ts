@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RowBatch } from '../../src/indexer/engine.ts'
+import { views } from '../../src/indexer/views.ts'
 import { firstSlot, makeRows, subscriptions } from './generated-rows.ts'
 import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
 import type { ReadEngine } from './send-results.ts'
@@ -31,6 +32,15 @@ const long =
 const endlessJoin =
   'SELECT count() FROM (SELECT a.fee + b.fee AS f FROM transactions AS a ' +
   'CROSS JOIN transactions AS b) AS ab CROSS JOIN transactions AS c WHERE (ab.f + c.fee) % 1000003 = 7'
+
+/** A question for each view; its rows in one order. */
+const viewQuestions: Readonly<Record<string, string>> = {
+  transfers: 'SELECT * FROM VIEW AS v ORDER BY slot, idx, ui_amount LIMIT 50',
+  balance_changes: 'SELECT * FROM VIEW AS v ORDER BY pubkey, slot, idx, lamports LIMIT 200',
+  fees_by_payer: 'SELECT * FROM VIEW AS v ORDER BY fees DESC, fee_payer LIMIT 20',
+  tps_by_minute: 'SELECT * FROM VIEW AS v ORDER BY minute',
+  contention_by_hour: 'SELECT * FROM VIEW AS v ORDER BY hour',
+}
 
 /** A deadline that ends no query before a wait for its end has failed. */
 const limitless = { timeMs: 10 * hangMs }
@@ -263,12 +273,61 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
         "SELECT DISTINCT table FROM system.columns WHERE database = 'chain' ORDER BY table",
       )
       const names = text.trimEnd().split('\n')
-      expect(names).toHaveLength(15)
+      expect(names).toHaveLength(20)
       expect(text).toContain('transactions')
       const all = (await run("SELECT name FROM system.tables WHERE database = 'chain'")).text
       expect(all).not.toMatch(/"_|settings|users/)
       const systems = (await run("SELECT name FROM system.tables WHERE database = 'system'")).text
       expect(systems).not.toMatch(/users|processes|query_log|duckdb/)
+    })
+
+    test('has comments and sizes of tables, and of usage no size', async () => {
+      const one = async (sql: string) => JSON.parse((await run(sql)).text)
+      const table = (name: string) =>
+        one(
+          `SELECT total_rows, comment FROM system.tables WHERE database = 'chain' AND name = '${name}'`,
+        )
+      const { total_rows, comment } = await table('transactions')
+      // Rows that a server has not merged yet count twice.
+      expect([6_000, 12_000]).toContain(Number(total_rows))
+      expect(comment).toMatch(/^Transactions of confirmed blocks/)
+      expect((await table('usage')).total_rows).toBeNull()
+      expect((await table('transfers')).total_rows).toBeNull()
+      const column = `SELECT comment FROM system.columns WHERE table = 'transactions' AND name = 'idx'`
+      expect((await one(column)).comment).toBe('Place of the transaction in its block, from 0 on')
+    })
+
+    test('answers views as the queries that they stand for', async () => {
+      const text = async (sql: string) => (await run(sql)).text
+      for (const [view, sql] of Object.entries(viewQuestions)) {
+        if (stage.lacks.includes(view)) continue
+        const [seen, known] = [
+          await text(sql.replace('VIEW', view)),
+          await text(sql.replace(/VIEW/, `(${views[view]!.sql})`)),
+        ]
+        expect(seen.length, view).toBeGreaterThan(0)
+        expect(seen, view).toBe(known)
+      }
+    })
+
+    test('reads a view anywhere a table may be, whatever names the query defines', async () => {
+      const count = async (sql: string) => Number(JSON.parse((await run(sql)).text).n)
+      const payers = await count('SELECT uniqExact(fee_payer) AS n FROM transactions')
+      const day = "SELECT count() AS n FROM fees_by_payer AS f WHERE f.day = '2026-01-05'"
+      expect(await count(day)).toBe(payers)
+      expect(await count(`SELECT count() AS n FROM chain.fees_by_payer`)).toBe(payers)
+      expect(
+        await count(
+          'SELECT count() AS n FROM (SELECT DISTINCT fee_payer FROM transactions) AS t ' +
+            'ALL INNER JOIN fees_by_payer USING fee_payer',
+        ),
+      ).toBe(payers)
+      const hidden =
+        'WITH transactions AS (SELECT 1 AS fee_payer) SELECT count() AS n FROM fees_by_payer'
+      if (!stage.lacks.includes('WITH')) expect(await count(hidden)).toBe(payers)
+      const failed = await count('SELECT sum(failed) AS n FROM fees_by_payer')
+      expect(failed).toBe(await count('SELECT countIf(success = 0) AS n FROM transactions'))
+      expect(failed).toBeGreaterThan(0)
     })
 
     test('gives a million rows in little memory to a reader that takes its time', async () => {

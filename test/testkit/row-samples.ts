@@ -52,6 +52,7 @@ export function instructionRows({ slot, slots, perSlot }: RowShape): RowBatch {
         textOf(idx % 13, 44),
         [textOf(idx % 97, 44), textOf(idx % 89, 44), textOf(idx % 83, 44)],
         textOf(idx, 24),
+        1_700_000_000 + at,
       ])
   return batch('instructions', rows)
 }

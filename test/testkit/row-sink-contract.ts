@@ -197,7 +197,8 @@ function tpsDelivery(first: number, last: number): Delivery {
 
 function tpsRows(first: number, last: number): RowBatch {
   const seqs = range(first, last)
-  const columns = [seqs, seqs.map((seq) => seq + 1), seqs.map((seq) => seq * 2)]
+  const numbers = [seqs, seqs.map((seq) => seq + 1), seqs.map((seq) => seq * 2)]
+  const columns = [...numbers, seqs.map(() => 1n)]
   return { table: 'tps', count: seqs.length, columns }
 }
 
@@ -248,6 +249,8 @@ const ends: Readonly<Record<ColumnType, readonly Cell[]>> = {
     4_102_444_800_000_000_001n,
     9_000_000_000_123_456_789n,
   ],
+  'Nullable(DateTime)': [null, 1, 1_700_000_000, 2 ** 31 - 1, null, 2 ** 32 - 1],
+  'Nullable(DateTime64(9))': [null, 1n, null, 1_700_000_000_123_456_789n, 999_999_999n, 1_000n],
 }
 
 /** Rows of a table that differ in every column, and so in their keys. */

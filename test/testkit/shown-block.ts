@@ -52,6 +52,7 @@ export function shownAs(
       program: keys[one.programIdIndex],
       accounts: one.accounts.map((at) => keys[at]),
       data: one.data,
+      block_time: block.blockTime,
     })
   return {
     transaction: asRead({

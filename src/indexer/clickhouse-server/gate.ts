@@ -4,6 +4,7 @@
 //   FROM usage            FROM (SELECT at, … FROM chain._usage FINAL WHERE subscription = 'me')
 //   FROM system.tables    FROM (SELECT … ) over the catalogue
 //   FROM transactions     FROM chain._transactions AS transactions FINAL, or the view of it
+//   FROM fees_by_payer    FROM (SELECT … ) of the view, whose tables are rewritten as well
 //   FROM t                unchanged where WITH t AS (…) is in scope
 //   FROM anything else    refused
 //
@@ -240,6 +241,10 @@ function sourceOf(named: string, name: string, caller: Caller): string | undefin
   if (table === undefined) return undefined
   const path = `${table.database}.${table.name}`
   if (table.database !== 'chain') return serverTables[path] ?? catalogueSql(table, caller)
+  if (table.view !== null) {
+    const read = admit(table.view, caller)
+    return read.ok ? `(${read.value})` : undefined
+  }
   if (name !== 'usage') return path
   const columns = Object.keys(tables.usage.columns).filter((column) => column !== 'subscription')
   const owner = clickhouseString(caller.subscription)

@@ -159,19 +159,20 @@ function partitionOf({ columns, key }: Table, facts: ServerFacts): string {
 }
 
 function storedType(type: ColumnType, { hasDateTime64 }: ServerFacts): string {
-  if (type === 'DateTime') return "DateTime('UTC')"
   const digits = digitsOf(type)
-  if (digits === 0) return type
-  return hasDateTime64 ? `DateTime64(${digits}, 'UTC')` : 'Int64'
+  const stored = digits > 0 && !hasDateTime64 ? type.replace(/DateTime64\(\d\)/, 'Int64') : type
+  return stored
+    .replace(/DateTime64\((\d)\)/, "DateTime64($1, 'UTC')")
+    .replace(/DateTime(?!64)/, "DateTime('UTC')")
 }
 
 /** Fractional digits of a DateTime64; 0 for other types. */
 export function digitsOf(type: ColumnType): number {
-  return Number(/^DateTime64\((\d)\)$/.exec(type)?.[1] ?? 0)
+  return Number(/DateTime64\((\d)\)/.exec(type)?.[1] ?? 0)
 }
 
 /** Our column names are plain words, but some are also SQL functions. */
-function quoted(name: string): string {
+export function quoted(name: string): string {
   return `\`${name}\``
 }
 

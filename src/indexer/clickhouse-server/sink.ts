@@ -23,6 +23,7 @@ import {
   tableNames,
   tables,
 } from '../tables.ts'
+import { fillNext, openTimeFills, timeMark } from './backfill.ts'
 import { ClickhouseClient } from './client.ts'
 import { WriterLease } from './lease.ts'
 import {
@@ -116,6 +117,8 @@ class ClickhouseSink implements RowSink {
   #version: number
   #inserts = 0
   #isStopped = false
+  /** Rows without a time are being given one, or were. */
+  #isTimed = false
 
   constructor({ client, facts, lease }: Opened, options: ClickhouseSinkOptions) {
     this.#client = client
@@ -129,7 +132,8 @@ class ClickhouseSink implements RowSink {
 
   async marks(): Promise<Marks> {
     const rows = await this.#client.rows<{ feed: FeedName; mark: string }>(
-      `SELECT feed, toString(argMax(mark, version)) AS mark FROM ${marksTable} GROUP BY feed`,
+      `SELECT feed, toString(argMax(mark, version)) AS mark FROM ${marksTable}
+        WHERE feed NOT LIKE '${timeMark}%' GROUP BY feed`,
     )
     return Object.fromEntries(rows.map(({ feed, mark }) => [feed, Number(mark)]))
   }
@@ -260,11 +264,35 @@ class ClickhouseSink implements RowSink {
   async #keepUp(): Promise<void> {
     try {
       await this.#countParts()
-      if (performance.now() - this.#droppedMs < dropEveryMs) return
-      await this.#dropOld()
-      this.#droppedMs = performance.now()
+      if (performance.now() - this.#droppedMs >= dropEveryMs) {
+        await this.#dropOld()
+        this.#droppedMs = performance.now()
+      }
+      await this.#fillTimes()
     } catch (error) {
       if (!this.#isStopped) this.#options.events?.failed(`index upkeep failed: ${messageOf(error)}`)
+    }
+  }
+
+  /** Range by range, between the writes; continued by the next upkeep after a failure. */
+  async #fillTimes(): Promise<void> {
+    if (this.#isTimed) return
+    this.#isTimed = true
+    const mark = (name: string, value: number) => this.#setMarks({ [name]: value })
+    const deps = { client: this.#client, facts: this.#facts, mark }
+    try {
+      for (const fill of await openTimeFills(deps))
+        for (let isMore = true; isMore && !this.#isStopped; ) {
+          const step = this.#writing.then(async () => {
+            await this.#lease.confirm()
+            return fillNext(fill, deps)
+          })
+          this.#writing = step.catch(() => {})
+          isMore = await step
+        }
+    } catch (error) {
+      this.#isTimed = false
+      throw error
     }
   }
 
@@ -397,7 +425,9 @@ export function encodeRows(
 
 function writerOf(type: ColumnType, facts: ServerFacts): Write {
   const digits = digitsOf(type)
-  if (digits > 0) return facts.hasDateTime64 ? timeWriter(digits) : String
+  const write = digits > 0 && facts.hasDateTime64 ? timeWriter(digits) : String
+  if (type.startsWith('Nullable(')) return (cell) => (cell === null ? 'null' : write(cell))
+  if (digits > 0) return write
   switch (type) {
     case 'String':
     case 'Array(String)':

@@ -21,7 +21,7 @@ import {
   DuckDBTimestampSecondsValue,
   listValue,
 } from '@duckdb/node-api/lib/values/index.js'
-import { sqlTypes } from '../clickhouse/duckdb/typing.ts'
+import { defaultSql, duckdbTypeOf } from '../clickhouse/duckdb/typing.ts'
 import type { Cell } from '../engine.ts'
 import { type ColumnType, type TableName, tables } from '../tables.ts'
 
@@ -31,6 +31,19 @@ interface Storage {
 }
 
 const whole = (cell: Cell): bigint => (typeof cell === 'bigint' ? cell : BigInt(cell as number))
+
+const seconds: Storage = {
+  type: TIMESTAMP_S,
+  value: (cell) => new DuckDBTimestampSecondsValue(whole(cell)),
+}
+const nanoseconds: Storage = {
+  type: TIMESTAMP_NS,
+  value: (cell) => new DuckDBTimestampNanosecondsValue(whole(cell)),
+}
+const orNull = ({ type, value }: Storage): Storage => ({
+  type,
+  value: (cell) => (cell === null ? null : value(cell)),
+})
 
 const storages: Readonly<Record<ColumnType, Storage>> = {
   UInt8: { type: UTINYINT, value: Number },
@@ -45,18 +58,14 @@ const storages: Readonly<Record<ColumnType, Storage>> = {
     type: LIST(VARCHAR),
     value: (cell) => listValue(cell as readonly string[]),
   },
-  DateTime: {
-    type: TIMESTAMP_S,
-    value: (cell) => new DuckDBTimestampSecondsValue(whole(cell)),
-  },
+  DateTime: seconds,
+  'Nullable(DateTime)': orNull(seconds),
   'DateTime64(3)': {
     type: TIMESTAMP_MS,
     value: (cell) => new DuckDBTimestampMillisecondsValue(whole(cell)),
   },
-  'DateTime64(9)': {
-    type: TIMESTAMP_NS,
-    value: (cell) => new DuckDBTimestampNanosecondsValue(whole(cell)),
-  },
+  'DateTime64(9)': nanoseconds,
+  'Nullable(DateTime64(9))': orNull(nanoseconds),
 }
 
 export function storageOf(type: ColumnType): Storage {
@@ -68,7 +77,7 @@ export function columnsOf(table: TableName): readonly (readonly [string, ColumnT
 }
 
 export function createTableSql(catalog: string, table: TableName): string {
-  const columns = columnsOf(table).map(([name, type]) => `"${name}" ${sqlTypes[type]}`)
+  const columns = columnsOf(table).map(([name, type]) => `"${name}" ${duckdbTypeOf(type)}`)
   return `CREATE TABLE IF NOT EXISTS ${catalog}."${table}" (${columns.join(', ')})`
 }
 
@@ -88,40 +97,21 @@ export async function presentColumns(
   )
 }
 
-/** The list of a SELECT over a table; a column that the file lacks has an empty cell. */
+/**
+ * The list of a SELECT over a table; a column that the file lacks has its type's default, as
+ * ClickHouse gives it to rows written before a column was added.
+ */
 export function selectList(
   columns: readonly (readonly [string, ColumnType])[],
   present: ReadonlySet<string> | undefined,
 ): string {
   return columns
     .map(([name, type]) =>
-      present?.has(name) === false ? `${emptyCell(type)} AS "${name}"` : `"${name}"`,
+      present?.has(name) === false
+        ? `CAST(${defaultSql(type)} AS ${duckdbTypeOf(type)}) AS "${name}"`
+        : `"${name}"`,
     )
     .join(', ')
-}
-
-/** Adds the columns that a stored table lacks; they are the last ones of its definition. */
-export function addColumnsSql(
-  catalog: string,
-  table: TableName,
-  present: ReadonlySet<string> | undefined,
-): string[] {
-  return columnsOf(table)
-    .filter(([name]) => present?.has(name) === false)
-    .map(
-      ([name, type]) =>
-        `ALTER TABLE ${catalog}."${table}"
-          ADD COLUMN "${name}" ${sqlTypes[type]} DEFAULT ${emptyCell(type)}`,
-    )
-}
-
-/** The same value that ClickHouse gives to rows written before a column was added. */
-function emptyCell(type: ColumnType): string {
-  if (type === 'String') return "''"
-  if (type === 'Array(String)') return `CAST([] AS ${sqlTypes[type]})`
-  return type.startsWith('DateTime')
-    ? `CAST('1970-01-01' AS ${sqlTypes[type]})`
-    : `CAST(0 AS ${sqlTypes[type]})`
 }
 
 /**

@@ -12,7 +12,7 @@ import { duckdbString } from '../clickhouse/sql/quoting.ts'
 import type { Marks, RowBatch } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { appendRows, firstFresh, keysOf, orderOf, orderSpan } from './chunks.ts'
-import { addColumnsSql, createTableSql, orderSql, presentColumns } from './columns.ts'
+import { createTableSql, orderSql, type PresentColumns, presentColumns } from './columns.ts'
 import { type Span, Spans } from './spans.ts'
 import { attach, hotName } from './store-files.ts'
 
@@ -36,6 +36,8 @@ export class HotFile {
   readonly catalog: string
   readonly bornAtMs = Date.now()
   readonly spans = new Spans()
+  /** Of its tables, where a file of an earlier version lacks some; all in one that was created. */
+  columns: PresentColumns = new Map()
   readonly #connection: DuckDBConnection
   readonly #path: string
   #marks: Marks = {}
@@ -81,10 +83,11 @@ export class HotFile {
     // Of a file that version 0.2.0 began to seal.
     await connection.run(`DROP TABLE IF EXISTS ${hot.catalog}.spans`)
     const names = tableNames.filter((name) => present.has(name))
-    for (const table of names)
-      for (const sql of addColumnsSql(hot.catalog, table, present.get(table)))
-        await connection.run(sql)
     await hot.spans.measure(connection, hot.catalog, names)
+    // A file with rows is sealed before the next write; tables without rows are created again.
+    for (const table of names.filter((name) => hot.spans.rows(name) === 0))
+      await connection.run(`DROP TABLE ${hot.catalog}."${table}"`)
+    hot.columns = new Map([...present].filter(([name]) => hot.spans.tables.some((t) => t === name)))
     const marks = await connection.runAndReadAll(
       `SELECT feed, max(mark) FROM ${hot.catalog}.marks GROUP BY feed`,
     )

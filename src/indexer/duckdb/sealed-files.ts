@@ -10,8 +10,16 @@
 import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { duckdbTypeOf } from '../clickhouse/duckdb/typing.ts'
 import { duckdbString } from '../clickhouse/sql/quoting.ts'
-import { type TableName, tableNames, tables } from '../tables.ts'
+import {
+  type Table,
+  type TableName,
+  type TimeSource,
+  tableNames,
+  tables,
+  timeSourceOf,
+} from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import { type HotFile, RecentKeys } from './hot-file.ts'
 import { Spans } from './spans.ts'
@@ -43,12 +51,11 @@ export interface ArchiveOptions {
 
 export interface Member extends Sealed {
   readonly spans: Spans
+  /** A table that is not listed has all columns. */
   readonly columns: PresentColumns
 }
 
 interface Rewrite {
-  /** Of the new file. */
-  readonly revision: number
   /** The condition of the rows of a table that are kept, as SQL; '' for all. */
   readonly only: (table: TableName) => string
 }
@@ -96,7 +103,7 @@ export class SealedFiles {
     const span = { from: hot.number, to: hot.number, revision: 0 }
     // Not synced: after a crash of the machine it may be a hot file again, and is sealed again.
     await shareAs(folder, hotName(hot.number), sealedName(span))
-    await this.#admit(await describe(folder, span), hot.spans)
+    await this.#admit(await describe(folder, span), hot)
   }
 
   /** Files beyond the retention limits, oldest first. */
@@ -131,13 +138,25 @@ export class SealedFiles {
     return null
   }
 
-  /** Copies the files' rows into one new file, which `replace` puts in their place. */
+  /** The newest file of an earlier version whose rows lack their time, as a run of its own. */
+  nextUntimed(): readonly Member[] | null {
+    const found = this.#members.findLast((member) =>
+      tableNames.some((table) => untimed(member, table) !== undefined),
+    )
+    return found === undefined ? null : [found]
+  }
+
+  /**
+   * Copies the files' rows into one new file, which `replace` puts in their place. Rows of an
+   * earlier version get their time from their block.
+   */
   async copy(
     connection: DuckDBConnection,
     run: readonly Member[],
-    { revision, only }: Rewrite = { revision: 0, only: () => '' },
+    { only }: Rewrite = { only: () => '' },
   ): Promise<SealedSpan> {
     const { folder } = this.#options
+    const revision = run.length === 1 ? run[0]!.revision + 1 : 0
     const span = { from: run[0]!.from, to: run.at(-1)!.to, revision }
     const made = `new-${sealedName(span)}`
     const catalog = `new_${catalogOf(span)}`
@@ -145,10 +164,10 @@ export class SealedFiles {
     await connection.run(`ATTACH ${duckdbString(join(folder, made))} AS ${catalog}`)
     try {
       const present = tableNames.filter((table) => run.some(({ spans }) => spans.rows(table) > 0))
-      for (const table of present)
-        await connection.run(
-          `CREATE TABLE ${catalog}."${table}" AS ${sourceSql(table, run, only(table))}`,
-        )
+      for (const table of present) {
+        const source = await this.#sourceSql(connection, table, run, only(table))
+        await connection.run(`CREATE TABLE ${catalog}."${table}" AS ${source}`)
+      }
       const spans = new Spans()
       await spans.measure(connection, catalog, present)
       await spans.store(connection, catalog)
@@ -189,20 +208,70 @@ export class SealedFiles {
     for (const member of this.#members.filter(({ spans }) =>
       bySlot.some((table) => spans.meets(table, from, to)),
     )) {
-      const revision = member.revision + 1
-      const copied = await this.copy(this.#connection, [member], { revision, only })
+      const copied = await this.copy(this.#connection, [member], { only })
       removed.push(...(await this.replace([member], copied)))
     }
     return removed
   }
 
-  /** Attaches a sealed file and adds it to the list; with its spans it has all columns. */
-  async #admit(file: Sealed, known?: Spans): Promise<void> {
+  /** The rows of a table of all these files. */
+  async #sourceSql(
+    connection: DuckDBConnection,
+    table: TableName,
+    run: readonly Member[],
+    only: string,
+  ): Promise<string> {
+    const parts: string[] = []
+    for (const member of run.filter(({ spans }) => spans.rows(table) > 0)) {
+      const rows = rowsSql(member, table, only)
+      const source = untimed(member, table)
+      if (source === undefined) parts.push(rows)
+      else {
+        const times = await this.#timesSql(connection, member, table, source)
+        // The time is the last column.
+        parts.push(`SELECT t.*, b.time AS "${source.column}" FROM (${rows}) AS t
+          LEFT JOIN (${times}) AS b ON b.number = t."${source.block}"`)
+      }
+    }
+    return parts.join(' UNION ALL ')
+  }
+
+  /** Times of the blocks that the rows name. Numbers may come again: the nearest file counts. */
+  async #timesSql(
+    connection: DuckDBConnection,
+    member: Member,
+    table: TableName,
+    { column, block, from, number, time }: TimeSource,
+  ): Promise<string> {
+    const found = await connection.runAndReadAll(
+      `SELECT min("${block}"), max("${block}") FROM ${catalogOf(member)}."${table}"`,
+    )
+    const [low, high] = found.getRows()[0]!.map(Number) as [number, number]
+    const at = this.#members.indexOf(member)
+    const parts = this.#members.flatMap((other, index) =>
+      other.spans.meets(from, low, high)
+        ? [
+            `SELECT "${number}" AS number, "${time}" AS time, ${Math.abs(index - at)} AS far
+            FROM ${catalogOf(other)}."${from}" WHERE "${number}" BETWEEN ${low} AND ${high}`,
+          ]
+        : [],
+    )
+    const { columns }: Table = tables[table]
+    const type = duckdbTypeOf(columns[column]!)
+    if (parts.length === 0) return `SELECT 0::UBIGINT AS number, NULL::${type} AS time WHERE false`
+    // A block whose time is not known has the time 0.
+    return `SELECT number, arg_min(time, far) AS time FROM (${parts.join(' UNION ALL ')})
+      WHERE time > '1970-01-01'::TIMESTAMP GROUP BY number`
+  }
+
+  /** Attaches a sealed file and adds it to the list. */
+  async #admit(file: Sealed, known?: Pick<Member, 'spans' | 'columns'>): Promise<void> {
     const { folder } = this.#options
     const catalog = catalogOf(file)
     await attach(this.#connection, { folder, name: file.name }, catalog, '(READ_ONLY)')
-    const columns = known ? allColumns : await presentColumns(this.#connection, catalog)
-    const added = { ...file, spans: known ?? (await this.#spansOf(catalog, columns)), columns }
+    const columns = known?.columns ?? (await presentColumns(this.#connection, catalog))
+    const spans = known?.spans ?? (await this.#spansOf(catalog, columns))
+    const added = { ...file, spans, columns }
     this.#members = [...this.#members, added].sort((a, b) => a.from - b.from)
   }
 
@@ -217,19 +286,20 @@ export class SealedFiles {
   }
 }
 
-/** A table that is not listed has all columns. */
-const allColumns: PresentColumns = new Map()
-
 function catalogOf({ from, to, revision }: SealedSpan): string {
   return `seg_${from}_${to}_${revision}`
 }
 
-function sourceSql(table: TableName, run: readonly Member[], only: string): string {
-  const parts = run
-    .filter(({ spans }) => spans.rows(table) > 0)
-    .map((member) => {
-      const cells = selectList(columnsOf(table), member.columns.get(table))
-      return `SELECT ${cells} FROM ${catalogOf(member)}."${table}"${only}`
-    })
-  return parts.join(' UNION ALL ')
+/** Where the file's rows of the table get the time from that they lack. */
+function untimed({ columns, spans }: Member, table: TableName): TimeSource | undefined {
+  const source = timeSourceOf(table)
+  const isMissing = source && columns.get(table)?.has(source.column) === false
+  return isMissing && spans.rows(table) > 0 ? source : undefined
+}
+
+function rowsSql(member: Member, table: TableName, only: string): string {
+  const source = untimed(member, table)
+  const columns = columnsOf(table).filter(([name]) => name !== source?.column)
+  const cells = selectList(columns, member.columns.get(table))
+  return `SELECT ${cells} FROM ${catalogOf(member)}."${table}"${only}`
 }

@@ -241,10 +241,10 @@ export class DuckdbSink implements RowSink {
     this.#publisher.removeLater(removed)
   }
 
-  /** Starts the next merge, if there is one and none is running. */
+  /** Starts the next merge, if there is one and none is running; else a file gets its times. */
   #merge(): void {
     const archive = this.#archive
-    const run = this.#merging === null ? archive.nextRun() : null
+    const run = this.#merging === null ? (archive.nextRun() ?? archive.nextUntimed()) : null
     if (run === null) return
     this.#merging = archive.copy(this.#merger, run).then(
       // Queued, not awaited: an earlier task may wait for this copy to end.

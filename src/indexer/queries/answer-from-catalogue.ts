@@ -59,7 +59,7 @@ function show(cursor: TokenCursor, current: Database): Checked<SmallResult> {
       return described(cursor, current)
     }
     case 'CREATE':
-      cursor.word('TABLE')
+      cursor.word('TABLE', 'VIEW')
       return created(cursor, current)
     default:
       return fail('SYNTAX_ERROR', 'SHOW knows TABLES, DATABASES, COLUMNS and CREATE TABLE')
@@ -137,10 +137,11 @@ function created(cursor: TokenCursor, current: Database): Checked<SmallResult> {
 
 function exists(cursor: TokenCursor, current: Database): Checked<SmallResult> {
   const what = cursor.word('TABLE', 'VIEW', 'DATABASE', 'TEMPORARY', 'DICTIONARY')
+  const found = what === 'DATABASE' ? null : tableAt(cursor, current)
   const isThere =
-    what === 'DATABASE'
+    found === null
       ? databaseOf(cursor.name()) !== null
-      : tableAt(cursor, current).ok && what !== 'VIEW'
+      : found.ok && (what !== 'VIEW' || found.value.view !== null)
   return checked({ columns: [{ name: 'result', type: 'UInt8' }], rows: [[isThere ? 1 : 0]] })
 }
 

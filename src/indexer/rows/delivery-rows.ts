@@ -43,7 +43,7 @@ export function addEventRows(parcel: EventFact, rows: RowBatches): void {
   const payload = JSON.parse(Buffer.from(parcel.payload).toString('utf8')) as never
   switch (parcel.kind) {
     case 'TPS':
-      rows.add('tps', [parcel.seq, parcel.facts?.blockNumber ?? 0, payload])
+      rows.add('tps', [parcel.seq, parcel.facts?.blockNumber ?? 0, payload, timeOf(parcel)])
       return
     case 'Lifecycle':
       addMove(parcel, payload, rows)
@@ -54,6 +54,11 @@ export function addEventRows(parcel: EventFact, rows: RowBatches): void {
     case 'ContentionData':
       addContention(parcel, payload, rows)
   }
+}
+
+/** Null for a frame without facts. */
+function timeOf({ facts }: EventFact): bigint | null {
+  return facts?.atNs ?? null
 }
 
 function addMove({ seq, facts }: EventFact, move: Fields, rows: RowBatches): void {
@@ -68,14 +73,15 @@ interface Accesses {
   readonly storage: readonly { key: readonly [string, string]; count: number; error: number }[]
 }
 
-function addAccesses({ seq, facts }: EventFact, top: Accesses, rows: RowBatches): void {
-  const block_number = facts?.blockNumber ?? 0
+function addAccesses(fact: EventFact, top: Accesses, rows: RowBatches): void {
+  const { seq } = fact
+  const of = { seq, block_number: fact.facts?.blockNumber ?? 0, at: timeOf(fact) }
   top.account.forEach(({ key, count, error }, index) => {
-    const cells = { seq, block_number, kind: 'account', rank: index + 1, address: key, slot: '' }
+    const cells = { ...of, kind: 'account', rank: index + 1, address: key, slot: '' }
     add('top_accesses', { ...cells, count, error }, rows)
   })
   top.storage.forEach(({ key: [address, slot], count, error }, index) => {
-    const cells = { seq, block_number, kind: 'storage', rank: index + 1, address, slot }
+    const cells = { ...of, kind: 'storage', rank: index + 1, address, slot }
     add('top_accesses', { ...cells, count, error }, rows)
   })
 }
@@ -86,12 +92,14 @@ const lists = [
   ['contract_edges', 'contract_edges'],
 ] as const
 
-function addContention({ seq, facts }: EventFact, data: Fields, rows: RowBatches): void {
+function addContention(fact: EventFact, data: Fields, rows: RowBatches): void {
+  const { seq, facts } = fact
   const { block_number } = data
-  add('contention', { block_hash: facts?.block?.blockHash ?? '', ...data, seq }, rows)
+  const at = timeOf(fact)
+  add('contention', { block_hash: facts?.block?.blockHash ?? '', ...data, seq, at }, rows)
   for (const [field, table] of lists)
     (data[field] as readonly Fields[]).forEach((element, index) => {
-      add(table, { ...element, seq, block_number, rank: index + 1 }, rows)
+      add(table, { ...element, seq, block_number, rank: index + 1, at }, rows)
     })
   const block = facts?.block
   if (block === undefined) return
@@ -114,7 +122,7 @@ function add(table: TableName, fields: Fields, rows: RowBatches): void {
   const names = columnNames.get(table)!
   rows.add(
     table,
-    names.map((name) => (fields[name] ?? 0) as Cell),
+    names.map((name) => (fields[name] === undefined ? 0 : fields[name]) as Cell),
   )
 }
 
@@ -128,6 +136,7 @@ const columnNames = new Map(
 
 export function addSlotRows(parcel: SlotParcel, rows: RowBatches): void {
   const { slot, blockTime, block } = parcel
+  const time = timeIn(parcel)
   for (const info of parcel.transactions)
     addTransaction(new TransactionFacts(info), { slot, blockTime }, rows)
   for (const account of unpackAccounts(parcel.accounts))
@@ -139,6 +148,7 @@ export function addSlotRows(parcel: SlotParcel, rows: RowBatches): void {
       account.lamports,
       account.dataBytes,
       account.writeVersion,
+      time,
     ])
   if (block === null) return
   const { parentSlot, blockhash, height, txCount } = block
@@ -147,7 +157,12 @@ export function addSlotRows(parcel: SlotParcel, rows: RowBatches): void {
 
 interface SlotInfo {
   readonly slot: number
+  /** 0 when it is not known. */
   readonly blockTime: number
+}
+
+function timeIn({ blockTime }: SlotInfo): number | null {
+  return blockTime === 0 ? null : blockTime
 }
 
 function addTransaction(transaction: TransactionFacts, info: SlotInfo, rows: RowBatches): void {
@@ -166,28 +181,30 @@ function addTransaction(transaction: TransactionFacts, info: SlotInfo, rows: Row
     blockTime,
   ])
   for (const instruction of transaction.instructions)
-    addInstruction(instruction, transaction, slot, rows)
+    addInstruction(instruction, transaction, info, rows)
 }
 
 function addInstruction(
   instruction: InstructionFacts,
   transaction: TransactionFacts,
-  slot: number,
+  info: SlotInfo,
   rows: RowBatches,
 ): void {
+  const { slot } = info
+  const time = timeIn(info)
   const { ix, innerIx, accountsStart, accountsEnd, dataStart, dataEnd } = instruction
   const { index, signature, bytes, keys } = transaction
   const program = keys[instruction.programAt] ?? ''
   const accounts: string[] = []
   for (let at = accountsStart; at < accountsEnd; at++) accounts.push(keys[bytes[at]!] ?? '')
   const data = encodeBase58(bytes, dataStart, dataEnd)
-  rows.add('instructions', [slot, index, ix, innerIx, signature, program, accounts, data])
+  rows.add('instructions', [slot, index, ix, innerIx, signature, program, accounts, data, time])
   // A failed transaction transfers nothing.
   const moved = transaction.err === null ? tokenTransfer(instruction, program, transaction) : null
   if (moved === null) return
   const { mint, source, destination, authority, amount, decimals } = moved
   const cells = [signature, mint, source, destination, authority, amount, decimals, innerIx]
-  rows.add('token_transfers', [slot, index, ix, ...cells])
+  rows.add('token_transfers', [slot, index, ix, ...cells, time])
 }
 
 // Parses token transfers from instructions of SPL Token and Token-2022.

@@ -199,7 +199,7 @@ function playReply(tables: QueryRelay['tables']): Reply {
 
 function makeReply(tables: QueryRelay['tables']): Reply {
   const style = read('page.css')
-  const script = ['chart.js', 'page.js'].map(read).join('')
+  const script = ['chart.js', 'editor.js', 'page.js'].map(read).join('')
   const policy = [
     "default-src 'none'",
     `script-src ${hashOf(script)}`,

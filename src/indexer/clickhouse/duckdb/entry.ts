@@ -123,6 +123,8 @@ export interface NamedTable {
   readonly sql: string
   /** ClickHouse types by name. */
   readonly columns: Readonly<Record<string, string>>
+  /** What a view reads, in ClickHouse's SQL; null for a table. */
+  readonly view: string | null
 }
 
 export interface Context {

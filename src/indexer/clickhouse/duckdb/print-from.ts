@@ -1,13 +1,15 @@
 // Prints FROM: tables, subqueries, joins, ARRAY JOIN. Thread: main of a query process. Pure.
 // Columns without a match in an outer join have their type's default, as in ClickHouse, unless
 // join_use_nulls is set: every reference to such a column is filled.
+import { assert } from '../../../base/assert.ts'
 import type { ArrayJoin, Expr, From, Join, TableFunction, TableRef } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'
+import { parseStatement } from '../sql/parse-select.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName } from '../sql/quoting.ts'
 import type { Context } from './entry.ts'
 import { print } from './print-expression.ts'
-import { nearName, Scope, type ScopeColumn, type Source, shown } from './scope.ts'
+import { nearName, type Relation, Scope, type ScopeColumn, type Source, shown } from './scope.ts'
 import { condition, defaultSql, filled, itemType, nullable, type Typed, unknown } from './typing.ts'
 
 export function printFrom(from: From, scope: Scope, context: Context): PrintedFrom {
@@ -62,14 +64,25 @@ function tableOf({ path, alias }: TableRef, scope: Scope, context: Context): Pri
   const table = context.catalogue.table(written, name)
   if (table === undefined || parts.length > 2)
     throw unknownTable(parts.join('.'), context.catalogue.namesOf(written))
+  const qualified = [`${written}.${name}`, `${table.database}.${name}`]
+  if (table.view !== null) {
+    const { sql, columns } = viewOf(table.view, context)
+    return named(`(${sql})`, alias ?? name, [...names, ...qualified], columns, context)
+  }
   const columns = Object.entries(table.columns).map(([column, type]) => ({
     name: column,
     sql: duckdbName(column),
     type,
     ...(table.database === 'information_schema' && { otherName: column.toUpperCase() }),
   }))
-  const qualified = [`${written}.${name}`, `${table.database}.${name}`]
   return named(table.sql, alias ?? name, [...names, ...qualified], columns, context)
+}
+
+/** In a scope of its own: no name of the query around it is seen there. */
+function viewOf(text: string, context: Context): Relation {
+  const parsed = parseStatement(text)
+  assert(parsed.ok, 'a view of the catalogue can be parsed')
+  return context.query(parsed.value.query, new Scope(null))
 }
 
 function unknownTable(name: string, known: readonly string[]): SqlProblem {

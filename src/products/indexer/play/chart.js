@@ -17,7 +17,11 @@ const inPage = (id) => document.getElementById(id)
 const isNumeric = ({ type }) => /^(Nullable\()?(U?Int|Float|Decimal|Bool)/.test(type)
 const isInteger = ({ type }) => /^(Nullable\()?U?Int/.test(type)
 const isTime = ({ type }) => /^(Nullable\()?Date/.test(type)
+/** More columns than these, or more bars, are a table to read. */
+const COLUMNS_MAX = 8
+const BARS_MAX = 60
 let charted = null
+let chartedShape = ''
 let drawn = null
 
 for (const id of ['kind', 'across']) inPage(id).addEventListener('change', draw)
@@ -26,15 +30,18 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
 inPage('chart').addEventListener('pointermove', ({ offsetX }) => readOut(offsetX))
 inPage('chart').addEventListener('pointerleave', () => readOut(null))
 
-/** Lines for numeric columns, along a time, the first number, or the order of the rows. */
+/** Numeric columns along a time, a number, a name or the order of the rows. */
 // biome-ignore lint/correctness/noUnusedVariables: page.js calls it, in the same script
 function offerChart(result) {
   const { meta, data } = result
   charted = null
   const numeric = meta.map((_, at) => at).filter((at) => isNumeric(meta[at]))
-  const times = meta.map((_, at) => at).filter((at) => isTime(meta[at]))
   if (data.length < 2 || numeric.length === 0) return
-  const first = times[0] ?? (numeric.length > 1 ? numeric[0] : numeric[0] > 0 ? 0 : -1)
+  const { kind, first } = defaultOf(result)
+  const shape = JSON.stringify(meta)
+  // The same columns again: what was chosen stays.
+  if (shape !== chartedShape) inPage('kind').value = kind
+  chartedShape = shape
   const across = inPage('across')
   across.replaceChildren(new Option('row', '-1'))
   for (const [at, { name }] of meta.entries()) across.append(new Option(name, String(at)))
@@ -48,7 +55,7 @@ function offerChart(result) {
         value: String(at),
       })
       const colour = document.createElement('i')
-      box.checked = index < COLOURS.length
+      box.checked = index === 0
       box.addEventListener('change', draw)
       colour.style.background = COLOURS[index % COLOURS.length]
       label.append(box, colour, meta[at].name)
@@ -58,6 +65,30 @@ function offerChart(result) {
   charted = result
   inPage('chart-part').hidden = false
   draw()
+}
+
+/**
+ * A time, or a number that rises or falls, is drawn as a line; names as bars; anything else, and a
+ * result of many columns, not until it is asked for.
+ */
+function defaultOf({ meta, data }) {
+  const time = meta.findIndex(isTime)
+  const name = meta.findIndex((column) => !isNumeric(column) && !isTime(column))
+  const isWide = meta.length > COLUMNS_MAX
+  if (time >= 0) return { kind: isWide ? 'none' : 'line', first: time }
+  if (isNumeric(meta[0]) && meta.length > 1 && isSteady(data))
+    return { kind: isWide ? 'none' : 'line', first: 0 }
+  const isFew = name >= 0 && data.length <= BARS_MAX && !isWide
+  return { kind: isFew ? 'bar' : 'none', first: name }
+}
+
+/** The first column rises or falls all the way. */
+function isSteady(data) {
+  const xs = data.map(([x]) => Number(x))
+  return (
+    [1, -1].some((sign) => xs.every((x, at) => at === 0 || (x - xs[at - 1]) * sign >= 0)) &&
+    new Set(xs).size > xs.length / 2
+  )
 }
 
 function draw() {

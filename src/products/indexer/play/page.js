@@ -9,7 +9,10 @@ const CREDENTIALS = ['user', 'password', 'token']
 const SAMPLES = {
   'Transactions per block': 'SELECT slot, tx_count\nFROM blocks\nORDER BY slot DESC\nLIMIT 300',
   'Fees by payer':
-    'SELECT fee_payer, count() AS transactions, sum(fee) AS lamports\nFROM transactions\nGROUP BY fee_payer\nORDER BY lamports DESC\nLIMIT 20',
+    'SELECT fee_payer, sum(fees) AS lamports, sum(transactions) AS transactions\nFROM fees_by_payer\nWHERE day >= today() - 7\nGROUP BY fee_payer\nORDER BY lamports DESC\nLIMIT 20',
+  'TPS by minute':
+    'SELECT minute, tps_avg, tps_max\nFROM tps_by_minute\nORDER BY minute DESC\nLIMIT 300',
+  'Contention by hour': 'SELECT *\nFROM contention_by_hour\nORDER BY hour DESC\nLIMIT 100',
   'Parallel efficiency':
     '-- A block without transactions has no efficiency: NULL, a gap in the line.\nSELECT\n  block_number,\n  if(total_txn_count = 0, NULL, parallel_efficiency_pct) AS efficiency_pct\nFROM contention\nORDER BY block_number DESC\nLIMIT 300',
   'Contended storage slots':
@@ -55,10 +58,13 @@ byId('tables').addEventListener('click', ({ target }) => {
 })
 // On a narrow page the list would push the statement out of sight.
 if (matchMedia('(max-width: 60rem)').matches) byId('tables').open = false
-sqlField.addEventListener('input', showLink)
+for (const kind of ['input', 'change']) sqlField.addEventListener(kind, showLink)
 addEventListener('popstate', readFragment)
 byId('keep').addEventListener('change', keepCredentials)
-for (const id of CREDENTIALS) byId(id).addEventListener('input', keepCredentials)
+for (const id of CREDENTIALS) {
+  byId(id).addEventListener('input', keepCredentials)
+  byId(id).addEventListener('paste', pasteCredentials)
+}
 recallCredentials()
 showLink()
 readFragment()
@@ -93,6 +99,21 @@ function keepCredentials() {
   sessionStorage.setItem(KEPT, JSON.stringify(CREDENTIALS.map((id) => byId(id).value)))
 }
 
+/** The lines that were printed with a subscription, or JSON of it: all three at once. */
+function pasteCredentials(event) {
+  const text = event.clipboardData.getData('text')
+  const found = {
+    user: /\bsub_[2-9a-z]{8}\b/.exec(text),
+    password: /\b[0-9A-Za-z]{32}\b/.exec(text),
+    token: /\bslu_[0-9A-Za-z]{38}\b/.exec(text),
+  }
+  const parts = Object.entries(found).filter(([, match]) => match !== null)
+  if (parts.length < 2) return
+  event.preventDefault()
+  for (const [id, [value]] of parts) byId(id).value = value
+  keepCredentials()
+}
+
 function recallCredentials() {
   const kept = sessionStorage.getItem(KEPT)
   if (kept === null) return
@@ -106,6 +127,7 @@ async function run() {
   byId('run').disabled = true
   byId('cancel').disabled = false
   clear()
+  keepStatement(sqlField.value, byId('password').value.trim())
   status('running')
   // An entry of its own, so that Back brings the statement before.
   if (location.hash !== fragment()) history.pushState(null, '', fragment())

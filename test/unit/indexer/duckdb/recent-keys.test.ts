@@ -40,6 +40,6 @@ test('nothing is known of rows that are as old as forgotten ones', () => {
 })
 
 test('rows of a feed with positions are left to the search', () => {
-  const tps = batch('tps', [[7, 1, 1]])
+  const tps = batch('tps', [[7, 1, 1, null]])
   expect(new RecentKeys().add(tps, Number.NEGATIVE_INFINITY)).toBe(false)
 })

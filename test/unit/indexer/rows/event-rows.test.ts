@@ -53,7 +53,23 @@ const contention = {
 
 describe('rows of event frames', () => {
   test('have the block number of TPS', () => {
-    expect(rowsFrom('TPS', 400)).toEqual({ tps: [{ seq: 41, block_number: 9, tps: 400 }] })
+    const tps = [{ seq: 41, block_number: 9, tps: 400, at: atNs }]
+    expect(rowsFrom('TPS', 400)).toEqual({ tps })
+  })
+
+  test('have no time where a frame has no facts, never 1970', () => {
+    const rows = new RowBatches()
+    const frame = (kind: FrameKind, payload: unknown) =>
+      ({ seq: 41, kind, payload: Buffer.from(JSON.stringify(payload)), facts: null }) as const
+    addEventRows(frame('TPS', 400), rows)
+    addEventRows(frame('ContentionData', contention), rows)
+    addEventRows(
+      frame('TopAccesses', { account: [{ key: '0xa', count: 7, error: 0 }], storage: [] }),
+      rows,
+    )
+    const found = Object.entries(rowsOf(rows.take()))
+    expect(found).toHaveLength(6)
+    for (const [table, [row]] of found) expect([table, row?.at]).toEqual([table, null])
   })
 
   test('have every scalar of ContentionData, and its lists by rank', () => {
@@ -65,16 +81,18 @@ describe('rows of event frames', () => {
       startedNs: atNs,
     }
     const { top_contended_slots, top_contended_contracts, contract_edges, ...scalars } = contention
+    const first = { seq: 41, block_number: 9, rank: 1, at: atNs }
     expect(rowsFrom('ContentionData', contention, { block })).toEqual({
-      contention: [{ seq: 41, ...scalars }],
+      contention: [{ seq: 41, ...scalars, at: atNs }],
       contended_slots: top_contended_slots.map((one, place) => ({
         seq: 41,
         block_number: 9,
         rank: place + 1,
         ...one,
+        at: atNs,
       })),
-      contended_contracts: [{ seq: 41, block_number: 9, rank: 1, ...top_contended_contracts[0] }],
-      contract_edges: [{ seq: 41, block_number: 9, rank: 1, ...contract_edges[0] }],
+      contended_contracts: [{ ...first, ...top_contended_contracts[0] }],
+      contract_edges: [{ ...first, ...contract_edges[0] }],
       execution_blocks: [
         {
           number: 9,
@@ -93,7 +111,7 @@ describe('rows of event frames', () => {
       account: [{ key: '0xa', count: 7, error: 0 }],
       storage: [{ key: ['0xa', '0x1'], count: 5, error: 1 }],
     }
-    const common = { seq: 41, block_number: 9, rank: 1, address: '0xa' }
+    const common = { seq: 41, block_number: 9, rank: 1, address: '0xa', at: atNs }
     expect(rowsFrom('TopAccesses', top).top_accesses).toEqual([
       { ...common, kind: 'account', slot: '', count: 7, error: 0 },
       { ...common, kind: 'storage', slot: '0x1', count: 5, error: 1 },

@@ -137,6 +137,7 @@ describe('rows of a slot', () => {
         lamports: max,
         data_len: 2 ** 32 - 1,
         write_version: max,
+        block_time: 1_700_000_000,
       },
       {
         slot: 7,
@@ -146,6 +147,7 @@ describe('rows of a slot', () => {
         lamports: 0n,
         data_len: 0,
         write_version: 0n,
+        block_time: 1_700_000_000,
       },
     ])
   })
@@ -157,7 +159,10 @@ describe('rows of a slot', () => {
     const cuts = Array.from({ length: good.length }, (_, length) => good.subarray(0, length))
     const transactions = [noise, ...cuts]
     addSlotRows({ slot: 7, blockTime: 0, block: null, transactions, accounts: noise }, rows)
-    expect(rowsOf(rows.take()).transactions).toHaveLength(transactions.length)
+    const found = rowsOf(rows.take())
+    expect(found.transactions).toHaveLength(transactions.length)
+    // A time that is not known is NULL, never 1970.
+    expect(found.instructions!.every(({ block_time }) => block_time === null)).toBe(true)
   })
 })
 
