@@ -216,18 +216,19 @@ describe.skipIf(noBrowser !== null)(`/play in Chromium (${noBrowser ?? 'present'
       const boxes = await page.locator('#legend input:checked').count()
       return [await page.inputValue('#kind'), await page.inputValue('#across'), boxes]
     }
-    const times =
-      'SELECT n AS a, toDateTime(n * 60) AS t, n AS b FROM (SELECT unnest(range(9)) AS n)'
+    const of = (columns: string) => `SELECT ${columns} FROM numbers(9)`
+    const times = of('number AS a, toDateTime(number * 60) AS t, number AS b')
     expect(await kindOf(times)).toEqual(['line', '1', 1])
-    const names =
-      "SELECT concat('p', toString(n)) AS p, n AS a, n AS b FROM (SELECT unnest(range(9)) AS n)"
+    const names = of("concat('p', toString(number)) AS p, number AS a, number AS b")
     expect(await kindOf(names)).toEqual(['bar', '0', 1])
-    const none = 'SELECT n % 3 AS a, n AS b FROM (SELECT unnest(range(9)) AS n)'
-    expect(await kindOf(none)).toEqual(['none', '-1', 1])
-    expect(await kindOf('SELECT * FROM transactions LIMIT 100')).toEqual(['none', '9', 1])
+    expect(await kindOf(of('number % 3 AS a, number AS b'))).toEqual(['none', '-1', 1])
+    const many = ['toDateTime(number) AS t', ...'abcdefgh'].map((one) =>
+      one.length > 1 ? one : `number AS ${one}`,
+    )
+    expect(await kindOf(of(many.join()))).toEqual(['none', '0', 1])
     // What was chosen stays for the same columns.
     await page.selectOption('#kind', 'line')
-    expect((await kindOf('SELECT * FROM transactions LIMIT 90'))[0]).toBe('line')
+    expect((await kindOf(`${of(many.join())} LIMIT 5`))[0]).toBe('line')
   })
 
   test('saves the rows as CSV and as JSON', async () => {

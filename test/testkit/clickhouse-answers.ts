@@ -185,8 +185,8 @@ function rowsOf(batch: RowBatch, hasDateTime64: boolean): Record<string, Cell>[]
 }
 
 function timeText(cell: Cell, type: string, hasDateTime64: boolean): Cell {
-  const digits = Number(/^DateTime64\((\d)\)$/.exec(type)?.[1] ?? 0)
-  if (digits === 0) return cell
+  const digits = Number(/DateTime64\((\d)\)/.exec(type)?.[1] ?? 0)
+  if (digits === 0 || cell === null) return cell
   const unit = 10n ** BigInt(digits)
   const count = BigInt(cell as number | bigint)
   const second = new Date(Number(count / unit) * 1000).toISOString().slice(0, 19)
