@@ -1,7 +1,7 @@
 // Views: queries under a name, for what is asked most. Data only.
 // A view is written out wherever a query names it, on both engines, so it reads what the caller may
-// read, within its limits. Names of tables have their database: nothing of the caller's query
-// changes what they mean.
+// read, within its limits. Names of tables have their database: a table that the caller's query
+// defines with WITH is not taken for one of them.
 
 export interface View {
   /** ClickHouse's, as both engines answer it. */
