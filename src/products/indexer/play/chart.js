@@ -270,6 +270,12 @@ function rangeOf(lines, kind) {
   // A constant is drawn in the middle, on an axis no finer than its own digits.
   if (high - low <= Math.abs(high) * 1e-9) [low, high] = [low - 1, high + 1]
   if (right === left) right = left + 1
+  // The first and the last bar are as wide as the others.
+  if (kind === 'bar') {
+    const half = (right - left) / Math.max(1, lines[0].points.length - 1) / 2
+    left -= half
+    right += half
+  }
   const step = roundStep(low, high, Y_TICKS)
   const yTicks = ticksBy(step, Math.floor(low / step) * step, Math.ceil(high / step) * step)
   return { left, right, low: yTicks[0], high: yTicks.at(-1), yTicks }
