@@ -185,7 +185,10 @@ describe.skipIf(!isHere)('a writer whose term has ended', () => {
     let asked = 0
     const whole = await open(1, () => ++asked * 1e12)
     const numbers = Array.from({ length: rows }, (_, row) => row + 1)
-    await whole.write([{ table: 'tps', count: rows, columns: [numbers, numbers, numbers, numbers] }], {})
+    await whole.write(
+      [{ table: 'tps', count: rows, columns: [numbers, numbers, numbers, numbers] }],
+      {},
+    )
     expect(await ask('SELECT count() FROM chain._tps')).toBe(String(rows))
     // Once before the insert and once before each piece: it is sent in several.
     expect(asked).toBeGreaterThan(4)
