@@ -15,6 +15,8 @@ import { lookupKeyOf, lookupKeyOfDigest } from '../subscriptions/issue.ts'
 import {
   asOf,
   endMsOf,
+  feedsProduct,
+  isEnrolled,
   isOperator,
   type Product,
   type Registered,
@@ -46,6 +48,7 @@ const grantedBy: Readonly<Record<Endpoint, readonly Product[] | 'any'>> = {
   indexer: ['indexer'],
   tpu: 'any',
   metrics: 'any',
+  feeds: [feedsProduct],
 }
 
 /** The end of a grace period, by whichever clock reaches it first: setting one back is no use. */
@@ -311,7 +314,8 @@ export class Directory {
 function opensOf(subscription: Subscription): Readonly<Record<Endpoint, boolean>> {
   const opens = (endpoint: Endpoint) => {
     const by = grantedBy[endpoint]
-    return by === 'any' || by.some((product) => subscription.products.includes(product))
+    if (by === 'any') return !isEnrolled(subscription)
+    return by.some((product) => subscription.products.includes(product))
   }
   return {
     rpc: opens('rpc'),
@@ -320,5 +324,6 @@ function opensOf(subscription: Subscription): Readonly<Record<Endpoint, boolean>
     indexer: opens('indexer'),
     tpu: opens('tpu'),
     metrics: opens('metrics'),
+    feeds: opens('feeds'),
   }
 }

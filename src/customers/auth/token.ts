@@ -2,7 +2,9 @@
 // Pure: endpoints pass header values in, never a request.
 import type { Subscription } from '../subscriptions/subscription.ts'
 
-export const endpoints = ['rpc', 'websocket', 'grpc', 'indexer', 'tpu', 'metrics'] as const
+const products = ['rpc', 'websocket', 'grpc', 'indexer', 'tpu', 'metrics'] as const
+/** `feeds`: what the index is built from, for indexers alone. */
+export const endpoints = [...products, 'feeds'] as const
 export type Endpoint = (typeof endpoints)[number]
 
 /** The credential headers and query parameters of a request. An empty text counts as absent. */

@@ -6,6 +6,8 @@ import { type DestinationRules, parseDestination, proposeDestination } from './d
 import { digestOf, holdsToken, idPrefix } from './issue.ts'
 import {
   type AddRequest,
+  feedsProduct,
+  isEnrolled,
   operatorProduct,
   type Product,
   products,
@@ -55,6 +57,15 @@ export function operatorRecord(label: string, made: Made): Outcome<Registered> {
   return checkLabel(label) ?? accept(blankRecord(label, [operatorProduct], { ...made, id }))
 }
 
+/** The record of an indexer's credential. */
+export function enrolledRecord(
+  request: Pick<AddRequest, 'label' | 'cidrs'>,
+  known: Known,
+  made: Made,
+): Outcome<Registered> {
+  return changedRecord(blankRecord(request.label, [feedsProduct], made), request, known)
+}
+
 function blankRecord(
   label: string,
   products: readonly Product[],
@@ -95,6 +106,8 @@ export function changedRecord(
   const labelProblem = checkLabel(label)
   if (labelProblem !== null) return labelProblem
   const isKept = request.products === undefined
+  if (isEnrolled(before) && Object.keys(request).some((key) => !['label', 'cidrs'].includes(key)))
+    return refuse('rejected', 'enrolled', `${label} is the credential of an indexer`)
   const held = isKept ? accept(before.products) : parseProducts(request)
   if (!held.ok) return held
   const plan = request.plan ?? before.plan

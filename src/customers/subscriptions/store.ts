@@ -29,6 +29,7 @@ import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
 import { builtInPlans } from './plans.ts'
 import {
   type CredentialState,
+  isEnrolled,
   isOperator,
   type Registered,
   type Subscription,
@@ -132,12 +133,17 @@ export class Store extends Verbs<'now'> {
 
   /** All subscriptions, including ended ones, in order of creation. */
   list(): Subscription[] {
-    return this.#all().filter((one) => !isOperator(one))
+    return this.#all().filter((one) => !isOperator(one) && !isEnrolled(one))
   }
 
   /** The credentials of the operator API, in the same order. */
   operators(): Subscription[] {
     return this.#all().filter(isOperator)
+  }
+
+  /** The credentials of indexers, in the same order. */
+  enrolled(): Subscription[] {
+    return this.#all().filter(isEnrolled)
   }
 
   find(ref: string): Subscription | null {

@@ -13,9 +13,11 @@ import type { Destination } from './destination.ts'
 
 /** The products of a subscription. `bundle` is rpc + websocket + grpc, sold only together. */
 export const products = ['bundle', 'indexer', 'shredstream', 'dedicated-node'] as const
-/** Of a credential of the operator API; not sold, and alone in its record. */
+/** Of a credential of the operator API, and of an indexer that reads the feeds; not sold, and alone
+ *  in its record. */
 export const operatorProduct = 'operator'
-export type Product = (typeof products)[number] | typeof operatorProduct
+export const feedsProduct = 'index-feeds'
+export type Product = (typeof products)[number] | typeof operatorProduct | typeof feedsProduct
 
 /** `expired` is never stored: it is an active one whose last day is over. */
 export type SubscriptionState = 'active' | 'suspended' | 'ended' | 'expired'
@@ -85,6 +87,11 @@ export type SetRequest = Partial<AddRequest>
 /** Whether it is a credential of the operator API, and no customer's subscription. */
 export function isOperator({ products }: Pick<Subscription, 'products'>): boolean {
   return products.includes(operatorProduct)
+}
+
+/** Whether it is the credential of an indexer, and no customer's subscription. */
+export function isEnrolled({ products }: Pick<Subscription, 'products'>): boolean {
+  return products.includes(feedsProduct)
 }
 
 const dayMs = 86_400_000

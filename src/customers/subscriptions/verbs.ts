@@ -5,6 +5,7 @@
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import {
   changedRecord,
+  enrolledRecord,
   type Known,
   moveState,
   needsPassword,
@@ -19,15 +20,16 @@ import {
   resumeDestination,
 } from './destination.ts'
 import { digestOf, issuePassword, issueToken } from './issue.ts'
-import type {
-  AddRequest,
-  By,
-  IndexerCredentials,
-  Issued,
-  NoteKind,
-  Registered,
-  SetRequest,
-  Subscription,
+import {
+  type AddRequest,
+  type By,
+  type IndexerCredentials,
+  type Issued,
+  isEnrolled,
+  type NoteKind,
+  type Registered,
+  type SetRequest,
+  type Subscription,
 } from './subscription.ts'
 
 /** A longer grace period would amount to a second token. */
@@ -87,6 +89,27 @@ export abstract class Verbs<M extends Mode> {
         indexer: credentialsOf(subscription, password),
       }),
     })
+  }
+
+  /** Issues a credential that opens the feeds of the index and nothing else. */
+  enroll(name: string, cidrs: readonly string[], by: By): Answer<M, Issued> {
+    const token = issueToken()
+    const digests = { tokenDigest: digestOf(token), passwordDigest: null }
+    const secrets = { ...digests, tokenLast4: token.slice(-4) }
+    const request = { label: name, cidrs }
+    return this.run({
+      what: 'indexer.enroll',
+      by,
+      make: (id, at) => enrolledRecord(request, this.known, { id, at, secrets }),
+      finish: (subscription): Issued => ({ subscription, token, indexer: null }),
+    })
+  }
+
+  /** Ends a credential of `enroll`, and frees its name. */
+  revoke(name: string, by: By): Answer<M, Subscription> {
+    return this.#change(name, 'indexer.revoke', by, (record) =>
+      isEnrolled(record.subscription) ? moveState(record, 'end') : notEnrolled(name),
+    )
   }
 
   /** `indexer` is set when the change issued the first password. */
@@ -250,6 +273,12 @@ export abstract class Verbs<M extends Mode> {
       })
     })
   }
+}
+
+/** For a name that no indexer has. */
+export function notEnrolled(name: string) {
+  const list = 'npx --no -- sluice indexer list shows them'
+  return refuse('not-found', 'not-enrolled', `no indexer is enrolled as "${name}": ${list}`)
 }
 
 function credentialsOf({ id }: Subscription, password: string | null): IndexerCredentials | null {

@@ -77,6 +77,7 @@ describe('admission', () => {
       grpc: 1,
       indexer: 0,
       tpu: 0,
+      feeds: 0,
       metrics: 0,
     })
     const meters = new Meters()
