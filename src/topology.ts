@@ -14,7 +14,7 @@ import { usageFlushMs } from './customers/quota/quota.ts'
 import { waitingMax as noticesWaitingMax } from './customers/subscriptions/notice.ts'
 import { factsMax, queriesMax, queryProcesses, unackedBytesMax } from './indexer/config.ts'
 import { needsDevnode } from './operator/config/config.ts'
-import { isHub, sharesEvents, sharesIndex } from './operator/config/roles.ts'
+import { isHub, sharesEvents, writesIndex } from './operator/config/roles.ts'
 import { Recorder, recorderBytesMax } from './operator/record/recorder.ts'
 import { chainsOwned } from './operator/topology/chains-owned.ts'
 import * as cluster from './operator/topology/cluster.ts'
@@ -112,13 +112,6 @@ export const topology: Topology = {
     isEnabled: ({ config }) => config.cluster.url !== '' && config.shredstream.enabled,
     start: cluster.leaseDestinations,
   }),
-  indexLease: row({
-    kind: 'state',
-    does: 'lease of the index writer: one gateway writes to a shared ClickHouse server',
-    reads: ['cluster'],
-    isEnabled: ({ config }) => sharesIndex(config),
-    start: cluster.leaseIndex,
-  }),
   quota: row({
     kind: 'state',
     does: `budgets of subscriptions; usage is flushed every ${usageFlushMs} ms`,
@@ -157,10 +150,10 @@ export const topology: Topology = {
   // Both above the pipelines that feed them: they stop after these have published their last.
   indexFeeds: row({
     kind: 'pipeline',
-    does: 'the streams that the index is built from, on a socket in the data folder',
-    reads: ['lock', 'events'],
+    does: 'the streams that the index is built from: on a socket in the data folder, and a port',
+    reads: ['lock', 'gate', 'certificates', 'addressBudget', 'events'],
     owns: [
-      { kind: 'file', name: '<data>/index.sock', bound: 'one reader, or two' },
+      { kind: 'file', name: '<data>/index.sock', bound: 'one reader' },
       { kind: 'queue', name: 'tips and queries, each', bound: `${factsMax} facts` },
     ],
     isEnabled: ({ config }) => config.indexer.enabled,
@@ -169,13 +162,13 @@ export const topology: Topology = {
   ingest: row({
     kind: 'pipeline',
     does: 'rows of blocks, transactions, tips and execution events, by a program of its own',
-    reads: ['indexFeeds', 'registry', 'sharedRegistry', 'indexLease'],
+    reads: ['indexFeeds'],
     writes: ['<data>/index, or the ClickHouse server'],
     owns: [
       { kind: 'queue', name: 'rows that are not durable', bound: bytes(unackedBytesMax) },
-      { kind: 'process', name: 'index-writer', bound: 'one process, or two', restart: restarted },
+      { kind: 'process', name: 'index-writer', bound: 'one process', restart: restarted },
     ],
-    isEnabled: ({ config }) => config.indexer.enabled,
+    isEnabled: ({ config }) => writesIndex(config),
     start: products.runIngest,
   }),
   events: row({
@@ -260,7 +253,7 @@ export const topology: Topology = {
   queries: row({
     kind: 'pipeline',
     does: 'reads SQL and runs it, by a program of its own; results come to a socket of the gateway',
-    reads: ['lock', 'registry', 'sharedRegistry'],
+    reads: ['lock'],
     owns: [
       { kind: 'queue', name: 'requests under way', bound: `${queriesMax} requests` },
       { kind: 'file', name: '<data>/results.sock', bound: 'one connection per query process' },

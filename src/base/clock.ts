@@ -7,11 +7,6 @@ export interface Clock {
   monotonicMs(): number
 }
 
-/** Monotonic milliseconds that all processes of this machine share: for deadlines sent to one. */
-export function machineMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6
-}
-
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),

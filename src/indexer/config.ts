@@ -7,6 +7,8 @@ export const unackedBytesMax = 8 * 1024 * 1024
 export const factsMax = 10_000
 /** Most requests of a gateway that its query program works on; more are refused with 429. */
 export const queriesMax = 1_024
+/** Begins every refusal of the writer lease of a ClickHouse server. */
+export const heldText = 'another Sluice program writes to this ClickHouse server'
 /** Query processes of the embedded engine: kept, also idle; at most. */
 export const queryProcesses = { warm: 2, processesMax: 6 }
 
@@ -27,6 +29,11 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
   tokenInPassword: flag({
     initial: false,
     doc: 'Takes the password `<password>.<token>` of clients that cannot send `x-token`.',
+  }),
+  feeds: group('Streams that the index is built from, for `sluice indexer serve` elsewhere.', {
+    enabled: flag({ initial: false, doc: 'Opens the endpoint; enrolled indexers may read it.' }),
+    host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
+    port: integer({ initial: 8124, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
   }),
   slowQueryMs: integer({
     initial: 1_000,
@@ -63,6 +70,10 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
       max: 1_000_000,
       doc: 'So many gathered rows are inserted at once.',
     }),
+  }),
+  write: flag({
+    initial: true,
+    doc: 'Writes the index; false where `sluice indexer serve` does, on a ClickHouse server.',
   }),
   retentionDays: integer({
     initial: 30,

@@ -6,8 +6,9 @@
 import type { QueryError } from './clickhouse/exceptions.ts'
 import type { OutputOptions } from './clickhouse/formats/formats.ts'
 import type { Statement } from './clickhouse/sql/parameters.ts'
+import type { FactMark } from './feed-items.ts'
 import type { PlanLimits, QueryTotals } from './queries/protocol.ts'
-import type { Database, FeedName, TableName } from './tables.ts'
+import type { Database, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
 export type Cell = string | number | bigint | readonly string[] | null
@@ -19,14 +20,19 @@ export interface RowBatch {
   readonly columns: readonly (readonly Cell[])[]
 }
 
-/** High-water mark of each feed: its last durable slot or seq. Absent before the first. */
-export type Marks = Readonly<Partial<Record<FeedName, number>>>
+/**
+ * High-water marks: the last durable slot, and seq of events; absent before the first. Tips and
+ * queries are numbered by each run of each gateway.
+ */
+export type Marks = Readonly<{ slots?: number; events?: number; [run: FactMark]: number }>
 
 /** What a sink reports beside its writes. */
 export interface SinkEvents {
   failed(message: string): void
   /** Active parts of each ClickHouse table, in its fullest partition. */
   parts(counts: Readonly<Record<string, number>>): void
+  /** Another program wrote meanwhile: this one ends, and the next one begins at the marks. */
+  superseded?(message: string): void
 }
 
 export interface RowSink {

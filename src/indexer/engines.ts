@@ -10,8 +10,8 @@ import type { ResultAddress } from './queries/protocol.ts'
 export interface EngineDeps {
   /** Folder of DuckDB's files. */
   readonly folder: string
-  /** Names this server in the writer lease of ClickHouse. */
-  readonly holder: string
+  /** Names this server in the writer lease of ClickHouse; null where another program writes. */
+  readonly holder: string | null
   readonly results: ResultAddress
   readonly meters: QueryProcessMeters
   readonly log: Log
@@ -27,7 +27,7 @@ export async function startEngine(
   const { startClickhouseEngine } = await import('./clickhouse-server/query-engine.ts')
   const started = await startClickhouseEngine(url, { log, results, queryUrl })
   try {
-    await refuseSecondWriter(url, holder)
+    if (holder !== null) await refuseSecondWriter(url, holder)
     return started
   } catch (error) {
     await started.stop()

@@ -5,7 +5,7 @@
 //   answers   { run, after, lost }     where it continues, and what it left out
 //             { seq, atMs, content }
 //
-// Both ends are ours and of one version: a message is the `pack` of one of these.
+// Both ends are ours: a message is the `pack` of one of these. Fields are only ever added.
 import type { FrameFacts } from '../base/shared-log.ts'
 
 export const feedMethods = {
@@ -14,6 +14,10 @@ export const feedMethods = {
   usage: '/sluice.Feeds/Usage',
 } as const
 export type ItemFeed = keyof typeof feedMethods
+/** Feeds of facts, which only their gateway has. */
+export type FactFeed = Exclude<ItemFeed, 'events'>
+/** Names the facts of one run of a gateway. */
+export type FactMark = `${FactFeed} ${string}`
 
 export interface FeedRequest {
   /** Null: from the oldest item on. */

@@ -1,19 +1,21 @@
 // The parent's side of the program that builds the index: starts it, restarts it, tells it where
 // the gateway's streams are, and keeps its meters.
 //
-//   open(sink, feeds, cursors) ──► writer process: streams ─► rows ─► sink
-//   meters, freshness, cursors ◄── reports
+//   open(sink, gateways, cursors) ──► writer process: streams ─► rows ─► sink
+//   meters, freshness, cursors    ◄── reports
 //
 // A stalled or dead writer never slows the other pipelines: it reads their streams as a customer
-// does. Opening its sink is retried forever, and `sluice_index_lag_seconds` grows.
-import { type Clock, machineMs } from '../base/clock.ts'
+// does. Opening its sink is retried forever, and `sluice_index_lag_seconds` grows; while another
+// program has the writer lease of ClickHouse, this one is standby.
+import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/telemetry/log.ts'
 import { SupervisedChild } from '../base/threads/child.ts'
 import { restartForever } from '../base/threads/supervisor.ts'
-import type { IngestSection } from './config.ts'
+import type { GeyserTarget } from '../upstream/geyser/geyser-client.ts'
+import { heldText, type IngestSection } from './config.ts'
 import type { Marks } from './engine.ts'
-import type { FeedsAddress } from './feed/feed-reader.ts'
+import type { GatewayChange } from './feed/feed-reader.ts'
 import type { ItemFeed } from './feed-items.ts'
 import type { IngestMeters } from './meters.ts'
 import type { ProgramConfig, ProgramEvents, ProgramReport } from './program.ts'
@@ -37,8 +39,12 @@ const carefulParcels = [256, 16, 1]
 export const triesMax = 3
 
 export interface IngestDeps {
-  /** The gateway's streams; their positions are what is written before the end. */
-  readonly feeds: FeedsAddress & { positions(): Readonly<Record<ItemFeed, number>> }
+  /** Whose streams are read, and what is written of them before the end. */
+  readonly feeds: {
+    readonly gateways: readonly GeyserTarget[]
+    /** Absent for gateways elsewhere, which go on. */
+    positions?(): Readonly<Record<ItemFeed, number>>
+  }
   /** Folder of DuckDB's files. */
   readonly folder: string
   /** Names this server in the writer lease of ClickHouse. */
@@ -46,17 +52,6 @@ export interface IngestDeps {
   readonly meters: IngestMeters
   readonly clock: Clock
   readonly log: Log
-  /** Everything by default; leased-ingest.ts has one part for each of the others. */
-  readonly role?: IngestRole
-}
-
-export type IngestRole = 'all' | 'own facts' | IngestTerm
-
-/** Slots and events, during a term of the cluster's lease. */
-export interface IngestTerm {
-  readonly term: number
-  /** By `machineMs`; grows while the lease is renewed. */
-  untilMs(): number
 }
 
 /** Newest durable slot and block, and the age of their updates; nulls before the first. */
@@ -67,8 +62,16 @@ export interface Freshness {
   readonly blockAgeMs: number | null
 }
 
-/** What the service uses of it; leased-ingest.ts has the one of several gateways. */
-export type RunningIngest = Pick<IngestPipeline, 'address' | 'freshness' | 'lagMs' | 'pid' | 'stop'>
+/** Where another program writes the index. */
+export const unknownFreshness: Freshness = {
+  ...{ slot: null, slotAgeMs: null, block: null, blockAgeMs: null },
+}
+
+const gatewayTexts = {
+  read: 'gateway is read',
+  lost: 'gateway cannot be reached',
+  refused: 'gateway refused the credential: enroll this indexer there',
+}
 
 const nothing: ProgramReport = {
   ...{ lagMs: 0, unackedBytes: 0, cursors: {}, lost: {}, reread: 0 },
@@ -81,29 +84,25 @@ export class IngestPipeline {
   readonly #section: IngestSection
   readonly #deps: IngestDeps
   readonly #log: Log
-  readonly #role: IngestRole
   #child: SupervisedChild | null = null
   #report = nothing
   #reportedMs: number
-  /** When something became durable, or the writer opened. */
-  #progressMs: number
-  /** Since then: processes that ended, and parcels that they tried alone. */
+  /** Since something became durable: processes that ended, and parcels that they tried alone. */
   #deaths = 0
   readonly #tries = new Map<string, number>()
   #trying: string | null = null
   #retry: NodeJS.Timeout | null = null
   #loggedMs = Number.NEGATIVE_INFINITY
+  /** The program that writes instead; '' while none does. */
+  #standby = ''
   #stopping: Promise<void> | null = null
 
   private constructor(section: IngestSection, deps: IngestDeps) {
-    const { clock, meters, role = 'all' } = deps
     this.#section = section
     this.#deps = deps
     this.#log = deps.log.area('indexer')
-    this.#role = role
-    this.#progressMs = clock.monotonicMs()
-    this.#reportedMs = this.#progressMs
-    meters.watch({ lagMs: () => this.lagMs(), unackedBytes: () => this.unackedBytes() })
+    this.#reportedMs = deps.clock.monotonicMs()
+    deps.meters.watch({ lagMs: () => this.lagMs(), unackedBytes: () => this.unackedBytes() })
   }
 
   /** Resolves when the writer process runs; its sink opens later. */
@@ -129,8 +128,9 @@ export class IngestPipeline {
     return { slot, slotAgeMs: age(slotAtMs), block, blockAgeMs: age(blockAtMs) }
   }
 
-  /** Age of the oldest update that is not yet durable; 0 when all are. */
+  /** Age of the oldest update that is not yet durable; 0 when all are, and while it is standby. */
   lagMs(): number {
+    if (this.#standby !== '') return 0
     const sinceMs = this.#deps.clock.monotonicMs() - this.#reportedMs
     return this.#report.lagMs + (sinceMs > silentMs ? sinceMs : 0)
   }
@@ -149,24 +149,6 @@ export class IngestPipeline {
     return this.#report.cursors
   }
 
-  /** Sends the writer a later end of its term. */
-  extend(): void {
-    // A writer that was restarted in between is opened with the newest end.
-    if (typeof this.#role === 'object')
-      this.#child?.call('extend', this.#role.untilMs()).catch(() => {})
-  }
-
-  /** For how long nothing became durable although something waits; 0 when nothing does. */
-  stuckMs(): number {
-    return Math.min(this.lagMs(), this.#deps.clock.monotonicMs() - this.#progressMs)
-  }
-
-  /** Stops without waiting for what is not yet durable. */
-  abort(): Promise<void> {
-    this.#stopping ??= this.#end()
-    return this.#stopping
-  }
-
   stop(): Promise<void> {
     this.#stopping ??= this.#drain().then(() => this.#end())
     return this.#stopping
@@ -183,24 +165,25 @@ export class IngestPipeline {
   }
 
   #open(): void {
-    const { feeds } = this.#deps
-    const { path, secret } = feeds
     const careful = this.#deaths - deathsUntilCareful
     const config: ProgramConfig = {
       sink: this.#sinkConfig(),
-      feeds: { path, secret },
+      gateways: this.#deps.feeds.gateways,
       cursors: this.#report.cursors,
       skip: [...this.#tries].flatMap(([name, tries]) => (tries < triesMax ? [] : [name])),
       careful: carefulParcels[Math.min(careful, carefulParcels.length - 1)] ?? null,
     }
     this.#child!.call<Marks>('open', config, openMsMax).then(
       () => {
-        this.#progressMs = this.#deps.clock.monotonicMs()
+        if (this.#standby !== '') this.#log.info('this indexer writes from now on')
+        this.#standby = ''
       },
       (error: unknown) => {
         // A process that died during the call is restarted, and opened then.
         if (this.#stopping !== null || this.#child?.isRunning !== true) return
-        this.#failed(`sink open failed: ${messageOf(error)}`)
+        const reason = messageOf(error)
+        if (reason.startsWith(heldText)) this.#standBy(reason)
+        else this.#failed(`sink open failed: ${reason}`)
         this.#retry = setTimeout(() => this.#open(), openRetryMs)
       },
     )
@@ -209,13 +192,14 @@ export class IngestPipeline {
   #receive(event: string, data: unknown): void {
     const { meters } = this.#deps
     // Reason for the casts: workers/index-writer.ts pushes exactly these.
-    type Given<E extends keyof ProgramEvents> = Parameters<ProgramEvents[E]>[0]
+    type Given<E extends keyof ProgramEvents> = Parameters<NonNullable<ProgramEvents[E]>>[0]
     if (event === 'failed') this.#failed(String(data))
     else if (event === 'parts') meters.parts(data as Given<'parts'>)
     else if (event === 'trying') this.#trying = data as Given<'trying'>
     else if (event === 'dropped')
       this.#log.error('index delivery dropped', data as Given<'dropped'>)
     else if (event === 'report') this.#reported(data as ProgramReport)
+    else if (event === 'gateway') this.#gatewayChanged(data as Given<'gateway'>)
     else if (event === 'wrote') {
       const { rows, ms } = data as Given<'wrote'>
       meters.batches.inc()
@@ -233,10 +217,23 @@ export class IngestPipeline {
     if (report.reread > 0) meters.reread.inc(report.reread)
     for (const delayMs of report.delaysMs) meters.delay.observeMs(delayMs)
     if (report.delaysMs.length === 0) return
-    this.#progressMs = this.#reportedMs
     if (report.isCareful) return
     this.#deaths = 0
     this.#trying = null
+  }
+
+  /** Says once per holder that another program writes. */
+  #standBy(reason: string): void {
+    const [writer = ''] = reason.slice(heldText.length + 2).split('. ')
+    if (writer !== this.#standby) this.#log.info('standby: another indexer writes', { writer })
+    this.#standby = writer
+  }
+
+  #gatewayChanged({ gateway, state }: GatewayChange): void {
+    // The own gateway is where this process is.
+    if (this.#deps.feeds.positions !== undefined) return
+    const level = state === 'read' ? 'info' : 'warn'
+    this.#log[level](gatewayTexts[state], { gateway })
   }
 
   #failed(reason: string): void {
@@ -250,17 +247,15 @@ export class IngestPipeline {
   #sinkConfig(): SinkConfig {
     const { engine, url, clickhouse, retentionDays, retentionBytes } = this.#section
     const { folder, holder } = this.#deps
-    const role = this.#role
-    const now = typeof role === 'object' ? { term: role.term, untilMs: role.untilMs() } : role
-    return { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder, role: now }
+    return { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder }
   }
 
   /** Waits until what the gateway has by now is durable; returns at once without a writer. */
   async #drain(): Promise<void> {
-    const role = this.#role
-    if (typeof role === 'object' && machineMs() >= role.untilMs()) return
+    const positions = this.#deps.feeds.positions?.()
+    if (positions === undefined) return
     // A writer that ends or hangs meanwhile leaves it to the next one.
-    await this.#child?.call('drain', this.#deps.feeds.positions(), drainMsMax).catch(() => {})
+    await this.#child?.call('drain', positions, drainMsMax).catch(() => {})
   }
 
   async #end(): Promise<void> {

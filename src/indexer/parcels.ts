@@ -2,7 +2,7 @@
 //
 //   feed/: slots, events, tips, usage -> Delivery -> rows/ -> RowSink
 import type { Marks } from './engine.ts'
-import type { EventFact, ItemFeed, TipFact, UsageFact } from './feed-items.ts'
+import type { EventFact, FactMark, TipFact, UsageFact } from './feed-items.ts'
 
 /** Parcels that are written together. */
 export interface Delivery {
@@ -33,7 +33,8 @@ export interface FeedCursor {
   readonly seq: number
 }
 
-export type FeedCursors = Readonly<Partial<Record<ItemFeed, FeedCursor>>>
+/** Of the events, and the last fact of each run of a gateway. */
+export type FeedCursors = Readonly<{ events?: FeedCursor; [run: FactMark]: number }>
 
 /**
  * A slot that the index may have. When its block at `from` has another hash, the chain restarted

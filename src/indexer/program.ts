@@ -1,17 +1,18 @@
-// The program that builds the index: reads the gateway's streams, turns them into rows and writes
-// them. It keeps its marks with the rows, so that after its death another one continues there.
-// Thread: main of the writer process (workers/index-writer.ts).
+// The program that builds the index: reads the streams of a gateway, or of several, turns them into
+// rows and writes them. It keeps its marks with the rows, so that after its death another one
+// continues there. Thread: main of the writer process (workers/index-writer.ts).
 //
-//   <data>/index.sock ─► FeedReader ─► Intake (8 MiB) ─► IndexWriter ─► sink
-//            ▲──────────── paused ───────┘                    └─► reports to the parent
+//   feeds of the gateways ─► FeedReader ─► Intake (8 MiB) ─► IndexWriter ─► sink
+//            ▲──────────── paused ───────────┘                    └─► reports to the parent
 import { type Clock, systemClock } from '../base/clock.ts'
+import type { GeyserTarget } from '../upstream/geyser/geyser-client.ts'
 import type { Marks } from './engine.ts'
-import { FeedReader, type FeedsAddress } from './feed/feed-reader.ts'
+import { FeedReader, type GatewayChange } from './feed/feed-reader.ts'
 import { Intake, type Sending } from './feed/intake.ts'
 import type { ItemFeed } from './feed-items.ts'
 import type { FeedCursors } from './parcels.ts'
-import { type FeedName, feedNames } from './tables.ts'
-import { IndexWriter, type SinkConfig, type WriterEvents, type WriterRole } from './writer.ts'
+import type { FeedName } from './tables.ts'
+import { IndexWriter, type SinkConfig, type WriterEvents } from './writer.ts'
 
 const reportEveryMs = 250
 /** After something became durable. */
@@ -21,7 +22,7 @@ const drainStepMs = 10
 
 export interface ProgramConfig {
   readonly sink: SinkConfig
-  readonly feeds: FeedsAddress
+  readonly gateways: readonly GeyserTarget[]
   /** Where an earlier process was, and what it had made durable by then. */
   readonly cursors: FeedCursors
   /** Parcels that processes died of. */
@@ -57,6 +58,7 @@ export interface ProgramEvents extends WriterEvents {
   /** This parcel is written next, alone; null: several are. */
   trying(name: string | null): Promise<void>
   dropped(delivery: { readonly reason: string; readonly bytes: number }): void
+  gateway(change: GatewayChange): void
 }
 
 export class IndexProgram {
@@ -94,7 +96,7 @@ export class IndexProgram {
     return this.#opening
   }
 
-  async #open({ sink, feeds, cursors, skip, careful }: ProgramConfig): Promise<Marks> {
+  async #open({ sink, gateways, cursors, skip, careful }: ProgramConfig): Promise<Marks> {
     const marks = await this.#writer.open(sink)
     if (this.#isStopping) return marks
     this.#fresh = { ...this.#fresh, slot: marks.slots ?? null }
@@ -114,27 +116,23 @@ export class IndexProgram {
         this.#events.dropped({ reason, bytes })
       },
       durable: (sending) => this.#durable(sending),
+      marksFacts: sink.engine === 'clickhouse',
       ...{ skip, careful, trying: (name) => this.#events.trying(name) },
       clock: this.#clock,
     })
     this.#intake = intake
     this.#reader = new FeedReader({
-      feeds,
-      reads: readsOf(sink.role),
+      gateways,
       marks,
-      cursors: typeof sink.role === 'object' ? sharedCursors(marks) : cursors,
+      cursors,
       take: (parcel) => intake.add(parcel),
       lost,
+      changed: (change) => this.#events.gateway(change),
       clock: this.#clock,
     })
     this.#every = setInterval(() => this.#report(intake), reportEveryMs)
     this.#report(intake)
     return marks
-  }
-
-  /** The term ends later. */
-  extend(untilMs: number): void {
-    this.#writer.extend(untilMs)
   }
 
   /** Resolves when what the gateway has by now is durable, or when that takes too long. */
@@ -195,14 +193,4 @@ export class IndexProgram {
     this.#lost = {}
     this.#delaysMs = []
   }
-}
-
-function readsOf(role: WriterRole = 'all'): readonly FeedName[] {
-  if (role === 'all') return feedNames
-  return role === 'own facts' ? ['tips', 'usage'] : ['slots', 'events']
-}
-
-/** Several gateways have one numbering of events: the index's mark is a cursor at each of them. */
-function sharedCursors({ events }: Marks): FeedCursors {
-  return events === undefined ? {} : { events: { run: '', seq: events } }
 }

@@ -29,22 +29,8 @@ const backoff = { firstMs: 50, lastMs: 5_000 }
 export interface SinkConfig extends IngestSection {
   /** Folder of DuckDB's files. */
   readonly folder: string
-  /** Names this server, or its cluster, in the writer lease of ClickHouse, for operators. */
+  /** Names this program in the writer lease of ClickHouse, for operators. */
   readonly holder: string
-  /** Everything by default. */
-  readonly role?: WriterRole
-}
-
-/**
- * What a writer writes: everything; the facts that only this gateway has, tips and usage; or slots
- * and events, during one term of the cluster's lease.
- */
-export type WriterRole = 'all' | 'own facts' | WriterTerm
-
-export interface WriterTerm {
-  readonly term: number
-  /** By `machineMs`: nothing is written after it. */
-  readonly untilMs: number
 }
 
 /** Outcome of a delivery. `rejected`: retrying does not help. */
@@ -55,11 +41,7 @@ export interface WriterEvents extends SinkEvents {
   wrote(write: { readonly rows: Readonly<Record<string, number>>; readonly ms: number }): void
 }
 
-type OpenSink = (
-  config: SinkConfig,
-  events: WriterEvents,
-  untilMs: () => number,
-) => Promise<RowSink>
+type OpenSink = (config: SinkConfig, events: WriterEvents) => Promise<RowSink>
 
 interface Waiting {
   readonly delivery: Delivery
@@ -93,8 +75,6 @@ export class IndexWriter {
   #durable: Marks = {}
   /** Slots that the index had when they came again: their rows are not written twice. */
   readonly #indexed = new Set<number>()
-  /** By `machineMs`: the end of the term, which is extended. */
-  #untilMs = Number.POSITIVE_INFINITY
   #isStopping = false
 
   constructor(open: OpenSink, events: WriterEvents) {
@@ -105,8 +85,7 @@ export class IndexWriter {
   /** Opens the sink, once, and returns its marks. */
   async open(config: SinkConfig): Promise<Marks> {
     this.#gather = config.engine === 'clickhouse' ? config.clickhouse : duckdbGather
-    if (typeof config.role === 'object') this.extend(config.role.untilMs)
-    this.#sink ??= await this.#open(config, this.#events, () => this.#untilMs)
+    this.#sink ??= await this.#open(config, this.#events)
     const marks = await this.#sink.marks()
     this.#slotMark = marks.slots ?? 0
     this.#durable = marks
@@ -116,11 +95,6 @@ export class IndexWriter {
   /** Marks of everything that is durable. */
   get marks(): Marks {
     return this.#durable
-  }
-
-  /** The term ends later. */
-  extend(untilMs: number): void {
-    this.#untilMs = untilMs
   }
 
   /** Resolves when the delivery's rows are durable, or can never be. */
@@ -244,7 +218,7 @@ export class IndexWriter {
 
   async #write(sink: RowSink): Promise<void> {
     const waiting = this.#waiting
-    const marks = this.#marks
+    const marks = newsIn(this.#marks, this.#durable)
     const batches = this.#rows.take()
     this.#waiting = []
     this.#bytes = 0
@@ -292,20 +266,20 @@ export class IndexWriter {
   }
 }
 
+/** The marks that are not durable yet: those of runs that ended stay as they are. */
+function newsIn(marks: Marks, durable: Marks): Marks {
+  const was: Readonly<Record<string, number>> = durable
+  return Object.fromEntries(Object.entries(marks).filter(([name, mark]) => was[name] !== mark))
+}
+
 const msPerDay = 86_400_000
 
 /** Opens the configured sink. Engines are imported on demand: DuckDB's module is large. */
-export async function openSink(
-  config: SinkConfig,
-  events: WriterEvents,
-  untilMs = () => Number.POSITIVE_INFINITY,
-): Promise<RowSink> {
-  const { folder, url, retentionDays, retentionBytes, holder, role } = config
+export async function openSink(config: SinkConfig, events: WriterEvents): Promise<RowSink> {
+  const { folder, url, retentionDays, retentionBytes, holder } = config
   if (config.engine === 'clickhouse') {
     const { openClickhouseSink } = await import('./clickhouse-server/sink.ts')
-    const term = typeof role === 'object' ? { number: role.term, untilMs } : null
-    const repairs = role !== 'own facts'
-    return openClickhouseSink(url, { retentionDays, holder, events, term, repairs })
+    return openClickhouseSink(url, { retentionDays, holder, events })
   }
   const { openDuckdbSink } = await import('./duckdb/sink.ts')
   return openDuckdbSink(folder, { retentionMs: retentionDays * msPerDay, retentionBytes })

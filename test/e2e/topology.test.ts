@@ -22,7 +22,6 @@ const unused: ReadonlySet<string> = new Set([
   'shares',
   'gateways',
   'destinationLeases',
-  'indexLease',
   'usagePush',
   'notices',
 ])

@@ -161,6 +161,29 @@ describe('subscription', () => {
   })
 })
 
+describe('indexer', () => {
+  test('enroll shows a credential once; revoke ends it; both are in the audit table', async () => {
+    const ran = await run('indexer', 'enroll', '--name', 'north', '--reason', 'index')
+    const token = /^TOKEN=(slu_\w{38})$/m.exec(ran.stdout)?.[1] ?? ''
+    keep({ token })
+    expect([ran.code, ran.stdout.split(token).length]).toEqual([0, 2])
+    const { indexers } = await json<{ indexers: object[] }>('indexer', 'list')
+    expect(indexers).toMatchObject([{ name: 'north', state: 'active', cidrs: [] }])
+    expect((await run('indexer', 'list')).stdout).toMatch(/^INDEXER +STATE +CREDENTIAL/)
+    expect((await run('subscription', 'list')).stdout).not.toContain('north')
+    expect((await run('indexer', 'enroll', '--name', 'north')).stderr).toContain('belongs to sub_')
+    expect((await run('indexer', 'enroll')).code).toBe(2)
+    expect((await run('indexer', 'revoke', 'north')).stderr).toContain('add --yes')
+    const done = await run('indexer', 'revoke', 'north', '--yes', '--reason', 'moved')
+    expect(done.stdout).toBe('The credential of north no longer works.\n')
+    expect((await run('indexer', 'revoke', 'north', '--yes')).code).toBe(3)
+    expect((await run('indexer', 'revoke', 'acme', '--yes')).code).toBe(3)
+    const { entries } = await json<{ entries: { what: string }[] }>('audit', 'show')
+    const own = entries.filter(({ what }) => /^indexer\.(enroll|revoke)$/.test(what))
+    expect(own).toMatchObject([{ reason: 'index' }, { reason: 'moved' }])
+  })
+})
+
 describe('refusals', () => {
   test.each([
     ['no product', 2, ['subscription', 'add', 'x'], '--product is missing'],

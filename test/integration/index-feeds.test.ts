@@ -42,8 +42,7 @@ function read(slots?: number) {
   const parcels: Parcel[] = []
   const lost: [string, number][] = []
   const reader = new FeedReader({
-    feeds,
-    reads: ['slots', 'events', 'tips', 'usage'],
+    gateways: feeds.gateways,
     marks: slots === undefined ? {} : { slots },
     cursors: {},
     take: (parcel) => void parcels.push(parcel),

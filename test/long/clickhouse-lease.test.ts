@@ -2,9 +2,9 @@
 // name; a dead one is succeeded.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { refuseSecondWriter } from '../../src/indexer/clickhouse-server/lease.ts'
+import { refuseSecondWriter, supersededKind } from '../../src/indexer/clickhouse-server/lease.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
-import type { RowBatch, RowSink } from '../../src/indexer/engine.ts'
+import type { RowBatch, RowSink, SinkEvents } from '../../src/indexer/engine.ts'
 import { startEngine } from '../../src/indexer/engines.ts'
 import {
   type ClickhouseServer,
@@ -20,10 +20,9 @@ const leaseMs = 5_000
 
 describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-server)', () => {
   let server: ClickhouseServer
-  const open = (holder: string, lifetimeMs = leaseMs) =>
-    openClickhouseSink(server.url, {
-      ...{ retentionDays: 30, holder, leaseMs: lifetimeMs },
-    })
+  const noEvents: SinkEvents = { failed() {}, parts() {} }
+  const open = (holder: string, lifetimeMs = leaseMs, events = noEvents) =>
+    openClickhouseSink(server.url, { retentionDays: 30, holder, leaseMs: lifetimeMs, events })
   const count = async () => Number(await server.ask('SELECT count() FROM chain.tps'))
 
   beforeAll(async () => {
@@ -37,7 +36,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     const refused = await open(second).catch((error: unknown) => error)
     expect(refused).toMatchObject({ name: 'Fault', kind: 'clickhouse-lease' })
     expect(String(refused)).toContain(
-      `another Sluice server writes on this ClickHouse server: ${first}`,
+      `another Sluice program writes to this ClickHouse server: ${first}`,
     )
     await sink.write([tpsRow(1)], {})
     expect(await count()).toBe(1)
@@ -48,13 +47,15 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     const sink = await open(first)
     const results = { path: '', secret: '' }
     const meters = { sizes() {}, killed() {} }
-    const start = (holder: string) =>
+    const start = (holder: string | null) =>
       startEngine(
         { engine: 'clickhouse', url: server.url, queryUrl: '' },
         { folder: '', holder, results, meters, log: silentLog },
       )
     await expect(start(second)).rejects.toThrow(first)
     await (await start(first)).stop()
+    // It writes nothing: an indexer does.
+    await (await start(null)).stop()
     await sink.stop()
     await (await start(second)).stop()
   })
@@ -88,7 +89,13 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
   })
 
   test('a writer that lost its lease writes nothing more, and names the holder', async () => {
-    const old = await open(first)
+    const superseded: string[] = []
+    const events = {
+      failed() {},
+      parts() {},
+      superseded: (text: string) => void superseded.push(text),
+    }
+    const old = await open(first, leaseMs, events)
     // As after a long pause of the process: its claim has expired, and another server took over.
     await server.ask(
       `INSERT INTO chain._lease SELECT claim, any(holder), now(), 1 FROM chain._lease GROUP BY claim`,
@@ -99,8 +106,11 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     await expect(old.write([tpsRow(900)], {})).rejects.toThrow(second)
     await heir.write([tpsRow(1_000)], {})
     expect(await server.ask('SELECT max(seq) FROM chain.tps')).toBe('1000\n')
-    await old.stop()
     await heir.stop()
+    // What it has may be there by now, and its marks would go back: its next process begins there.
+    await expect(old.write([tpsRow(901)], {})).rejects.toMatchObject({ kind: supersededKind })
+    expect(superseded.at(-1)).toContain(second)
+    await old.stop()
   })
 
   test('survives a restart of the ClickHouse server', async () => {

@@ -81,10 +81,13 @@ export class IngestStage {
         ? asked
         : { ...this.feeds.positions(), slot: this.#confirmed }
       const at = this.ingest.cursors()
+      const last = (feed: string) =>
+        Object.entries(at).flatMap(([name, seq]) => (name.startsWith(`${feed} `) ? [seq] : []))
+      const fact = (feed: string) => Math.max(0, ...last(feed).map(Number))
       const isAt = (found = 0, wanted: number) => (isOn ? found >= wanted : found === wanted)
       const isRead = [
         this.log.frames === 0 || isAt(at.events?.seq, events),
-        ...[tips === 0 || isAt(at.tips?.seq, tips), usage === 0 || isAt(at.usage?.seq, usage)],
+        ...[tips === 0 || isAt(fact('tips'), tips), usage === 0 || isAt(fact('usage'), usage)],
         slot === null || isAt(this.ingest.freshness().slot ?? -1, slot),
       ]
       return isRead.every(Boolean) && (isOn || this.ingest.lagMs() === 0)

@@ -352,7 +352,7 @@ export class KilledIndex {
       report: ({ lost }) => {
         this.lost += lost.slots ?? 0
       },
-      ...{ wrote() {}, failed() {}, parts() {}, async trying() {}, dropped() {} },
+      ...{ wrote() {}, failed() {}, parts() {}, async trying() {}, dropped() {}, gateway() {} },
     })
     this.#program = { program, sink }
     const clickhouse = { insertMs: this.#below(10), insertRows: 1 + this.#below(300) }
@@ -360,7 +360,7 @@ export class KilledIndex {
     program
       .open({
         sink: { engine: 'clickhouse', url: '', folder: '', holder: '', clickhouse, ...retention },
-        feeds: this.#gateway!.feeds,
+        gateways: this.#gateway!.feeds.gateways,
         ...{ cursors: {}, skip: [], careful: null },
       })
       .catch(() => {})

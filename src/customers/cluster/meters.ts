@@ -22,7 +22,6 @@ export interface ClusterParts {
   readonly shares: Shares | null
   readonly destinationLeases: LeaseKeeper | null
   readonly sharedEvents: EventLogFigures | null
-  readonly indexLease: LeaseKeeper | null
 }
 
 const connections = ['reading', 'writing', 'exchanging', 'leasing', 'events'] as const
@@ -64,7 +63,7 @@ function declareConnectionMeters(meters: Meters, { cluster, sharedRegistry }: Cl
 }
 
 function declareShareMeters(meters: Meters, parts: ClusterParts): void {
-  const { shares, destinationLeases, indexLease } = parts
+  const { shares, destinationLeases } = parts
   meters.gaugeRead(
     'sluice_cluster_gateways',
     'Gateways that exchange shares of budgets; 0 while this one is cut off',
@@ -94,11 +93,6 @@ function declareShareMeters(meters: Meters, parts: ClusterParts): void {
     'sluice_cluster_lease_terms_total',
     'Leases of destinations that this gateway has taken',
     () => destinationLeases?.taken,
-  )
-  meters.gaugeRead(
-    'sluice_cluster_index_writer',
-    '1 at the gateway that writes slots and events to the shared ClickHouse server',
-    () => indexLease?.size,
   )
   const seconds = meters.histogram(
     'sluice_cluster_settle_seconds',

@@ -1,11 +1,11 @@
-// The writer lease: only one Sluice server writes to a ClickHouse server. Thread: writer process;
-// main, once at start, only to check.
+// The writer lease: only one Sluice program writes to a ClickHouse server, a gateway or an indexer;
+// the others wait. Thread: writer process; the query program, once at start, only to check.
 //
 //   claim ──► insert a row ──► does another live claim exist? ──► no: ours   yes: withdraw, refuse
 //               ▲                                                  │
 //               └───── heartbeat: repeated every beatMs ───────────┘
 //
-// Two servers would overwrite each other's rows. ClickHouse has no compare-and-set, but a row is
+// Two writers would overwrite each other's rows. ClickHouse has no compare-and-set, but a row is
 // visible to all once its insert was acknowledged: of two servers that insert first and check
 // second, at least one sees the other. Times are taken from the ClickHouse server's clock; our own
 // clock only measures how long ago a heartbeat was acknowledged.
@@ -13,14 +13,20 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '../../base/errors.ts'
 import { clickhouseString } from '../clickhouse/sql/quoting.ts'
+import { heldText } from '../config.ts'
 import { ClickhouseClient } from './client.ts'
 import { leaseTable } from './schema.ts'
 
 /** A claim without a heartbeat for this long expires. ClickHouse counts it in whole seconds. */
 const lifetimeMsUsual = 15_000
 const beatsPerLifetime = 5
+/** ClickHouse rounds the times of a claim and of its end to seconds. */
+const marginMs = 2_000
 /** Two servers that claim at the same moment both withdraw, and retry after a random delay. */
 const jitterMsMax = 500
+
+/** Kind of the fault of a writer that must begin anew. */
+export const supersededKind = 'clickhouse-superseded'
 
 interface Claim {
   readonly claim: string
@@ -92,9 +98,31 @@ export class WriterLease {
     })
   }
 
-  /** To be called before each write: acquires the lease again when it may have expired. */
+  /**
+   * To be called before each write: acquires the lease again when it may have expired. Rejects for
+   * good when another program had it meanwhile: what waits to be written here may be there.
+   */
   async confirm(): Promise<void> {
-    if (performance.now() - this.#confirmedMs > this.#lifetimeMs / 2) await this.acquire()
+    if (performance.now() - this.#confirmedMs <= this.#lifetimeMs / 2) return
+    const [claim, holder] = [this.#claim, this.#holder].map(clickhouseString)
+    const [other] = await this.#client.rows<Pick<Claim, 'name'>>(
+      `SELECT any(holder) AS name FROM ${leaseTable} WHERE holder != ${holder}
+        AND at >= (SELECT max(at) FROM ${leaseTable} WHERE claim = ${claim}) GROUP BY claim`,
+    )
+    if (other !== undefined) throw heldBy(other.name, supersededKind)
+    await this.acquire()
+  }
+
+  /** Throws when another program may have taken the lease, as after a pause of this process. */
+  check(): void {
+    const usableMs = Math.max(this.#lifetimeMs / 2, this.#lifetimeMs - marginMs)
+    if (performance.now() - this.#confirmedMs > usableMs)
+      throw new Fault('clickhouse-lease', 'the writer lease may have ended', { retryable: true })
+  }
+
+  /** Differs for each claim. */
+  get claim(): string {
+    return this.#claim
   }
 
   async release(): Promise<void> {
@@ -158,10 +186,7 @@ export async function refuseSecondWriter(
   }
 }
 
-function heldBy(name: string): Fault {
-  return new Fault(
-    'clickhouse-lease',
-    `another Sluice server writes on this ClickHouse server: ${name}. Stop it, or take another one`,
-    { retryable: true },
-  )
+function heldBy(name: string, kind = 'clickhouse-lease'): Fault {
+  const advice = 'Stop it, take another server, or set indexer.write to false'
+  return new Fault(kind, `${heldText}: ${name}. ${advice}`, { retryable: true })
 }

@@ -7,25 +7,16 @@
 // rows: after a crash in between the rows are written again, and the tables deduplicate them by
 // key. ClickHouse prefers few and large inserts: the writer gathers rows for `insertMs`.
 //
-// Of several gateways of a cluster the one with the cluster's lease writes slots and events, and
-// only until its term ends (below). The next one waits for inserts that are still running,
-// and deletes what is beyond the mark; marks of an earlier term are of a lower version.
+// Only the holder of the writer lease writes, and only while it lasts (below). Who takes over from
+// a dead one ends inserts that are still running, and deletes what is beyond the marks.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { machineMs } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { clickhouseString } from '../clickhouse/sql/quoting.ts'
 import type { Cell, Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
-import {
-  type ColumnType,
-  type FeedName,
-  type Table,
-  type TableName,
-  tableNames,
-  tables,
-} from '../tables.ts'
+import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
 import { fillNext, openTimeFills, timeMark } from './backfill.ts'
 import { ClickhouseClient } from './client.ts'
-import { WriterLease } from './lease.ts'
+import { supersededKind, WriterLease } from './lease.ts'
 import {
   database,
   digitsOf,
@@ -44,10 +35,6 @@ export interface ClickhouseSinkOptions {
   /** Lifetime of the lease without a heartbeat; for tests. */
   readonly leaseMs?: number
   readonly events?: SinkEvents
-  /** Of the cluster's lease; null without one. */
-  readonly term?: Term | null
-  /** False for one that writes only rows without a mark, beside the writer of the others. */
-  readonly repairs?: boolean
 }
 
 const connections = 2
@@ -62,6 +49,7 @@ const cutMsMax = 600_000
 const cutPollMs = 50
 
 const slotTables = tableNames.filter((name) => tables[name].feed === 'slots')
+const seqTables = tableNames.filter((name) => tables[name].key[0] === 'seq')
 /** A block is written last: where it is, all rows of its slot are. */
 const writeOrder = [...tableNames.filter((name) => name !== 'blocks'), 'blocks'] as const
 
@@ -77,26 +65,15 @@ export async function openClickhouseSink(
     await lease.acquire()
     await migrateKeys(client, facts)
     const sink = new ClickhouseSink({ client, facts, lease }, options)
-    await takeOver(sink, { client, lease }, options)
+    await lease.takeOver(async () => {
+      await endInserts(client)
+      await sink.cutUnmarked()
+    })
     return sink
   } catch (error) {
     await client.stop()
     throw error
   }
-}
-
-/** Removes what the writer before may have left incomplete. */
-async function takeOver(
-  sink: ClickhouseSink,
-  { client, lease }: Pick<Opened, 'client' | 'lease'>,
-  { term, repairs = true }: ClickhouseSinkOptions,
-): Promise<void> {
-  if (!repairs) return
-  if (term) {
-    await endInserts(client)
-    await sink.cutUnmarked()
-  }
-  await lease.takeOver(() => sink.cutUnmarked())
 }
 
 interface Opened {
@@ -114,7 +91,8 @@ class ClickhouseSink implements RowSink {
   #droppedMs = Number.NEGATIVE_INFINITY
   /** The last write; never rejects. */
   #writing: Promise<unknown> = Promise.resolve()
-  #version: number
+  /** The highest of the marks. */
+  #version = 0
   #inserts = 0
   #isStopped = false
   /** Rows without a time are being given one, or were. */
@@ -125,16 +103,16 @@ class ClickhouseSink implements RowSink {
     this.#facts = facts
     this.#lease = lease
     this.#options = options
-    this.#version = options.term?.number ?? 0
     void this.#keepUp()
     this.#upkeep = setInterval(() => void this.#keepUp(), upkeepMs).unref()
   }
 
   async marks(): Promise<Marks> {
-    const rows = await this.#client.rows<{ feed: FeedName; mark: string }>(
-      `SELECT feed, toString(argMax(mark, version)) AS mark FROM ${marksTable}
-        WHERE feed NOT LIKE '${timeMark}%' GROUP BY feed`,
+    const rows = await this.#client.rows<{ feed: string; mark: string; top: string }>(
+      `SELECT feed, toString(argMax(mark, version)) AS mark, toString(max(version)) AS top
+        FROM ${marksTable} WHERE feed NOT LIKE '${timeMark}%' GROUP BY feed`,
     )
+    for (const { top } of rows) this.#version = Math.max(this.#version, Number(top))
     return Object.fromEntries(rows.map(({ feed, mark }) => [feed, Number(mark)]))
   }
 
@@ -155,42 +133,19 @@ class ClickhouseSink implements RowSink {
 
   async cut(from: number, to: number): Promise<void> {
     await this.#writing
-    await this.#lease.confirm()
-    for (const name of slotTables) {
-      this.#checkTerm()
-      await this.#client.run({
-        sql: `ALTER TABLE ${storedName(name)} DELETE WHERE slot >= ${from} AND slot <= ${to}`,
-      })
-    }
-    // The mutations run asynchronously; until they are done, queries still see those rows.
-    const endMs = performance.now() + cutMsMax
-    const left = `SELECT 1 FROM system.mutations WHERE database = '${database}' AND is_done = 0`
-    while ((await this.#client.rows(left)).length > 0) {
-      if (performance.now() > endMs)
-        throw new Fault('clickhouse', 'rows of the old chain are still being deleted', {
-          retryable: true,
-        })
-      await sleep(cutPollMs)
-    }
+    await this.#delete(slotTables, `slot >= ${from} AND slot <= ${to}`)
     await this.#setMarks({ slots: from - 1 })
   }
 
   /**
-   * Deletes slots beyond the mark, whose rows may be incomplete: the writer before us died. They
+   * Deletes what is beyond the marks, whose rows may be incomplete: the writer before us died. They
    * come again, perhaps from another node, whose write versions are other keys of
    * `account_updates`.
    */
   async cutUnmarked(): Promise<void> {
-    const { slots } = await this.marks()
-    if (slots === undefined) return
-    const highest = slotTables.map(
-      (name) => `SELECT max(slot) AS top FROM ${storedName(name)} WHERE slot > ${slots}`,
-    )
-    const [row] = await this.#client.rows<{ top: string }>(
-      `SELECT toString(max(top)) AS top FROM (${highest.join(' UNION ALL ')})`,
-    )
-    const top = Number(row?.top)
-    if (top > slots) await this.cut(slots + 1, top)
+    const { slots, events } = await this.marks()
+    if (slots !== undefined) await this.#delete(slotTables, `slot > ${slots}`)
+    if (events !== undefined) await this.#delete(seqTables, `seq > ${events}`)
   }
 
   async stop(): Promise<void> {
@@ -214,10 +169,8 @@ class ClickhouseSink implements RowSink {
   }
 
   async #setMarks(marks: Marks): Promise<void> {
-    // Versions increase even when the clock goes back. Those of a term begin with its number, a
-    // time in milliseconds: they stay below those of the next one.
-    const leastMs = this.#options.term ? 0 : Date.now()
-    this.#version = Math.max(leastMs, this.#version + 1)
+    // Versions increase even when the clock goes back, or the writer before had another one.
+    this.#version = Math.max(Date.now(), this.#version + 1)
     const version = this.#version
     const lines = Object.entries(marks).map(
       ([feed, mark]) => `${JSON.stringify({ feed, mark, version })}\n`,
@@ -244,21 +197,41 @@ class ClickhouseSink implements RowSink {
 
   /** Inserting rows again, after a failure, is harmless. */
   async #insert(table: string, rows: string): Promise<void> {
-    await this.#lease.confirm()
+    await this.#confirm()
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
-    const { term } = this.#options
-    if (!term) {
-      await this.#client.run({ sql, rows, firstByteMs: insertMsMax })
-      return
-    }
-    this.#checkTerm()
-    const params = { query_id: insertId(term, ++this.#inserts) }
-    const fenced = untilTermEnds(rows, term)
+    const params = { query_id: `${idPrefix}${this.#lease.claim}-${++this.#inserts}` }
+    const fenced = inPieces(rows, () => this.#lease.check())
     await this.#client.run({ sql, rows: fenced, params, firstByteMs: insertMsMax })
   }
 
-  #checkTerm(): void {
-    if (this.#options.term) checkTerm(this.#options.term)
+  async #delete(names: readonly TableName[], where: string): Promise<void> {
+    await this.#confirm()
+    for (const name of names) {
+      const sql = `SELECT 1 FROM ${storedName(name)} WHERE ${where} LIMIT 1`
+      if ((await this.#client.rows(sql)).length === 0) continue
+      this.#lease.check()
+      await this.#client.run({ sql: `ALTER TABLE ${storedName(name)} DELETE WHERE ${where}` })
+    }
+    // The mutations run asynchronously; until they are done, queries still see those rows.
+    const endMs = performance.now() + cutMsMax
+    const left = `SELECT 1 FROM system.mutations WHERE database = '${database}' AND is_done = 0`
+    while ((await this.#client.rows(left)).length > 0) {
+      if (performance.now() > endMs)
+        throw new Fault('clickhouse', 'rows of the old chain are still being deleted', {
+          retryable: true,
+        })
+      await sleep(cutPollMs)
+    }
+  }
+
+  async #confirm(): Promise<void> {
+    try {
+      await this.#lease.confirm()
+    } catch (error) {
+      if (error instanceof Fault && error.kind === supersededKind)
+        this.#options.events?.superseded?.(error.message)
+      throw error
+    }
   }
 
   async #keepUp(): Promise<void> {
@@ -284,7 +257,7 @@ class ClickhouseSink implements RowSink {
       for (const fill of await openTimeFills(deps))
         for (let isMore = true; isMore && !this.#isStopped; ) {
           const step = this.#writing.then(async () => {
-            await this.#lease.confirm()
+            await this.#confirm()
             return fillNext(fill, deps)
           })
           this.#writing = step.catch(() => {})
@@ -307,8 +280,12 @@ class ClickhouseSink implements RowSink {
     this.#options.events?.parts(counts)
   }
 
-  /** Drops partitions without a write within the retention time. */
+  /** Drops partitions without a write within the retention time, and marks of runs that ended. */
   async #dropOld(): Promise<void> {
+    const oldMs = Date.now() - this.#options.retentionDays * 86_400_000
+    const ended = `(feed LIKE 'tips %' OR feed LIKE 'usage %') AND version < ${oldMs}`
+    if ((await this.#client.rows(`SELECT 1 FROM ${marksTable} WHERE ${ended} LIMIT 1`)).length > 0)
+      await this.#client.run({ sql: `ALTER TABLE ${marksTable} DELETE WHERE ${ended}` })
     const rows = await this.#client.rows<{ table: string; partition: string }>(
       `SELECT table, partition FROM system.parts WHERE active AND database = '${database}'
         GROUP BY table, partition
@@ -327,53 +304,36 @@ function isOurs(table: string): boolean {
   return table.startsWith('_') && tableNames.includes(table.slice(1) as TableName)
 }
 
-// Sends the rows of an insert only while the writer's term lasts.
+// Sends the rows of an insert only while the writer has the lease.
 //
-//   rows ─► piece ─► before the end? ─► piece ─► ... ─► the last bytes     complete: inserted
+//   rows ─► piece ─► still ours? ─► piece ─► ... ─► the last bytes     complete: inserted
 //                        └─ no: the connection is closed in the middle of a row: ClickHouse inserts
 //                           nothing of it
 //
-// ClickHouse has no condition on an insert: so the time is compared before each piece is written,
+// ClickHouse has no condition on an insert: so the lease is checked before each piece is written,
 // in the same turn, also after the process was paused. Who takes over ends what is still running.
 
-/** A term of the cluster's lease `index`. */
-export interface Term {
-  /** Grows with each holder; a time in milliseconds. */
-  readonly number: number
-  /** By `machineMs`: nothing is written after it. */
-  untilMs(): number
-}
-
 const idPrefix = 'sluice-index-'
-/** Less than what sockets buffer: a long insert is compared with the time again and again. */
+/** Less than what sockets buffer: the lease is checked again and again during a long insert. */
 const pieceBytes = 64 * 1024
 const rowEnd = Buffer.from('}\n')
 const pollMs = 50
 /** An insert that runs longer has no rows to come: its writer is paused, and then refused. */
 const endMsMax = 60_000
 
-export function insertId(term: Term, number: number): string {
-  return `${idPrefix}${term.number}-${number}`
-}
-
-export function checkTerm({ untilMs }: Term): void {
-  if (machineMs() >= untilMs())
-    throw new Fault('index-lease', 'the lease of the index has ended: another gateway may write')
-}
-
-/** The rows in pieces; every piece but the last ends within a row. */
-export async function* untilTermEnds(text: string, term: Term): AsyncGenerator<Uint8Array> {
+/** The rows in pieces, each after a check that may throw; all but the last end within a row. */
+export async function* inPieces(text: string, check: () => void): AsyncGenerator<Uint8Array> {
   const rows = Buffer.from(text)
   for (let begin = 0; begin < rows.length; ) {
     const end = endOfPiece(rows, begin)
-    checkTerm(term)
+    check()
     yield rows.subarray(begin, end)
     begin = end
   }
 }
 
-/** Ends the inserts of earlier terms. */
-export async function endInserts(client: ClickhouseClient): Promise<void> {
+/** Ends the inserts of writers before. */
+async function endInserts(client: ClickhouseClient): Promise<void> {
   const endMs = performance.now() + endMsMax
   const running = `query_id LIKE '${idPrefix}%'`
   for (let isFirst = true; performance.now() < endMs; isFirst = false) {

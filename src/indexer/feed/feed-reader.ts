@@ -1,14 +1,15 @@
-// Reads the gateway's streams over its Unix socket and turns them into parcels, from where the
-// index is on. A stream that ends is opened again, and continues where it was.
+// Reads the streams of one gateway or of several, and turns them into parcels, from where the index
+// is on. A stream that ends is opened again, and continues where it was.
 //
-//   geyser.Geyser Subscribe (confirmed, from_slot) ─► SlotSource ──┐
-//   Feeds/Events, Feeds/Tips, Feeds/Usage (after) ─────────────────┴─► take(parcel)
+//   of one gateway:   Subscribe (confirmed, from_slot) ─► SlotSource ──┐
+//    or the next      Feeds/Events (after) ────────────────────────────┼─► take(parcel)
+//   of every gateway: Feeds/Tips, Feeds/Usage (after) ─────────────────┘
 //
-// Back-pressure: while it is paused nothing is read from the connection, and the gateway keeps what
-// was not read: slots in its hub and stream log, frames in the event log.
+// Back-pressure: while it is paused nothing is read from the connections, and the gateways keep
+// what was not read: slots in hub and stream log, frames in the event log.
+import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
-import type { Outcome } from '../../base/errors.ts'
 import { pack, unpack } from '../../base/threads/frames.ts'
 import { reachable } from '../../base/transport/unix-socket.ts'
 import { batchOf } from '../../chain/solana/geyser-batch.ts'
@@ -17,6 +18,7 @@ import {
   GeyserClient,
   type GeyserEnd,
   type GeyserStream,
+  type GeyserTarget,
 } from '../../upstream/geyser/geyser-client.ts'
 import {
   confirmedSlotRequest,
@@ -25,27 +27,43 @@ import {
   subscribeRequest,
 } from '../../upstream/geyser/geyser-requests.ts'
 import type { Marks } from '../engine.ts'
-import { type FeedItem, type FeedStart, feedMethods, type ItemFeed } from '../feed-items.ts'
+import {
+  type FactFeed,
+  type FeedItem,
+  type FeedStart,
+  feedMethods,
+  type ItemFeed,
+} from '../feed-items.ts'
 import type { FeedCursor, FeedCursors, Parcel } from '../parcels.ts'
 import type { FeedName } from '../tables.ts'
 import { SlotSource } from './slot-source.ts'
 
-/** Where the gateway serves its streams. */
-export interface FeedsAddress {
-  readonly path: string
-  readonly secret: string
-}
-
 export interface FeedReaderDeps {
-  readonly feeds: FeedsAddress
-  /** What is read: slots, and these. */
-  readonly reads: readonly FeedName[]
-  /** The index's, for the slots. */
+  /** Gateways of one cluster where they are several: slots and events are the same at each. */
+  readonly gateways: readonly GeyserTarget[]
+  /** The index's. */
   readonly marks: Marks
   readonly cursors: FeedCursors
   take(parcel: Parcel): void
   lost(feed: FeedName, count: number): void
+  /** The state of a gateway is another one. */
+  changed?(change: GatewayChange): void
   readonly clock: Clock
+}
+
+export interface GatewayChange {
+  /** Its address. */
+  readonly gateway: string
+  readonly state: 'read' | 'lost' | 'refused'
+}
+
+interface Gateway {
+  readonly target: GeyserTarget
+  client: GeyserClient | null
+  state: GatewayChange['state'] | null
+  /** Since it was read. */
+  failures: number
+  readonly cursors: { -readonly [K in ItemFeed]?: FeedCursor }
 }
 
 /** How far before the index's last slot the stream begins: slots that were not complete by then,
@@ -55,9 +73,14 @@ const overlapSlots = 150
 const looksMax = 30
 /** Of the oldest slots, when they were gone by the time of the request; doubled each time. */
 const marginSlots = 8
-/** The gRPC code of a `from_slot` that is not kept any more. */
+/** The gRPC codes of a `from_slot` that is not kept any more, and of a wrong credential. */
 const outOfRange = 11
-const retryMs = 100
+const permissionDenied = 7
+/** Codes with which a gateway that runs does not serve. */
+const away: readonly number[] = [permissionDenied, 8, 14]
+/** Where there are several gateways, one that sends nothing for so long is left for the next. */
+const stalledMs = 30_000
+const retryMs = { firstMs: 100, lastMs: 5_000 }
 const callMsMax = 5_000
 /** Approximate size of an item in addition to its payload. */
 const itemOverheadBytes = 300
@@ -65,10 +88,11 @@ const itemOverheadBytes = 300
 export class FeedReader {
   readonly #deps: FeedReaderDeps
   readonly #slots: SlotSource
-  readonly #cursors: { -readonly [K in ItemFeed]?: FeedCursor }
+  readonly #gateways: readonly Gateway[]
+  /** The gateways that these are read from. */
+  readonly #from = { slots: 0, events: 0 }
   readonly #streams = new Set<GeyserStream>()
   readonly #timers = new Set<NodeJS.Timeout>()
-  #client: GeyserClient | null = null
   #isPaused = false
   #isStopped = false
   #looks = 0
@@ -76,21 +100,27 @@ export class FeedReader {
   #margin = 0
 
   constructor(deps: FeedReaderDeps) {
+    const { marks, cursors, gateways, clock } = deps
     this.#deps = deps
-    this.#cursors = { ...deps.cursors }
-    this.#slots = new SlotSource(deps.marks.slots, {
-      lost: (count) => deps.lost('slots', count),
-      clock: deps.clock,
-    })
-    for (const feed of deps.reads)
-      if (feed === 'slots') void this.#openSlots()
-      else this.#openItems(feed)
+    // Their numbers are the same in every run, and at every gateway of a cluster.
+    const indexed = marks.events === undefined ? undefined : { run: '', seq: marks.events }
+    const events = cursors.events ?? indexed
+    this.#gateways = gateways.map((target) => ({
+      ...{ target, client: null, state: null, failures: 0 },
+      cursors: events === undefined ? {} : { events },
+    }))
+    this.#slots = new SlotSource(marks.slots, { lost: (count) => deps.lost('slots', count), clock })
+    void this.#openSlots()
+    this.#openItems('events', this.#gateways[0]!)
+    for (const gateway of this.#gateways)
+      for (const feed of ['tips', 'usage'] as const) this.#openItems(feed, gateway)
   }
 
-  /** Whether everything up to these numbers was read. */
+  /** Whether everything of the first gateway up to these numbers was read. */
   hasRead(positions: Readonly<Record<ItemFeed, number>>): boolean {
-    return this.#deps.reads.every(
-      (feed) => feed === 'slots' || (this.#cursors[feed]?.seq ?? -1) >= positions[feed],
+    const { cursors } = this.#gateways[0]!
+    return Object.entries(positions).every(
+      ([feed, seq]) => (cursors[feed as ItemFeed]?.seq ?? -1) >= seq,
     )
   }
 
@@ -107,43 +137,53 @@ export class FeedReader {
   stop(): void {
     this.#isStopped = true
     for (const timer of this.#timers) clearTimeout(timer)
-    this.#client?.close()
+    for (const { client } of this.#gateways) client?.close()
   }
 
-  #connect(): GeyserClient {
-    const { feeds, clock } = this.#deps
-    const target = { address: 'http://gateway', xToken: feeds.secret, path: reachable(feeds.path) }
-    this.#client ??= new GeyserClient(target, clock)
-    return this.#client
+  #connect(gateway: Gateway): GeyserClient {
+    const { target } = gateway
+    const { path } = target
+    const at = path === undefined ? target : { ...target, path: reachable(path) }
+    gateway.client ??= new GeyserClient(at, this.#deps.clock)
+    return gateway.client
   }
 
   async #openSlots(): Promise<void> {
-    const again = () => this.#later(() => void this.#openSlots())
+    const again = () => this.#later(this.#gateways[this.#from.slots]!, () => void this.#openSlots())
     // Nothing that it asks would be answered.
     if (this.#isPaused) {
       again()
       return
     }
-    const client = this.#connect()
-    const from = await this.#fromSlot(client)
+    const gateway = this.#gateways[this.#from.slots]!
+    const from = await this.#fromSlot(gateway)
     if (this.#isStopped) return
     if (from === 'unknown') {
       again()
       return
     }
     this.#slots.restart()
-    this.#open(client, {
+    const stall = this.#gateways.length > 1 ? this.#onStall(() => leave()) : null
+    const leave = this.#open(gateway, {
+      feed: 'slots',
       method: 'Subscribe',
       request: subscribeRequest(from, Commitment.confirmed),
-      messages: (bytes, offsets) => this.#takeUpdates(bytes, offsets),
-      again,
+      messages: (bytes, offsets) => {
+        if (this.#takeUpdates(bytes, offsets)) stall?.refresh()
+      },
+      again: () => {
+        if (stall !== null) this.#clear(stall)
+        again()
+      },
     })
   }
 
-  async #fromSlot(client: GeyserClient): Promise<number | 'unknown'> {
+  async #fromSlot(gateway: Gateway): Promise<number | 'unknown'> {
+    const client = this.#connect(gateway)
     const ask = async (method: string, request: Uint8Array) => {
       const answer = await client.call(method, request, callMsMax)
-      if (!answer.ok) this.#failed(client, answer)
+      // Reason for the cast: GeyserClient.call refuses with how the call ended.
+      if (!answer.ok) this.#failed(gateway, client, 'slots', answer.refusal.data as GeyserEnd)
       return answer.ok ? answer.value : null
     }
     // In this order: a gateway that has a confirmed slot knows which is the oldest it keeps. One
@@ -162,8 +202,10 @@ export class FeedReader {
     return isBelow ? first : Math.max(first, newest + 1 - overlapSlots)
   }
 
-  #takeUpdates(bytes: Buffer, offsets: readonly number[]): void {
+  /** Returns whether a slot was among them. */
+  #takeUpdates(bytes: Buffer, offsets: readonly number[]): boolean {
     this.#margin = 0
+    const before = this.#slots.newestSlot
     const batch = new ReceivedBatch(batchOf(bytes, offsets, this.#deps.clock.nowMs()))
     for (let at = 0; at < batch.length; at++) {
       const update = batch.update(at)
@@ -172,71 +214,139 @@ export class FeedReader {
       for (let next = this.#slots.next(); next !== null; next = this.#slots.next())
         this.#deps.take(next)
     }
+    return this.#slots.newestSlot !== before
   }
 
-  #openItems(feed: ItemFeed): void {
-    const { run, seq } = this.#cursors[feed] ?? { run: '', seq: null }
-    this.#open(this.#connect(), {
+  #openItems(feed: ItemFeed, gateway: Gateway): void {
+    const { run, seq } = gateway.cursors[feed] ?? { run: '', seq: null }
+    this.#open(gateway, {
+      feed,
       method: feedMethods[feed],
       request: pack({ after: seq, run }),
       messages: (bytes, offsets) => {
         for (let at = 0; at < offsets.length; at += 2) {
           const message = unpack(bytes.subarray(offsets[at]!, offsets[at + 1]!))
           // Reason for the cast: the gateway packs nothing else.
-          this.#takeMessage(feed, message as FeedStart | FeedItem)
+          this.#takeMessage(feed, gateway, message as FeedStart | FeedItem)
         }
       },
-      again: () => this.#later(() => this.#openItems(feed)),
+      again: () => {
+        const next = feed === 'events' ? this.#gateways[this.#from.events]! : gateway
+        const { events } = gateway.cursors
+        if (events !== undefined) next.cursors.events = events
+        this.#later(next, () => this.#openItems(feed, next))
+      },
     })
   }
 
-  #takeMessage(feed: ItemFeed, message: FeedStart | FeedItem): void {
+  #takeMessage(feed: ItemFeed, gateway: Gateway, message: FeedStart | FeedItem): void {
     if ('lost' in message) {
-      if (message.lost > 0) this.#deps.lost(feed, message.lost)
-      this.#cursors[feed] = { run: message.run, seq: message.after }
+      this.#change(gateway, 'read')
+      this.#begin(feed, gateway, message)
       return
     }
-    const cursor = { run: this.#cursors[feed]!.run, seq: message.seq }
-    this.#cursors[feed] = cursor
+    const { run, seq } = gateway.cursors[feed]!
+    // Of a run that an earlier process has read up to here.
+    if (message.seq <= seq) return
+    const cursor = { run, seq: message.seq }
+    gateway.cursors[feed] = cursor
     this.#deps.take(parcelOf(feed, message, cursor, this.#deps.clock))
   }
 
-  #open(client: GeyserClient, opened: Opened): void {
-    const { method, request, messages, again } = opened
+  #begin(feed: ItemFeed, { cursors }: Gateway, { run, after, lost }: FeedStart): void {
+    const known =
+      feed === 'events' || cursors[feed]?.run === run ? undefined : this.#known(feed, run)
+    const missing = known === undefined ? lost : after - known
+    if (missing > 0) this.#deps.lost(feed, missing)
+    cursors[feed] = { run, seq: Math.max(after, known ?? after) }
+  }
+
+  /** The last durable fact of a run of a gateway. */
+  #known(feed: FactFeed, run: string): number | undefined {
+    const { cursors, marks } = this.#deps
+    return cursors[`${feed} ${run}`] ?? marks[`${feed} ${run}`]
+  }
+
+  /** Returns a function that leaves the stream for one of the next gateway. */
+  #open(gateway: Gateway, opened: Opened): () => void {
+    const { feed, method, request, messages, again } = opened
+    const client = this.#connect(gateway)
     const ended = (end: GeyserEnd) => {
       this.#streams.delete(stream)
-      if (end.kind !== 'status') this.#leave(client)
+      this.#failed(gateway, client, feed, end)
       if (end.code === outOfRange) this.#margin = this.#margin * 2 || marginSlots
       again()
     }
     const stream = client.subscribe(request, { messages, ended }, method, method !== 'Subscribe')
     this.#streams.add(stream)
     if (this.#isPaused) stream.pause()
+    return () => {
+      stream.cancel()
+      this.#streams.delete(stream)
+      this.#turn(feed)
+      again()
+    }
   }
 
-  #failed(client: GeyserClient, answer: Outcome<unknown>): void {
-    // Reason for the cast: GeyserClient.call refuses with how the call ended.
-    const end = answer.ok ? null : (answer.refusal.data as GeyserEnd)
-    if (end?.kind !== 'status') this.#leave(client)
-  }
-
-  /** The next stream connects again. */
-  #leave(client: GeyserClient): void {
-    if (this.#client === client) this.#client = null
-    client.close()
-  }
-
-  #later(open: () => void): void {
-    if (this.#isStopped) return
+  #onStall(leave: () => void): NodeJS.Timeout {
     const timer = setTimeout(() => {
-      this.#timers.delete(timer)
-      open()
-    }, retryMs)
+      if (this.#isPaused) timer.refresh()
+      else leave()
+    }, stalledMs)
+    this.#timers.add(timer)
+    return timer
+  }
+
+  #clear(timer: NodeJS.Timeout): void {
+    clearTimeout(timer)
+    this.#timers.delete(timer)
+  }
+
+  #failed(gateway: Gateway, client: GeyserClient, feed: FeedName, end: GeyserEnd): void {
+    if (this.#isStopped) return
+    if (end.kind !== 'status') {
+      // The next stream connects again.
+      if (gateway.client === client) {
+        gateway.client = null
+        gateway.failures++
+      }
+      client.close()
+      this.#change(gateway, 'lost')
+    } else if (end.code === permissionDenied) {
+      gateway.failures++
+      this.#change(gateway, 'refused')
+    }
+    if (end.kind !== 'status' || away.includes(end.code)) this.#turn(feed)
+  }
+
+  /** What every gateway has is read from the next one. */
+  #turn(feed: FeedName): void {
+    if (feed === 'slots' || feed === 'events')
+      this.#from[feed] = (this.#from[feed] + 1) % this.#gateways.length
+  }
+
+  #change(gateway: Gateway, state: GatewayChange['state']): void {
+    if (state === 'read') gateway.failures = 0
+    if (gateway.state === state) return
+    gateway.state = state
+    this.#deps.changed?.({ gateway: gateway.target.address, state })
+  }
+
+  #later({ failures }: Gateway, open: () => void): void {
+    if (this.#isStopped) return
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(timer)
+        open()
+      },
+      failures === 0 ? retryMs.firstMs : backoffMs(failures, retryMs),
+    )
     this.#timers.add(timer)
   }
 }
 
 interface Opened {
+  readonly feed: FeedName
   readonly method: string
   readonly request: Uint8Array
   messages(bytes: Buffer, offsets: readonly number[]): void

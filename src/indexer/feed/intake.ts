@@ -8,6 +8,8 @@
 // before it is tried. The parent has those skipped that several died of.
 import type { Clock } from '../../base/clock.ts'
 import { unackedBytesMax } from '../config.ts'
+import type { Marks } from '../engine.ts'
+import type { FactMark } from '../feed-items.ts'
 import type { Delivery, FeedCursors, Parcel } from '../parcels.ts'
 import type { FeedName } from '../tables.ts'
 import type { IndexWriter } from '../writer.ts'
@@ -26,6 +28,8 @@ export interface IntakeDeps {
   /** A delivery was rejected for good. */
   dropped(sending: Sending, reason: string): void
   durable(sending: Sending): void
+  /** The index keeps where it is in the facts of each gateway: another program may go on there. */
+  readonly marksFacts: boolean
   /** Names of parcels that are not written. */
   readonly skip: readonly string[]
   /** Parcels of a group that is tried alone; null in normal operation. */
@@ -162,15 +166,18 @@ export class Intake {
   }
 
   #sendingOf(gathered: readonly Parcel[]): Sending {
-    const marks: { slots?: number; events?: number } = {}
+    const marks: { -readonly [K in keyof Marks]: Marks[K] } = {}
     const cursors: { -readonly [K in keyof FeedCursors]: FeedCursors[K] } = {}
     let sinceMs = Number.POSITIVE_INFINITY
     for (const parcel of gathered) {
       const { feed, mark, cursor } = parcel
       sinceMs = Math.min(sinceMs, parcel.sinceMs)
       if (mark !== null && (feed === 'slots' || feed === 'events')) marks[feed] = mark
-      if (cursor !== undefined && feed !== 'slots') cursors[feed] = cursor
+      if (cursor === undefined || feed === 'slots') continue
+      if (feed === 'events') cursors.events = cursor
+      else cursors[`${feed} ${cursor.run}`] = cursor.seq
     }
+    if (this.#deps.marksFacts) for (const [run, seq] of factsIn(cursors)) marks[run] = seq
     const isSkipped = (parcel: Parcel) => this.#deps.skip.includes(nameOf(parcel))
     const skipped = this.#deps.skip.length === 0 ? [] : gathered.filter(isSkipped)
     const parcels = skipped.length === 0 ? gathered : gathered.filter((one) => !isSkipped(one))
@@ -180,5 +187,13 @@ export class Intake {
 
 /** The same whenever it is read. */
 function nameOf({ feed, content, cursor, bytes }: Parcel): string {
-  return feed === 'slots' ? `slot ${content.slot} ${bytes}` : `${feed} ${cursor?.seq}`
+  if (feed === 'slots') return `slot ${content.slot} ${bytes}`
+  return feed === 'events' ? `events ${content.seq}` : `${feed} ${cursor?.run} ${cursor?.seq}`
+}
+
+/** The entries of facts among cursors or marks. */
+export function* factsIn(positions: FeedCursors | Marks): Generator<[FactMark, number]> {
+  // Reason for the casts: only the names of facts contain a space.
+  for (const [name, seq] of Object.entries(positions))
+    if (name.includes(' ')) yield [name as FactMark, seq as number]
 }

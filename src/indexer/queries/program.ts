@@ -19,7 +19,7 @@ export interface QueryProgramConfig {
   /** Folder of DuckDB's files. */
   readonly folder: string
   /** Names this server in the writer lease of ClickHouse. */
-  readonly holder: string
+  readonly holder: string | null
   readonly results: ResultAddress
 }
 

@@ -35,7 +35,7 @@ export interface QueryServiceDeps {
   /** Where results are received. */
   readonly socket: string
   /** Names this server in the writer lease of ClickHouse. */
-  readonly holder: string
+  readonly holder: string | null
   readonly meters: Meters
   readonly clock: Clock
   readonly log: Log

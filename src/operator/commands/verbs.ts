@@ -16,6 +16,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
     title: 'Run',
     rows: [
       row('serve', async () => [(await import('./serve.ts')).serveVerb]),
+      row('indexer', async () => [(await import('./indexer-serve.ts')).indexerServeVerb]),
       row('devnode', async () => [(await import('./devnode.ts')).devnodeVerb]),
     ],
   },
@@ -28,6 +29,7 @@ const groups: readonly { readonly title: string; readonly rows: readonly Row[] }
       row('consumer', async () => (await import('./consumer.ts')).consumerVerbs),
       row('destination', async () => (await import('./destination.ts')).destinationVerbs),
       row('indexer', async () => (await import('./subscription.ts')).indexerVerbs),
+      row('indexer', async () => (await import('./indexer.ts')).enrollVerbs),
     ],
   },
   {

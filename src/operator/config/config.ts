@@ -93,6 +93,8 @@ export function enabledEndpoints(config: Config): Endpoint[] {
     if (!isEndpointSection(section) || !section.enabled) continue
     endpoints.push({ name, host: section.host, port: section.port, udp: UDP_ENDPOINTS.has(name) })
   }
+  const { enabled, feeds } = (config.indexer ?? {}) as Partial<Config['indexer']>
+  if (enabled && feeds?.enabled) endpoints.push({ ...feeds, name: 'indexer.feeds', udp: false })
   return endpoints
 }
 

@@ -24,9 +24,15 @@ export function sharesEvents({ cluster, metrics, indexer }: Config): boolean {
   return cluster.url !== '' && (metrics.enabled || indexer.enabled)
 }
 
-/** True where the index of several gateways is one, on a ClickHouse server. */
-export function sharesIndex({ cluster, indexer }: Config): boolean {
-  return cluster.url !== '' && indexer.enabled && indexer.engine === 'clickhouse'
+/**
+ * True where this process writes the index. The one index of several gateways, on a ClickHouse
+ * server, is written by a program of its own, `sluice indexer serve`; a hub starts it beside its
+ * gateways, for which it takes tips and queries.
+ */
+export function writesIndex(config: Config): boolean {
+  const { cluster, indexer } = config
+  if (!indexer.enabled || !indexer.write) return false
+  return cluster.url === '' || indexer.engine !== 'clickhouse' || isHub(config)
 }
 
 /** The configuration of the process that the operator started. */

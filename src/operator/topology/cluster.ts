@@ -12,8 +12,6 @@ import type { Context } from './context.ts'
 
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
-/** Short pauses of the process must not move the index writer, which starts a process. */
-const indexTtlMs = 5_000
 /** A start waits this long for the shared event log, then serves without it. */
 const firstReadMs = 5_000
 /** Of one statement of the event log: its lease is over after that. */
@@ -34,17 +32,6 @@ export function leaseDestinations(
   // Reason for the assertion: this component is enabled together with the cluster.
   const leases = cluster!.leasesOn(cluster!.leasing)
   return new LeaseKeeper({ leases, clock, kind: 'shred', session: cluster!.session })
-}
-
-/** Slots and events of a shared ClickHouse server are written by exactly one gateway. */
-export function leaseIndex(
-  { clock }: Context,
-  { cluster }: { readonly cluster: Cluster | null },
-): LeaseKeeper {
-  // Reason for the assertion: this component is enabled together with the cluster.
-  const { leasing, session } = cluster!
-  const leases = cluster!.leasesOn(leasing)
-  return new LeaseKeeper({ leases, clock, kind: 'index', session, ttlMs: indexTtlMs })
 }
 
 /** Exchanges once before the first caller is admitted. */

@@ -16,7 +16,7 @@ import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
-import type { RunningIngest } from '../../indexer/ingest.ts'
+import type { IngestPipeline } from '../../indexer/ingest.ts'
 import type { QueryService } from '../../indexer/queries/service.ts'
 import type { IndexFeeds } from '../../products/indexer/feeds.ts'
 import type { Shredstream } from '../../products/shredstream/server.ts'
@@ -40,7 +40,6 @@ export interface Components {
   sharedRegistry: SharedRegistry | null
   shares: Shares | null
   destinationLeases: LeaseKeeper | null
-  indexLease: LeaseKeeper | null
   directory: Directory
   gate: Gate
   notices: Notices | null
@@ -48,7 +47,7 @@ export interface Components {
   addressBudget: AddressBudget
   certificates: CertificatePair | null
   processMeters: { stop(): void }
-  ingest: RunningIngest | null
+  ingest: IngestPipeline | null
   indexFeeds: IndexFeeds | null
   events: EventLog
   sharedEvents: SharedEvents | null

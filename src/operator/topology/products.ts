@@ -8,8 +8,7 @@ import { Addresses } from '../../base/transport/address.ts'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import { shapesByVersion } from '../../chain/solana/version.ts'
 import { Consumers } from '../../customers/subscriptions/consumers.ts'
-import { IngestPipeline } from '../../indexer/ingest.ts'
-import { startLeasedIngest } from '../../indexer/leased-ingest.ts'
+import { IngestPipeline, unknownFreshness } from '../../indexer/ingest.ts'
 import { declareIndexerMeters, declareIngestMeters } from '../../indexer/meters.ts'
 import { QueryService } from '../../indexer/queries/service.ts'
 import { startGrpc } from '../../products/grpc/server.ts'
@@ -28,7 +27,7 @@ import { declareProxyMeters } from '../../upstream/proxy/meters.ts'
 import { RpcProxy } from '../../upstream/proxy/rpc-proxy.ts'
 import { transactionSenders } from '../../upstream/transaction-senders.ts'
 import { takesQueryToken, tpuUpstreamsOf } from '../config/config.ts'
-import { isHub } from '../config/roles.ts'
+import { isHub, writesIndex } from '../config/roles.ts'
 import type { Components } from './components.ts'
 import type { Context } from './context.ts'
 import type { SetChains } from './set-chains.ts'
@@ -211,41 +210,41 @@ export async function openTpu(
   })
 }
 
-export function openFeeds({ data, version, clock, log }: Context, { events }: Read<'events'>) {
-  return openIndexFeeds(join(data, 'index.sock'), { events, version, clock, log })
+export function openFeeds(
+  { config, data, version, clock, log }: Context,
+  {
+    events,
+    gate,
+    certificates,
+    addressBudget,
+  }: Read<'events' | 'gate' | 'certificates' | 'addressBudget'>,
+) {
+  const { indexer, connectionsPerAddressMax, trustedProxies } = config
+  const addresses = new Addresses(trustedProxies)
+  const admission = { gate, certificates, addressBudget, addresses, connectionsPerAddressMax }
+  const remote = indexer.feeds.enabled ? { ...indexer.feeds, ...admission } : null
+  return openIndexFeeds(join(data, 'index.sock'), { events, remote, version, clock, log })
 }
 
 export function runIngest(
   { config, data, clock, log, meters }: Context,
-  read: Read<'indexFeeds' | 'registry' | 'sharedRegistry' | 'indexLease'>,
+  { indexFeeds }: Read<'indexFeeds'>,
 ) {
-  const { indexFeeds, indexLease: lease } = read
-  const deps = {
+  return IngestPipeline.start(config.indexer, {
     // Reason for the assertion: they are served wherever the index is written.
     feeds: indexFeeds!,
     folder: join(data, 'index'),
-    holder: holderOf(read),
+    holder,
     meters: declareIngestMeters(meters),
     clock,
     log,
-  }
-  return lease === null
-    ? IngestPipeline.start(config.indexer, deps)
-    : startLeasedIngest(config.indexer, { ...deps, lease })
+  })
 }
 
-export function startQueries(
-  { config, data, meters, clock, log }: Context,
-  read: Read<'registry' | 'sharedRegistry'>,
-) {
+export function startQueries({ config, data, meters, clock, log }: Context) {
   const places = { folder: join(data, 'index'), socket: join(data, 'results.sock') }
-  const deps = { ...places, holder: holderOf(read), meters, clock, log }
+  const deps = { ...places, holder: writesIndex(config) ? holder : null, meters, clock, log }
   return QueryService.start(config.indexer, deps)
-}
-
-/** The gateways of a cluster are one writer of its ClickHouse server; their lease tells which. */
-function holderOf({ registry, sharedRegistry }: Read<'registry' | 'sharedRegistry'>): string {
-  return sharedRegistry === null ? holder : `cluster ${registry.cluster()}`
 }
 
 /** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */
@@ -263,6 +262,6 @@ export function openIndexer(
     queries: queries!.queries,
     meters: declareIndexerMeters(meters),
     usage: (fact) => indexFeeds!.usage(fact),
-    freshness: () => ingest!.freshness(),
+    freshness: () => ingest?.freshness() ?? unknownFreshness,
   })
 }

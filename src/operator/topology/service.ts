@@ -135,7 +135,8 @@ function addressesOf(components: Components): Record<string, EndpointAddress> {
     const endpoint = components[name] as { readonly address: EndpointAddress | null } | null
     return endpoint?.address == null ? [] : [[name, endpoint.address] as const]
   })
-  return Object.fromEntries(open)
+  const feeds = components.indexFeeds?.address
+  return Object.fromEntries(feeds ? [...open, ['indexer.feeds', feeds]] : open)
 }
 
 /** What the command `sluice status` shows. */

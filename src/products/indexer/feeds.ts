@@ -1,23 +1,36 @@
-// The streams that the index is built from, on a Unix socket in the data folder: geyser.Geyser as
-// customers read it, the event log with the facts that its frames do not contain, and the facts
-// that only this gateway has. Whoever sends the secret of this start is no customer: it counts in
-// no meter, quota or budget of them, whatever products are enabled.
+// The streams that the index is built from: geyser.Geyser as customers read it, the event log with
+// the facts that its frames do not contain, and the facts that only this gateway has. On a Unix
+// socket in the data folder, for whoever sends the secret of this start; and on a port, where one
+// is configured, for enrolled indexers, until their credential is revoked. Neither is a customer:
+// it counts in no meter, quota or budget of them, whatever products are enabled.
 //
-//   hub, stream log ── GeyserService ──┐
-//   event log ── Follower ─────────────┼──► <data>/index.sock ──► the index's writer process
-//   tips, queries ─► FactLogs ─ Followers ┘
+//   hub, stream log ── GeyserService ──┐   ┌─► <data>/index.sock ──► the index's writer process
+//   event log ── Follower ─────────────┼───┤
+//   tips, queries ─► FactLogs ─ Followers ┘ └─► indexer.feeds.port ─► `sluice indexer serve`
 //
 // A Follower is a cursor at its reader's pace: what the reader has not taken waits in the log, and
 // is never replaced by what is newer. What the log evicts before that is lost, and counted.
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import { refuse } from '../../base/errors.ts'
+import type { EndpointAddress } from '../../base/running.ts'
+import { isCount, isText, nullOr, objectOf } from '../../base/shape.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { Meters } from '../../base/telemetry/meters.ts'
 import { pack, unpack } from '../../base/threads/frames.ts'
-import { type GrpcMethod, openGrpcEndpoint } from '../../base/transport/grpc.ts'
+import type { Addresses } from '../../base/transport/address.ts'
+import {
+  type Admission,
+  type GrpcMethod,
+  type GrpcPeer,
+  openGrpcEndpoint,
+} from '../../base/transport/grpc.ts'
+import type { GrpcCertificates } from '../../base/transport/grpc-bind.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import { framed, type GrpcStream, type StreamEvents } from '../../base/transport/grpc-stream.ts'
+import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
+import type { Principal } from '../../customers/auth/token.ts'
+import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import { factsMax } from '../../indexer/config.ts'
 import {
   type EventFact,
@@ -37,16 +50,40 @@ import type { EventLog } from '../../streams/log/log.ts'
 
 export interface IndexFeedsDeps {
   readonly events: FollowedLog
+  /** For indexers elsewhere; null or absent without the port. */
+  readonly remote?: RemoteFeeds | null
   /** The version of the package. */
   readonly version: string
   readonly clock: Clock
   readonly log: Log
 }
 
-export interface IndexFeeds {
+export interface RemoteFeeds {
+  readonly host: string
+  readonly port: number
+  readonly certificates: GrpcCertificates | null
+  readonly gate: Gate
+  /** Charged for calls without a valid credential. */
+  readonly addressBudget: AddressBudget
+  readonly addresses: Pick<Addresses, 'clientOfText' | 'isProxy'>
+  readonly connectionsPerAddressMax: number
+}
+
+/** An enrolled indexer; null is the writer process of this gateway. */
+type Reader = { readonly principal: Principal; readonly address: string } | null
+
+/** As a client of the feeds takes it. */
+interface OwnGateway {
+  readonly address: string
+  readonly xToken: string
   readonly path: string
-  /** What a reader sends as x-token. */
-  readonly secret: string
+}
+
+export interface IndexFeeds {
+  /** Where indexers elsewhere connect; null without the port. */
+  readonly address: EndpointAddress | null
+  /** Where this gateway's own writer process reads. */
+  readonly gateways: readonly [OwnGateway]
   /** Serves the slots of this chain from now on. Called once, where a node has geyser. */
   serve(chain: GrpcChain): void
   tip(fact: TipFact): void
@@ -88,7 +125,12 @@ export async function openIndexFeeds(path: string, deps: IndexFeedsDeps): Promis
   const tips = new FactLog(clock)
   const usage = new FactLog(clock)
   let chain: GrpcChain | null = null
-  const geyser = new GeyserService<null>({
+  const lease = (reader: Reader, end: (status: GrpcStatus) => void): (() => void) => {
+    if (reader === null) return () => {}
+    const { principal, address } = reader
+    return deps.remote!.gate.lease(principal, 'feeds', address, () => end(unauthenticated))
+  }
+  const geyser = new GeyserService<Reader>({
     codec: loadCodec(),
     limits: filterLimits,
     keysMax: () => filterLimits.accountsMax,
@@ -101,32 +143,41 @@ export async function openIndexFeeds(path: string, deps: IndexFeedsDeps): Promis
     chainOf: () => chain,
     meter() {},
     charge: () => null,
-    lease: () => () => {},
+    lease,
   })
-  const follow = (feed: ItemFeed, followed: FollowedLog): GrpcMethod<null> => ({
+  const follow = (feed: ItemFeed, followed: FollowedLog): GrpcMethod<Reader> => ({
     kind: 'stream',
     path: feedMethods[feed],
-    open: (stream) => new Follower(stream, followed, { run, clock }),
+    open: (stream, reader) => {
+      const release = lease(reader, (status) => stream.end(status))
+      return new Follower(stream, followed, { run, clock, release })
+    },
   })
-  const endpoint = await openGrpcEndpoint<null>({
-    ...{ host: '', port: 0, path, certificates: null, compression: [] },
-    ...{ messageBytesMax: mebibyte, connectionsPerAddressMax: connectionsMax },
+  const shared = {
+    ...{ compression: [], messageBytesMax: mebibyte, log },
     ...{ keepaliveMs: 30_000, keepaliveTimeoutMs: 10_000, connectionIdleMs: 300_000 },
+    methods: [
+      ...geyser.methods,
+      ...[follow('events', events), follow('tips', tips), follow('usage', usage)],
+    ],
+  }
+  const local = await openGrpcEndpoint<Reader>({
+    ...shared,
+    ...{ host: '', port: 0, path, certificates: null },
+    connectionsPerAddressMax: connectionsMax,
     clientAddress: (peer) => peer,
     isProxy: () => false,
     admit: ({ xToken }) =>
       isSecret(xToken, secret)
         ? { ok: true, caller: null, leave() {} }
         : { ok: false, status: unauthenticated },
-    methods: [
-      ...geyser.methods,
-      ...[follow('events', events), follow('tips', tips), follow('usage', usage)],
-    ],
-    log,
   })
+  const remote = deps.remote
+    ? await openGrpcEndpoint<Reader>({ ...shared, ...remoteOptions(deps.remote) })
+    : null
   return {
-    path,
-    secret,
+    address: remote?.address ?? null,
+    gateways: [{ address: 'http://gateway', xToken: secret, path }],
     serve(served) {
       chain = served
       // The reader looks where the new one begins.
@@ -137,7 +188,23 @@ export async function openIndexFeeds(path: string, deps: IndexFeedsDeps): Promis
     positions: () => ({ events: events.position, tips: tips.position, usage: usage.position }),
     async stop() {
       geyser.stop(stopping)
-      await endpoint.stop()
+      await Promise.all([local.stop(), remote?.stop()])
+    },
+  }
+}
+
+/** What the port has other than the socket. */
+function remoteOptions({ gate, addresses, addressBudget, ...listen }: RemoteFeeds) {
+  return {
+    ...listen,
+    clientAddress: (peer: string, forwarded: string) => addresses.clientOfText(peer, forwarded),
+    isProxy: (peer: string) => addresses.isProxy(peer),
+    admit({ xToken = '', isRepeated: repeated, address }: GrpcPeer): Admission<Reader> {
+      const principal = gate.admit('feeds', { xToken, repeated }, address)
+      if (principal !== null) return { ok: true, caller: { principal, address }, leave() {} }
+      const isOver = addressBudget.admit(address, callCost) > 0
+      const status = gate.isExpired() ? statusOf(registryExpired) : unauthenticated
+      return { ok: false, status: isOver ? exhausted : status }
     },
   }
 }
@@ -150,6 +217,16 @@ function isSecret(sent = '', secret: string): boolean {
 const unauthenticated = statusOf(
   refuse('unauthenticated', 'x-token', 'x-token is missing or wrong').refusal,
 )
+const exhausted = statusOf(
+  refuse('exhausted', 'address-budget', 'this address has used up its budget').refusal,
+)
+const malformed: GrpcStatus = {
+  code: grpcCode.invalidArgument,
+  details: 'the request is malformed',
+}
+/** What a call without a valid credential costs its address. */
+const callCost = { workMs: 0.5, bytes: 256 }
+const isRequest = objectOf({ after: nullOr(isCount), run: isText })
 const anew: GrpcStatus = { code: grpcCode.unavailable, details: 'the chain begins anew' }
 const stopping: GrpcStatus = { code: grpcCode.unavailable, details: 'the server is stopping' }
 
@@ -157,10 +234,17 @@ const stopping: GrpcStatus = { code: grpcCode.unavailable, details: 'the server 
 const unsentBytesMax = 256 * 1024
 const writeBytesMax = 64 * 1024
 
+export interface FollowerDeps {
+  readonly run: string
+  readonly clock: Clock
+  /** Called when the stream is closed. */
+  readonly release?: () => void
+}
+
 export class Follower implements StreamEvents {
   readonly #stream: GrpcStream
   readonly #log: FollowedLog
-  readonly #deps: { readonly run: string; readonly clock: Clock }
+  readonly #deps: FollowerDeps
   /** Null before the request. */
   #cursor: number | null = null
   #isScheduled = false
@@ -168,11 +252,7 @@ export class Follower implements StreamEvents {
   #frames: Buffer[] = []
   #bytes = 0
 
-  constructor(
-    stream: GrpcStream,
-    log: FollowedLog,
-    deps: { readonly run: string; readonly clock: Clock },
-  ) {
+  constructor(stream: GrpcStream, log: FollowedLog, deps: FollowerDeps) {
     this.#stream = stream
     this.#log = log
     this.#deps = deps
@@ -180,8 +260,12 @@ export class Follower implements StreamEvents {
 
   message(bytes: Buffer): void {
     if (this.#cursor !== null) return
-    // Reason for the cast: who knows the secret packs nothing else.
-    this.#begin(unpack(bytes) as FeedRequest)
+    const request = requestIn(bytes)
+    if (request === null) {
+      this.#stream.end(malformed)
+      return
+    }
+    this.#begin(request)
     this.#ends = [
       this.#log.listen(() => this.#schedule()),
       this.#log.onRestart((last) => {
@@ -202,6 +286,7 @@ export class Follower implements StreamEvents {
     for (const end of this.#ends) end()
     this.#ends = []
     this.#isScheduled = true
+    this.#deps.release?.()
   }
 
   get #run(): string {
@@ -258,6 +343,16 @@ export class Follower implements StreamEvents {
     const frame = framed(pack(message))
     this.#frames.push(frame)
     this.#bytes += frame.length
+  }
+}
+
+function requestIn(bytes: Buffer): FeedRequest | null {
+  try {
+    const request = unpack(bytes)
+    // Reason for the cast: its shape was checked.
+    return isRequest(request) ? (request as FeedRequest) : null
+  } catch {
+    return null
   }
 }
 

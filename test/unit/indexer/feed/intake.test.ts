@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { unackedBytesMax } from '../../../../src/indexer/config.ts'
 import { Intake, type IntakeDeps, type Sending } from '../../../../src/indexer/feed/intake.ts'
+import type { UsageFact } from '../../../../src/indexer/feed-items.ts'
 import type { Delivery, Parcel } from '../../../../src/indexer/parcels.ts'
 import type { Taken } from '../../../../src/indexer/writer.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
@@ -29,7 +30,7 @@ function stage(deps: Partial<IntakeDeps> = {}) {
     lost: (feed, count) => void lost.push([feed, count]),
     dropped: (_, reason) => void calls.push(reason),
     durable: (sending) => void durable.push(sending),
-    ...{ skip: [], careful: null, trying: async () => {} },
+    ...{ skip: [], careful: null, trying: async () => {}, marksFacts: true },
     clock,
     ...deps,
   })
@@ -52,6 +53,22 @@ describe('the intake', () => {
     await settle()
     expect(durable[0]!.cursors).toEqual({ events: { run: 'a', seq: 3 } })
     expect([intake.lagMs(), intake.unackedBytes]).toEqual([0, 0])
+  })
+
+  test('marks the facts of each run of a gateway where another program may go on', async () => {
+    const fact = (run: string, seq: number): Parcel => ({
+      ...{ feed: 'usage', content: {} as UsageFact, bytes: 1, sinceMs: 0, mark: null },
+      cursor: { run, seq },
+    })
+    for (const marksFacts of [true, false]) {
+      const { intake, taken, durable, settle } = stage({ marksFacts })
+      for (const parcel of [event(1), fact('a', 1), fact('b', 7), fact('a', 2)]) intake.add(parcel)
+      await until(() => taken.length === 1, 'the delivery')
+      const facts = { 'usage a': 2, 'usage b': 7 }
+      expect(taken[0]!.delivery.marks).toEqual({ events: 1, ...(marksFacts && facts) })
+      await settle()
+      expect(durable[0]!.cursors).toEqual({ events: { run: 'a', seq: 1 }, ...facts })
+    }
   })
 
   test('pauses the feeds while too much is not durable, until half of it is', async () => {

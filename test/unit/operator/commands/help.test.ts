@@ -33,6 +33,7 @@ describe('help', () => {
     expect(asking.map((words) => words.join(' ')).sort()).toEqual([
       'consumer reset',
       'destination clear',
+      'indexer revoke',
       'indexer rotate',
       'operator revoke',
       'restore',
