@@ -346,12 +346,17 @@ const rows = {
       percentiles('sluice_index_query_seconds'),
       higher(1, 10),
     ),
-    lines('Query processes', 'Busy ones, all, running queries, restarts of their program.', 'short', {
-      busy: gauge('sluice_index_query_processes_busy'),
-      all: gauge('sluice_index_query_processes'),
-      queries: gauge('sluice_index_queries_running'),
-      restarts: `increase(${gauge('sluice_index_query_program_restarts_total')}[$__rate_interval])`,
-    }),
+    lines(
+      'Query processes',
+      'Busy ones, all, running queries, restarts of their program.',
+      'short',
+      {
+        busy: gauge('sluice_index_query_processes_busy'),
+        all: gauge('sluice_index_query_processes'),
+        queries: gauge('sluice_index_queries_running'),
+        restarts: `increase(${gauge('sluice_index_query_program_restarts_total')}[$__rate_interval])`,
+      },
+    ),
     lines(
       'Lost',
       'Slots, frames, tips and queries that left the logs before they were indexed.',

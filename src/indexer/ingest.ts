@@ -175,7 +175,7 @@ export class IngestPipeline {
     }
     this.#child!.call<Marks>('open', config, openMsMax).then(
       () => {
-        if (this.#standby !== '') this.#log.info('this indexer writes from now on')
+        if (this.#standby !== '') this.#log.info('this program writes the index from now on')
         this.#standby = ''
       },
       (error: unknown) => {
@@ -225,7 +225,8 @@ export class IngestPipeline {
   /** Says once per holder that another program writes. */
   #standBy(reason: string): void {
     const [writer = ''] = reason.slice(heldText.length + 2).split('. ')
-    if (writer !== this.#standby) this.#log.info('standby: another indexer writes', { writer })
+    if (writer !== this.#standby)
+      this.#log.info('standby: another program writes the index', { writer })
     this.#standby = writer
   }
 

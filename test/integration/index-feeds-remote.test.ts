@@ -163,12 +163,12 @@ const addressOf = ({ address }: IndexFeeds, scheme = 'http') =>
   `${scheme}://127.0.0.1:${address!.port}`
 
 /** What an indexer with these marks reads of these gateways. */
-function read(gateways: readonly GeyserTarget[], marks: Marks = {}) {
+function read(gateways: readonly GeyserTarget[], marks: Marks = {}, stalledMs = 30_000) {
   const parcels: Parcel[] = []
   const lost: [string, number][] = []
   const changes: GatewayChange[] = []
   const reader = new FeedReader({
-    ...{ gateways, marks, cursors: {}, clock: systemClock },
+    ...{ gateways, marks, cursors: {}, clock: systemClock, stalledMs },
     take: (parcel) => void parcels.push(parcel),
     lost: (feed, count) => void lost.push([feed, count]),
     changed: (change) => void changes.push(change),
@@ -226,6 +226,26 @@ test('slots and events go on at the next gateway when one dies, facts come from 
   )
   reader.stop()
   await both[1].stop()
+})
+
+test('a gateway whose slots stand still is left for the next one', async () => {
+  const xToken = enroll('patient')
+  const both = [await openFeeds('still'), await openFeeds('lively')] as const
+  const [still, lively] = both.map((one) => {
+    const hub = newHub()
+    one.serve(chainOf(hub))
+    return hub
+  }) as [SolanaHub, SolanaHub]
+  const solana = new SyntheticSolana({ firstSlot: 10 })
+  for (let slots = 5; slots > 0; slots--) publish([still, lively], solana.next())
+  const gateways = both.map((one) => ({ address: addressOf(one), xToken }))
+  const { reader, lost, marksOf } = read(gateways, {}, 300)
+  await until(() => marksOf('slots').length === 4, 'what both have')
+  for (let slots = 5; slots > 0; slots--) publish([lively], solana.next())
+  await until(() => marksOf('slots').at(-1) === 18, 'what one has')
+  expect(lost).toEqual([])
+  reader.stop()
+  for (const one of both) await one.stop()
 })
 
 test('an indexer that takes over reads facts after the marks of their run, and counts the gone', async () => {

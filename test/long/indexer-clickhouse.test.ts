@@ -69,16 +69,24 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
 
   test('refuses the start of a second server that would write there', async () => {
     const others = ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'shredstream']
-    const second = startServer({
-      flags: ['--indexer.engine=clickhouse', ...others.map((name) => `--${name}.enabled=false`)],
-      env: { SLUICE_INDEXER__URL: clickhouse.url },
-    })
-    const error = await second.then(
+    const start = (...flags: string[]) =>
+      startServer({
+        flags: [
+          ...['--indexer.engine=clickhouse', ...others.map((name) => `--${name}.enabled=false`)],
+          ...flags,
+        ],
+        env: { SLUICE_INDEXER__URL: clickhouse.url },
+      })
+    const error = await start().then(
       (started) => started.dispose(),
       (refused: unknown) => String(refused),
     )
-    expect(error).toMatch(/another Sluice server writes on this ClickHouse server: \S+ pid \d+ run/)
+    expect(error).toMatch(
+      /another Sluice program writes to this ClickHouse server: \S+ pid \d+ run/,
+    )
     expect(error).not.toContain(clickhouse.password)
+    // One that leaves it to the other answers queries beside it.
+    await (await start('--indexer.write=false')).dispose()
   })
 
   test('is written by another server once the first was killed, without a row twice', async () => {

@@ -48,6 +48,8 @@ export interface FeedReaderDeps {
   lost(feed: FeedName, count: number): void
   /** The state of a gateway is another one. */
   changed?(change: GatewayChange): void
+  /** For tests. */
+  readonly stalledMs?: number
   readonly clock: Clock
 }
 
@@ -79,7 +81,7 @@ const permissionDenied = 7
 /** Codes with which a gateway that runs does not serve. */
 const away: readonly number[] = [permissionDenied, 8, 14]
 /** Where there are several gateways, one that sends nothing for so long is left for the next. */
-const stalledMs = 30_000
+const stalledMsMax = 30_000
 const retryMs = { firstMs: 100, lastMs: 5_000 }
 const callMsMax = 5_000
 /** Approximate size of an item in addition to its payload. */
@@ -292,7 +294,7 @@ export class FeedReader {
     const timer = setTimeout(() => {
       if (this.#isPaused) timer.refresh()
       else leave()
-    }, stalledMs)
+    }, this.#deps.stalledMs ?? stalledMsMax)
     this.#timers.add(timer)
     return timer
   }
