@@ -51,7 +51,10 @@ const indexers: Indexer[] = []
 /** Ids of the queries that were answered. */
 const asked: string[] = []
 
-function start({ name, data, port }: Omit<Gateway, 'server'>): Promise<Server> {
+function start(
+  { name, data, port }: Omit<Gateway, 'server'>,
+  flags: readonly string[] = [],
+): Promise<Server> {
   const node = (key: string) => `--upstreams.default.nodes.0.${key}=${source.url(key)}`
   return startServer({
     data,
@@ -63,6 +66,7 @@ function start({ name, data, port }: Omit<Gateway, 'server'>): Promise<Server> {
       ...[`--cluster.url=${postgres.url}`, `--cluster.gateway=${name}`],
       ...['--indexer.engine=clickhouse', `--indexer.url=${clickhouse.url}`],
       ...['--indexer.feeds.enabled', `--indexer.feeds.port=${port}`],
+      ...flags,
     ],
   })
 }
@@ -323,6 +327,16 @@ describe.skipIf(!isHere)('a writer that may have lost its lease', () => {
     await late.write([block(8), block(9)], { slots: 9 })
     expect(await late.marks()).toMatchObject({ slots: 9 })
     await Promise.all([early.stop(), late.stop()])
+  })
+})
+
+describe.skipIf(!isHere)('a hub', () => {
+  it('writes the index of its gateways by itself', async () => {
+    await clickhouse.ask('DROP DATABASE IF EXISTS chain')
+    const hub = await start({ name: 'hub', data: newFolder(), port: 0 }, ['--cluster.gateways=1'])
+    await until(async () => (await indexed().catch(() => 0)) > 0, 'its rows')
+    expect(await ask('SELECT uniqExact(holder) FROM chain._lease')).toBe('1')
+    await hub.dispose()
   })
 })
 
