@@ -36,7 +36,7 @@ const slice = files('long', [
   'signals',
 ])
 /** Pages in a browser. */
-const pages = files('live', ['states', 'views'])
+const pages = files('live', ['solana', 'states', 'views'])
 /** The part of it with a PostgreSQL server: these share a process, and the data of an empty one. */
 const clusterSlice = files('cluster', [
   'connection',

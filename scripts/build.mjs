@@ -38,7 +38,7 @@ try {
   const project = ['-p', join(root, 'tsconfig.build.json'), '--noCheck', '--outDir', fresh]
   execFileSync(bin('tsc'), project, { cwd: root, stdio: 'inherit' })
   await bundlePrograms(root, fresh)
-  // The page is browser code: one script.
+  // The pages are browser code: one script each.
   await bundleLive(root, join(fresh, 'src', 'products', 'metrics', 'live'))
   compileModules()
   copyPages()

@@ -1,5 +1,5 @@
-// Bundles the live page (src/live) for the metrics endpoint: page.html, one script, one style,
-// brotli and gzip copies of both, and the licences of what the script contains.
+// Bundles the live pages (src/live) for the metrics endpoint: of each its HTML, one script, one
+// style, brotli and gzip copies of both, and the licences of what the scripts contain.
 // Run by build.mjs. Names carry a hash of the content, so that browsers may cache them for good.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -7,21 +7,40 @@ import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 
-/** Packages that the script may contain; those that it does are in THIRD-PARTY.txt. */
+/** Packages that the scripts may contain; those that they do are in THIRD-PARTY.txt. */
 const allowed = ['uplot']
+
+/** Each page by its HTML, with its script and its styles. */
+const pages = {
+  page: { script: 'main.ts', styles: ['style.css'] },
+  solana: { script: 'solana.ts', styles: ['style.css', 'solana.css'] },
+}
 
 export async function bundleLive(root, folder) {
   const source = join(root, 'src', 'live')
-  const style = readFileSync(join(root, 'node_modules', 'uplot', 'dist', 'uPlot.min.css'), 'utf8')
-  const { code, packages } = await bundleScript(join(source, 'main.ts'))
-  const script = write(folder, 'js', code)
-  const css = write(folder, 'css', squeeze(style + readFileSync(join(source, 'style.css'), 'utf8')))
-  const page = readFileSync(join(source, 'page.html'), 'utf8')
-    .replace('app.js', script)
-    .replace('app.css', css)
-    .replace(/\n\s*/g, '\n')
-  writeFileSync(join(folder, 'page.html'), page)
-  writeFileSync(join(folder, 'THIRD-PARTY.txt'), licences(root, packages))
+  const packages = new Set()
+  for (const [name, page] of Object.entries(pages)) {
+    const { code, packages: found } = await bundleScript(join(source, page.script))
+    for (const one of found) packages.add(one)
+    const styles = page.styles.map((file) => readFileSync(join(source, file), 'utf8'))
+    if (found.includes('uplot')) styles.unshift(plotStyle(root))
+    const script = write(folder, 'js', code)
+    const css = write(folder, 'css', squeeze(styles.join('\n')))
+    const html = readFileSync(join(source, `${name}.html`), 'utf8')
+      .replace('app.js', script)
+      .replace('app.css', css)
+      .replace(/\n\s*/g, '\n')
+    writeFileSync(join(folder, `${name}.html`), html)
+  }
+  writeFileSync(join(folder, 'THIRD-PARTY.txt'), licences(root, [...packages]))
+}
+
+/** The style of uPlot without title and legend, which no chart here has, and its fonts. */
+function plotStyle(root) {
+  const path = join(root, 'node_modules', 'uplot', 'dist', 'uPlot.min.css')
+  return readFileSync(path, 'utf8')
+    .replace(/[^{}]*\.u-(title|legend|inline|series)[^{}]*\{[^{}]*\}/g, '')
+    .replace(/font-family:[^;]*;/, '')
 }
 
 async function bundleScript(input) {
@@ -32,7 +51,7 @@ async function bundleScript(input) {
   const packages = [...new Set(modules.map(packageOf))].filter((name) => name !== null)
   const unknown = packages.filter((name) => !allowed.includes(name))
   if (output.length !== 1 || unknown.length > 0)
-    throw new Error(`the live page must be one script of known packages: ${unknown.join(', ')}`)
+    throw new Error(`a live page must be one script of known packages: ${unknown.join(', ')}`)
   return { code: output[0].code, packages: packages.sort().reverse() }
 }
 
@@ -69,5 +88,5 @@ function licences(root, packages) {
     const text = readFileSync(join(folder, 'LICENSE'), 'utf8').trim()
     return `${name} ${version} (${license})\n\n${text}\n`
   })
-  return `The script of the live page contains these packages.\n\n${parts.join('\n---\n\n')}`
+  return `The scripts of the live pages contain these packages.\n\n${parts.join('\n---\n\n')}`
 }

@@ -1,6 +1,6 @@
-// Takes the README's pictures of /live and /play from a server that it starts on free ports:
+// Takes the pictures of /live, /live/solana and /play from a server that it starts on free ports:
 //   node scripts/screenshots.mjs [chromium]
-// Writes docs/pictures/live.webp and play.webp. Run it after `npm run build` when a page looks different.
+// Writes docs/pictures/live.webp, solana.webp and play.webp. Run it after `npm run build` when a page looks different.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,6 +41,7 @@ try {
   })
   mkdirSync(folder, { recursive: true })
   await takeLive(browser, origin('metrics'))
+  await takeSolana(browser, origin('metrics'))
   await takePlay(browser, origin('indexer'))
   await browser.close()
 } finally {
@@ -61,6 +62,15 @@ async function takeLive(browser, origin) {
   // Everything on the page is drawn at least once a second.
   await sleep(3_000)
   await save(page, 'live')
+}
+
+async function takeSolana(browser, origin) {
+  const page = await browser.newPage({ viewport })
+  await page.goto(`${origin}/live/solana`)
+  await page.locator('body[data-state=live]').waitFor({ timeout: deadlineMs })
+  // A minute of documents makes whole sparklines.
+  await sleep(60_000)
+  await save(page, 'solana')
 }
 
 async function takePlay(browser, origin) {

@@ -301,7 +301,7 @@ export const topology: Topology = {
     does: 'event stream, REST, health, Prometheus, JSON-RPC',
     reads: [
       ...(['recorder', 'gate', 'quota', 'certificates', 'addressBudget'] as const),
-      ...(['events', 'execution'] as const),
+      ...(['events', 'execution', 'chains'] as const),
     ],
     isEnabled: ({ config }) => config.metrics.enabled,
     start: products.openMetrics,

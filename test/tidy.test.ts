@@ -31,6 +31,7 @@ const publicFiles: ReadonlySet<string> = new Set([
 const entryPoints: readonly string[] = [
   'src/main.ts',
   'src/live/main.ts',
+  'src/live/solana.ts',
   ...publicFiles,
   ...product.filter(({ path }) => path.startsWith('workers/')).map(({ path }) => path),
   'src/base/telemetry/meters-docs.ts',

@@ -170,3 +170,104 @@ export function verdictOf(
   const isJudged = block.total_txn_count >= verdictTxnsLeast && block.contended_slot_count > 0
   return isJudged ? efficiencyBand(block.parallel_efficiency_pct) : null
 }
+
+/** GET /v1/solana: the sets of nodes, their chains, and what the products count. */
+export interface Solana {
+  /** When it was made: milliseconds since 1970. */
+  at_ms: number
+  /** The default set first. */
+  sets: SolanaSet[]
+  /** What the document has no space for; absent, as products and nodes, in a customer's view. */
+  left_out?: { sets: number; nodes: number }
+  products?: SolanaProducts
+}
+
+export interface SolanaSet {
+  set: string
+  /** Null while no stream of the set is open. */
+  stream: SolanaStream | null
+  nodes?: SolanaNode[]
+}
+
+export interface SolanaStream {
+  up: boolean
+  slot_ms: number
+  /** Since the newest block arrived; null before the first. */
+  age_ms: number | null
+  processed: number | null
+  confirmed: number | null
+  finalized: number | null
+  /** Transactions per second over about ten seconds of confirmed blocks. */
+  tps: number | null
+  /** Compute units that a block may cost. */
+  cost_limit: number
+  /** The last confirmed blocks, oldest first. */
+  blocks: SolanaBlock[]
+}
+
+/** Null: its transactions were not read, as nobody had asked for some time. */
+export interface SolanaBlock {
+  slot: number
+  transactions: number
+  votes: number | null
+  failed: number | null
+  fee_lamports: number | null
+  /** Of the transactions that are no votes. */
+  median_fee_lamports: number | null
+  cost_units: number | null
+}
+
+export interface SolanaNode {
+  node: string
+  region: string
+  state: string
+  slot: number | null
+  lag_slots: number | null
+  /** Its part of what arrived first on the stream, 0 to 1. */
+  first_share: number | null
+}
+
+/** Totals since the start; a product that is off is absent. */
+export interface SolanaProducts {
+  rpc?: SolanaCalls
+  websocket?: SolanaCalls
+  grpc?: SolanaCalls
+  tpu?: SolanaTpu
+  shredstream?: SolanaShreds
+}
+
+/** Null: the product has no such thing. */
+export interface SolanaCalls {
+  calls: number
+  errors: number
+  refused: number
+  /** Connections or streams. */
+  open: number | null
+  subscriptions: number | null
+  /** Notifications or updates. */
+  sent: number | null
+}
+
+export interface SolanaTpu {
+  accepted: number
+  rejected: number
+  landed: number
+  expired: number
+  failed: number
+  in_flight: number
+  queued: number
+  senders_up: number
+  /** Counts of landings by their time, cumulative; the last bound is null. */
+  land_seconds: [bound: number | null, count: number][]
+}
+
+export interface SolanaShreds {
+  up: boolean
+  received: number
+  /** First copies. */
+  accepted: number
+  sent: number
+  dropped: number
+  rebuilt: number
+  destinations: number
+}

@@ -5,6 +5,7 @@ import type {
   ContentionData,
   Health,
   LifecycleRecord,
+  Solana,
   Status,
   TopAccesses,
 } from './frames.ts'
@@ -79,6 +80,11 @@ export class MetricsRest {
 
   status(): Promise<Status> {
     return this.#get('/v1/status')
+  }
+
+  /** The nodes and chains of Solana; made at most once a second. */
+  solana(): Promise<Solana> {
+    return this.#get('/v1/solana')
   }
 
   lifecycles(): Promise<LifecycleRecord[]> {

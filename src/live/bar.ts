@@ -1,26 +1,11 @@
-// The bar: chain, source, state, block, age, seq, run, gaps and clients; and the banner below it.
+// The bar: chain, source, state, block, age, seq, run, gaps and clients.
 // Thread: browser.
 import type { Status } from '../client/frames.ts'
 import { byId, setAttribute, setText } from './dom.ts'
 import { count } from './format.ts'
 import type { PageStore } from './page-store.ts'
-import type { State, StateName } from './state.ts'
-
-/** Each state has a shape of its own: colour alone would not tell them apart. */
-const shapes: Readonly<Record<StateName, string>> = {
-  starting: '○',
-  empty: '○',
-  'catching-up': '▶',
-  live: '●',
-  quiet: '◐',
-  degraded: '▲',
-  offline: '✕',
-  refused: '◆',
-  unauthorized: '■',
-  slow: '▼',
-  hidden: '–',
-  paused: '❚❚',
-}
+import type { State } from './state.ts'
+import { StateBar } from './state-bar.ts'
 
 /** Chains by their id. */
 const chains: Readonly<Record<number, string>> = {
@@ -32,24 +17,16 @@ const chains: Readonly<Record<number, string>> = {
 export class Bar {
   readonly #chain = byId('chain')
   readonly #source = byId('source')
-  readonly #shape = byId('pill-shape')
-  readonly #text = byId('pill-text')
+  readonly #state = new StateBar()
   readonly #block = byId('bar-block')
   readonly #age = byId('bar-age')
   readonly #seq = byId('bar-seq')
   readonly #run = byId('bar-run')
   readonly #gaps = byId('bar-gaps')
   readonly #clients = byId('bar-clients')
-  readonly #banner = byId('banner')
-  readonly #form = byId('token-form')
 
   draw(state: State, store: PageStore, ageMs: number): void {
-    setAttribute(document.body, 'data-state', state.name)
-    setText(this.#shape, shapes[state.name])
-    setText(this.#text, state.text)
-    setText(this.#banner, state.detail)
-    this.#banner.hidden = state.detail === ''
-    this.#form.hidden = state.name !== 'unauthorized'
+    this.#state.draw(state)
     setText(this.#block, count(store.history.newest))
     setText(this.#age, Number.isFinite(ageMs) ? `${(ageMs / 1000).toFixed(1)} s` : '–')
     setText(this.#seq, store.seq === 0 ? '–' : count(store.seq))

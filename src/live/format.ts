@@ -21,6 +21,7 @@ export function millis(value: number): string {
 /** 12.3k, 4.5M: a rate or a size in a narrow column. */
 export function short(value: number): string {
   if (!Number.isFinite(value)) return '–'
+  if (Math.abs(value) >= 1e15) return value.toExponential(1)
   const steps = [
     [1e9, 'G'],
     [1e6, 'M'],
@@ -29,6 +30,15 @@ export function short(value: number): string {
   for (const [size, unit] of steps)
     if (Math.abs(value) >= size) return `${(value / (unit === 'k' ? 1e3 : size)).toFixed(1)}${unit}`
   return value === 0 || Math.abs(value) >= 100 ? whole.format(value) : trimmed(value)
+}
+
+/** Beyond this many digits a whole number would not fit a cell. */
+const wholeMax = 1e12
+
+/** A whole number, shortened where it is absurdly long; null is unknown. */
+export function figure(value: number | null | undefined): string {
+  const known = value ?? Number.NaN
+  return Math.abs(known) >= wholeMax ? short(known) : count(known)
 }
 
 function trimmed(value: number): string {

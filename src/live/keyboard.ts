@@ -1,9 +1,13 @@
-// The keys and the words of the page. Thread: browser. Nothing is taken from a field, a dialog or a
+// The keys of a page, and its help. Thread: browser. Nothing is taken from a field, a dialog or a
 // shortcut of the browser.
 import { byId, make } from './dom.ts'
 import type { SourcePanel } from './source-panel.ts'
 
-export const keyHelp = [
+/** Keys or words, each with its meaning. */
+export type Meanings = readonly (readonly [name: string, meaning: string])[]
+
+/** Of the execution page. */
+const keyHelp = [
   ['Space', 'pause, and go on'],
   ['← →', 'earlier, later block'],
   ['Home End', 'oldest, newest block'],
@@ -50,11 +54,14 @@ export function listenToKeys(actions: Actions): void {
   })
 }
 
-export function showHelp(panel: SourcePanel): void {
-  panel.open('Keys and words', [listOf('keys', keyHelp), listOf('keys words', words)])
+export const executionHelp = { keys: keyHelp, words }
+
+export function showHelp(panel: SourcePanel, help: { keys: Meanings; words: Meanings }): void {
+  const lists = [listOf('keys', help.keys), listOf('keys words', help.words)]
+  panel.open('Keys and words', lists)
 }
 
-function listOf(kind: string, lines: readonly (readonly [string, string])[]): HTMLElement {
+function listOf(kind: string, lines: Meanings): HTMLElement {
   const list = make('dl', kind)
   for (const [name, meaning] of lines) list.append(make('dt', '', name), make('dd', '', meaning))
   return list

@@ -8,7 +8,7 @@ import { Endpoints } from './endpoints.ts'
 import { Graph } from './graph.ts'
 import { Heat } from './heat.ts'
 import { HotKeys } from './hot-keys.ts'
-import { listenToKeys, showHelp } from './keyboard.ts'
+import { executionHelp, listenToKeys, showHelp } from './keyboard.ts'
 import { Lanes } from './lanes.ts'
 import { LogView } from './log-view.ts'
 import { Now } from './now.ts'
@@ -77,7 +77,7 @@ listenToKeys({
   '/': () => byId('filter').focus(),
   t: switchTheme,
   g: () => views.graph.toggle(redraw('graph')),
-  '?': () => showHelp(panel),
+  '?': () => showHelp(panel, executionHelp),
   Escape: clear,
 })
 drawControls()
@@ -121,7 +121,7 @@ function facts(nowMs: number): Facts {
 function listen(): void {
   byId('pause').addEventListener('click', togglePause)
   byId('theme').addEventListener('click', switchTheme)
-  byId('help').addEventListener('click', () => showHelp(panel))
+  byId('help').addEventListener('click', () => showHelp(panel, executionHelp))
   byId('block-back').addEventListener('click', () => views.block.move(-1))
   byId('block-next').addEventListener('click', () => views.block.move(1))
   byId('block-live').addEventListener('click', () => selection.set({ pinned: null }))

@@ -1,22 +1,12 @@
 // The figures of the newest block, each with a sparkline of the last 60. Thread: browser.
 import { verdictTxnsLeast } from '../client/frames.ts'
 import { bend } from './bend.ts'
-import { make, Surface, setAttribute, setText } from './dom.ts'
 import type { Column, FigureHistory } from './figure-history.ts'
 import { count, millis, percent, quantile } from './format.ts'
 import type { PageStore } from './page-store.ts'
 import type { Selection } from './selection.ts'
-import { colours, shapes } from './theme.ts'
-
-const sparkBlocks = 60
-
-interface TileText {
-  readonly value: string
-  readonly unit: string
-  readonly note: string
-  /** Name of a colour; '' for ink. */
-  readonly tone: string
-}
+import { shapes } from './theme.ts'
+import { plain, sparkPoints, type TileText, TileView } from './tile.ts'
 
 interface Tile {
   readonly label: string
@@ -99,27 +89,13 @@ export class Now {
   }
 
   #build(element: HTMLElement, tile: Tile, resized: () => void) {
-    const label = make('h2', '', tile.label)
-    const value = make('p', 'value')
-    const figure = make('b', '', '–')
-    const unit = make('span', 'unit')
-    const note = make('p', 'note')
-    const canvas = make('canvas')
-    canvas.setAttribute('aria-hidden', 'true')
-    value.append(figure, unit)
-    element.append(label, value, note, canvas)
-    const surface = new Surface(canvas, resized)
+    const view = new TileView(element, tile.label, resized)
     const draw = (row: number) => {
-      const text = tile.text(this.#store, row)
-      setText(figure, text.value)
-      setText(unit, text.unit)
-      setText(note, text.note)
-      setAttribute(element, 'data-tone', text.tone)
       const points =
         tile.column === null
           ? this.#store.finalized
           : lastOf(this.#store.history, tile.column, row + 1, tile.scale)
-      sparkline(surface, points)
+      view.draw(tile.text(this.#store, row), points)
     }
     return { draw }
   }
@@ -137,10 +113,6 @@ export function efficiencyText(history: FigureHistory, row: number): TileText {
   return plain(percent(value), '%', `no verdict: ${why}`)
 }
 
-function plain(value: string, unit: string, note: string): TileText {
-  return { value, unit, note, tone: '' }
-}
-
 function lastOf(
   history: FigureHistory,
   column: Column,
@@ -148,40 +120,7 @@ function lastOf(
   scale: (value: number) => number = (value) => value,
 ): number[] {
   const points: number[] = []
-  for (let row = Math.max(0, to - sparkBlocks); row < to; row++)
+  for (let row = Math.max(0, to - sparkPoints); row < to; row++)
     points.push(scale(history.value(column, row)))
   return points
-}
-
-/** A line over the last points; holes stay open, the newest point is a dot. */
-function sparkline(surface: Surface, points: readonly number[]): void {
-  const { width, height } = surface
-  const context = surface.begin()
-  const known = points.filter((value) => !Number.isNaN(value))
-  if (known.length < 2) return
-  const low = Math.min(...known)
-  const high = Math.max(...known)
-  const x = (at: number) =>
-    2 + ((at + sparkBlocks - points.length) * (width - 6)) / (sparkBlocks - 1)
-  const y = (value: number) =>
-    high === low ? height / 2 : height - 3 - ((value - low) / (high - low)) * (height - 6)
-  context.strokeStyle = colours().soft
-  context.lineWidth = 1.25
-  context.beginPath()
-  let isOpen = false
-  points.forEach((value, at) => {
-    if (Number.isNaN(value)) isOpen = false
-    else if (isOpen) context.lineTo(x(at), y(value))
-    else {
-      context.moveTo(x(at), y(value))
-      isOpen = true
-    }
-  })
-  context.stroke()
-  const last = points.at(-1)!
-  if (Number.isNaN(last)) return
-  context.fillStyle = colours().ink
-  context.beginPath()
-  context.arc(x(points.length - 1), y(last), 2.2, 0, 7)
-  context.fill()
 }

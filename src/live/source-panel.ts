@@ -19,11 +19,11 @@ export interface Source {
 const textMax = 20_000
 
 export class SourcePanel {
-  readonly #store: PageStore
+  readonly #store: Pick<PageStore, 'latest'>
   readonly #dialog = byId<HTMLDialogElement>('panel')
   readonly #body = byId('panel-body')
 
-  constructor(store: PageStore) {
+  constructor(store: Pick<PageStore, 'latest'>) {
     this.#store = store
     byId('panel-close').addEventListener('click', () => this.#dialog.close())
     // The event comes some time after the dialog is closed, which may be open again by then.

@@ -60,6 +60,7 @@ describe.each(sources)('with $name', ({ flags, isMissing, blocks }) => {
       [`/v1/blocks/${status.block_number}/lifecycle`, '/v1/blocks/{number}/lifecycle', 200],
       ['/v1/blocks/x/lifecycle', '/v1/blocks/{number}/lifecycle', 400],
       ['/v1/blocks/1/lifecycle', '/v1/blocks/{number}/lifecycle', 404],
+      ['/v1/solana', '/v1/solana', 200],
       ['/health', '/health', 200],
       ['/v1/ws', '/v1/ws', 426],
       ['/', '/', 426],

@@ -2,7 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Solana } from '../../src/client/frames.ts'
 import { topology } from '../../src/topology.ts'
+import { expectDescribed } from '../testkit/api-schemas.ts'
 import { littleTraffic, type Server, sluiceHere, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
@@ -46,6 +48,48 @@ beforeAll(async () => {
   }, 'every kind of thread')
 })
 afterAll(() => server.dispose())
+
+test('GET /v1/solana has the node, its blocks as JSON-RPC has them, and every product', async () => {
+  const read = async () =>
+    (await (await fetch(`${server.url('metrics')}/v1/solana`)).json()) as Solana
+  const newest = ({ sets }: Solana) =>
+    sets[0]?.stream?.blocks.findLast(({ cost_units: units, transactions }) => {
+      return units !== null && transactions > 0
+    })
+  await until(
+    async () => newest(await read()) !== undefined,
+    'a block whose transactions were read',
+  )
+  const document = await read()
+  expectDescribed('get', '/v1/solana', { status: 200, body: document })
+  const [set] = document.sets
+  expect(set?.nodes).toMatchObject([{ node: 'default/1', state: 'up', first_share: 1 }])
+  expect(Object.keys(document.products ?? {})).toEqual([
+    ...['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'],
+  ])
+  expect(set?.stream?.up).toBe(true)
+  const { slot, ...found } = newest(document)!
+  const options = { maxSupportedTransactionVersion: 0, commitment: 'confirmed' }
+  const response = await fetch(server.url('rpc'), {
+    method: 'POST',
+    headers: { 'x-token': server.token, 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getBlock', params: [slot, options] }),
+  })
+  const { result } = (await response.json()) as { result: { transactions: Landed[] } }
+  const metas = result.transactions.map(({ meta }) => meta)
+  const sum = (of: (meta: Landed['meta']) => number) =>
+    metas.reduce((total, meta) => total + of(meta), 0)
+  expect(found).toMatchObject({
+    transactions: metas.length,
+    failed: metas.filter(({ err }) => err !== null).length,
+    fee_lamports: sum(({ fee }) => fee),
+    cost_units: sum(({ costUnits }) => costUnits),
+  })
+})
+
+interface Landed {
+  readonly meta: { readonly fee: number; readonly costUnits: number; readonly err: unknown }
+}
 
 test('the open endpoints are those of the topology', () => {
   const endpoints = rows.flatMap(([name, { kind }]) => (kind === 'endpoint' ? [name] : []))

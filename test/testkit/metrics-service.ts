@@ -54,6 +54,7 @@ export async function openService(options: ServiceOptions = {}) {
       run: 'run-1',
       version: '1.2.3',
       source: { kind: 'recording', file: 'night.zst' },
+      solana: { sets: () => [] },
       ready: () => ({ ready: true, checks: [{ name: 'components', ok: true }] }),
       restartSource: () => calls.restarts++,
       exit: (code) => calls.exits.push(code),

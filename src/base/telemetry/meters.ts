@@ -42,7 +42,7 @@ export class Meters {
   readonly #registry = new Registry()
   readonly #kinds = new Map<string, Declared['kind']>()
   /** Histograms that others count. prom-client cannot take ready-made bucket counts. */
-  readonly #reads: (() => Family)[] = []
+  readonly #reads = new Map<string, () => Family>()
   readonly #joined: (() => Promise<readonly Family[]>)[] = []
   readonly declared: Declared[] = []
 
@@ -138,7 +138,7 @@ export class Meters {
     read: () => Iterable<readonly [LabelValues<L>, HistogramCounts]>,
   ): void {
     this.#declare('histogram', name, help, labels)
-    this.#reads.push(() => {
+    this.#reads.set(name, () => {
       const samples = [...read()].flatMap(([values, counts]) =>
         samplesOf(name, buckets, values, counts),
       )
@@ -153,18 +153,30 @@ export class Meters {
 
   /** The exposition, as text 0.0.4 or OpenMetrics 1.0. */
   async render(format: ExpositionFormat): Promise<{ contentType: string; body: string }> {
-    const joined = (await Promise.all(this.#joined.map((read) => read()))).flat()
-    const own = await this.families()
-    const families = joined.length === 0 ? own : mergeFamilies([...own, ...joined])
+    const families = await this.#all()
     return { contentType: contentTypes[format], body: renderExposition(families, format) }
   }
 
-  /** The instruments of this process with their values. */
-  async families(): Promise<Family[]> {
+  /** Some instruments, also of joined processes; those that nobody declared are left out. */
+  async read(names: readonly string[]): Promise<ReadonlyMap<string, Family>> {
+    const families = await this.#all(names)
+    const read = families.filter(({ name }) => names.includes(name))
+    return new Map(read.map((family) => [family.name, family]))
+  }
+
+  async #all(names?: readonly string[]): Promise<Family[]> {
+    const joined = (await Promise.all(this.#joined.map((read) => read()))).flat()
+    const own = await this.families(names)
+    return joined.length === 0 ? own : mergeFamilies([...own, ...joined])
+  }
+
+  /** The instruments of this process with their values: all, or those of these names. */
+  async families(names: readonly string[] = [...this.#kinds.keys()]): Promise<Family[]> {
     const families: Family[] = []
-    for (const metric of await this.#registry.getMetricsAsJSON()) {
-      const kind = this.#kinds.get(metric.name)
-      if (kind === undefined) continue
+    const metrics = names.map((name) => this.#registry.getSingleMetric(name)?.get())
+    for (const metric of await Promise.all(metrics)) {
+      const kind = this.#kinds.get(metric?.name ?? '')
+      if (metric === undefined || kind === undefined) continue
       families.push({
         name: metric.name,
         help: metric.help,
@@ -177,7 +189,10 @@ export class Meters {
         })),
       })
     }
-    for (const read of this.#reads) families.push(read())
+    for (const name of names) {
+      const read = this.#reads.get(name)
+      if (read !== undefined) families.push(read())
+    }
     return families
   }
 

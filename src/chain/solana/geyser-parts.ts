@@ -80,6 +80,27 @@ export function readError(meta: Uint8Array): Uint8Array | null {
   return null
 }
 
+/**
+ * The fee in lamports and what it cost its block in compute units, from a
+ * SubscribeUpdateTransactionInfo. Nodes before 2.2 report only the units that it consumed.
+ */
+export function readCost(info: Uint8Array): { readonly fee: number; readonly units: number } {
+  let fee = 0
+  let consumed = 0
+  let cost: number | null = null
+  const reader = new ProtoReader(info)
+  while (reader.next()) {
+    if (reader.field !== 4) continue
+    const meta = reader.inside()
+    while (meta.next()) {
+      if (meta.field === 2) fee = meta.number
+      else if (meta.field === 16) consumed = meta.number
+      else if (meta.field === 17) cost = meta.number
+    }
+  }
+  return { fee, units: cost ?? consumed }
+}
+
 /** The log lines, from a TransactionStatusMeta; null when it has `log_messages_none`. */
 export function readLogs(meta: Uint8Array): string[] | null {
   const logs: string[] = []

@@ -111,10 +111,10 @@ export function openGrpc(
 
 export function openMetrics(
   context: Context,
-  read: Admission & Read<'addressBudget' | 'events' | 'execution'>,
+  read: Admission & Read<'addressBudget' | 'events' | 'execution' | 'chains'>,
 ) {
   const { config, meters, version, readiness, exit } = context
-  const { addressBudget, events } = read
+  const { addressBudget, events, chains } = read
   // Reason for the assertion: it runs wherever this endpoint does.
   const execution = read.execution!
   return startMetrics(config.metrics, {
@@ -124,6 +124,7 @@ export function openMetrics(
     events,
     view: execution,
     source: sourceName(config.metrics),
+    solana: { sets: () => chains.solanaSets() },
     run: randomBytes(8).toString('hex'),
     version,
     ready: () => readiness.report(),

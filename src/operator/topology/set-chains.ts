@@ -10,6 +10,7 @@ import type { Log } from '../../base/telemetry/log.ts'
 import { lowestVersion, oldestShapes, type Shapes, shapesOf } from '../../chain/solana/version.ts'
 import { StreamAnswers, type StreamAnswersDeps } from '../../streams/answers/stream-answers.ts'
 import { SolanaUpstream } from '../../streams/flows/solana-upstream.ts'
+import { BlockFiguresTracker } from '../../streams/geyser/block-figures.ts'
 import { Heads } from '../../streams/geyser/heads.ts'
 import { gatewayBounds, openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
 import { PublishedSlots } from '../../streams/geyser/position.ts'
@@ -20,7 +21,7 @@ import { MINT_BYTES_READ } from '../../streams/pubsub/mint-cache.ts'
 import type { StreamLogReading } from '../../streams/segments/meters.ts'
 import type { LogBounds } from '../../streams/segments/segment-writer.ts'
 import { StreamLog, startWriterThread } from '../../streams/segments/stream-log.ts'
-import { answersFromStream } from '../../upstream/config.ts'
+import { answersFromStream, defaultSet } from '../../upstream/config.ts'
 import { GeyserFeed } from '../../upstream/geyser/geyser-feed.ts'
 import { IngestWorker } from '../../upstream/geyser/ingest-worker.ts'
 import type { FeedReading } from '../../upstream/geyser/meters.ts'
@@ -101,7 +102,12 @@ export class SetChains {
   readonly #turns: SharedTurns
   readonly #chains = new Map<
     string,
-    SetChain & { ingest: IngestWorker; feed: GeyserFeed; sink: SolanaUpstream }
+    SetChain & {
+      ingest: IngestWorker
+      feed: GeyserFeed
+      sink: SolanaUpstream
+      figures: BlockFiguresTracker
+    }
   >()
 
   constructor(nodes: Upstreams, deps: SetChainsDeps) {
@@ -155,6 +161,7 @@ export class SetChains {
       streamLog,
       published,
       heads,
+      figures: new BlockFiguresTracker(hub, clock),
       ingest,
       feed,
       sink,
@@ -220,13 +227,52 @@ export class SetChains {
     })
   }
 
+  /** For GET /v1/solana: the sets of nodes, the default one first. */
+  solanaSets() {
+    const sets = this.#nodes.sets().map(({ name, nodes }) => {
+      const chain = this.#chains.get(name)
+      const reports = chain && nodeReports(chain.feed, chain.sink)
+      const rows = nodes.map((node) => ({
+        name: node.name,
+        region: node.region,
+        state: node.state,
+        slot: node.slot(),
+        lagSlots: node.lagSlots,
+        firstShare: reports?.[node.name]?.firstShare ?? null,
+      }))
+      return { name, stream: chain === undefined ? null : streamOf(chain), nodes: rows }
+    })
+    return sets.sort((a, b) => Number(b.name === defaultSet) - Number(a.name === defaultSet))
+  }
+
   async stop(): Promise<void> {
     const chains = [...this.#chains.values()]
-    for (const { feed, heads } of chains) {
+    for (const { feed, heads, figures } of chains) {
       feed.stop()
       heads.stop()
+      figures.stop()
     }
     await Promise.all(chains.flatMap(({ ingest, streamLog }) => [ingest.stop(), streamLog?.stop()]))
+  }
+}
+
+function streamOf({
+  hub,
+  heads,
+  figures,
+  isUp,
+}: SetChain & { readonly figures: BlockFiguresTracker }) {
+  const slotAt = (commitment: Commitment) => heads.at(commitment)?.slot ?? null
+  return {
+    isUp: isUp(),
+    slotMs: hub.slotTime.ms,
+    ageMs: figures.ageMs(),
+    heads: {
+      processed: slotAt(Commitment.processed),
+      confirmed: slotAt(Commitment.confirmed),
+      finalized: slotAt(Commitment.finalized),
+    },
+    blocks: figures.watch(),
   }
 }
 

@@ -1,7 +1,7 @@
-// Serves the live page: GET /live, and GET / for browsers.
-// Three files that the build made, with their compressed copies, read once. The page has no data of
-// its own: it asks the endpoint like any other client. Its policy allows nothing from elsewhere and
-// no markup from script (Trusted Types).
+// Serves the live pages: GET /live, GET / for browsers, and GET /live/solana.
+// Each is three files that the build made, with their compressed copies, read once. The pages have
+// no data of their own: they ask the endpoint like any other client. Their policy allows nothing
+// from elsewhere and no markup from script (Trusted Types).
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,19 +29,28 @@ const contentTypes: Readonly<Record<string, string>> = {
 /** A Host header that may be repeated in a header of ours. */
 const plainHost = /^[\w.:[\]-]{1,255}$/
 
+/** The pages by the names of their files. */
+const pages = ['page', 'solana'] as const
+export type PageName = (typeof pages)[number]
+
 export class LivePage {
-  readonly #page: Served
+  readonly mode: Exclude<Page, 'off'>
+  readonly #pages: ReadonlyMap<PageName, Served>
   readonly #files: ReadonlyMap<string, Served>
 
   constructor(mode: Exclude<Page, 'off'>) {
     const folder = join(packageRoot(), 'dist', 'src', 'products', 'metrics', 'live')
-    const text = readFileSync(join(folder, 'page.html'), 'utf8')
-    this.#page = pageOf(text.replace('data-page="full"', `data-page="${mode}"`))
+    const read = (name: PageName) => {
+      const text = readFileSync(join(folder, `${name}.html`), 'utf8')
+      return pageOf(text.replace('data-page="full"', `data-page="${mode}"`))
+    }
+    this.mode = mode
+    this.#pages = new Map(pages.map((name) => [name, read(name)]))
     const names = readdirSync(folder).filter((name) => /^app-\w+\.(js|css)$/.test(name))
     this.#files = new Map(names.map((name) => [name, fileOf(folder, name)]))
   }
 
-  page(request: Request): Reply {
+  page(request: Request, name: PageName = 'page'): Reply {
     const head = ResponseHead.of({
       'content-type': 'text/html; charset=UTF-8',
       'content-security-policy': policyFor(request.header('host')),
@@ -51,7 +60,7 @@ export class LivePage {
       'cache-control': 'no-cache',
       vary: 'accept, accept-encoding',
     })
-    return reply(request, this.#page, head)
+    return reply(request, this.#pages.get(name)!, head)
   }
 
   /** A script or style by its name; null for any other. */

@@ -17,6 +17,7 @@ const routeNames = [
   'lifecycle',
   'blocks',
   'top',
+  'solana',
   'ticket',
   'document',
   'health',

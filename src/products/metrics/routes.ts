@@ -18,6 +18,7 @@ import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
+import { type SolanaView, solanaDocument } from './solana.ts'
 
 /** Longest body of POST /. */
 const rpcBodyBytesMax = 51_200
@@ -27,6 +28,7 @@ const gzipBytesMin = 1024
 /** How often the expensive answers are rebuilt: 4 ms and 1 ms of the main thread. */
 const scrapeRate = { perSecond: 1, burst: 5 }
 const lifecyclesRate = { perSecond: 2, burst: 10 }
+const solanaRate = { perSecond: 1, burst: 1 }
 
 /** The authenticated caller; null when the endpoint or the path needs no token. */
 export type Caller = Principal | null
@@ -41,6 +43,7 @@ export interface RouteParts extends rest.RestParts, RpcParts {
   readonly clock: Clock
   /** Null: `metrics.page` is `off`. */
   readonly page: LivePage | null
+  readonly solana: SolanaView
   /** True while streams and REST are closed, for lack of execution events. */
   isStale(): boolean
 }
@@ -64,6 +67,8 @@ const openPaths: ReadonlySet<string> = new Set([
   '/metrics',
   ...rest.documentPaths,
 ])
+/** Of the nodes, not of execution events: it stays open while those are missing. */
+const solanaPath = '/v1/solana'
 /** Paths of the event stream: an upgrade there may present a ticket instead of a token. */
 export const streamPaths: readonly string[] = ['/v1/ws', '/']
 
@@ -84,7 +89,8 @@ export function httpOptions(parts: RouteParts): HttpOptions<Caller> {
 function admit(request: Request, parts: RouteParts): Caller | Reply {
   const { gate, tickets, meters, page } = parts
   if (openPaths.has(request.path) || (page !== null && isPagePath(request))) return null
-  if (parts.isStale()) return errorReply(503, 'no execution event for 30 s', jsonHead)
+  if (parts.isStale() && request.path !== solanaPath)
+    return errorReply(503, 'no execution event for 30 s', jsonHead)
   if (gate === null) return null
   const ticket = ticketOf(request)
   const principal =
@@ -139,6 +145,7 @@ function routes(parts: RouteParts): HttpRoute<Caller>[] {
     get('/ready', 'ready', () => rest.readiness(parts)),
     ...rest.documentPaths.map((path) => get(path, 'document', () => rest.documentAt(path))),
     scraping(parts),
+    watching(parts),
     calling(parts, streams),
     ticketing(parts),
     ...streamPaths.map((path) => notAnUpgrade(path, parts)),
@@ -203,7 +210,7 @@ function calling(parts: RouteParts, streams: AnswerStreams): HttpRoute<Caller> {
   }
 }
 
-/** One exposition, with its compressed form once it was requested. */
+/** One exposition or other text, with its compressed form once it was requested. */
 interface Exposition {
   readonly contentType: string
   readonly body: string
@@ -227,6 +234,27 @@ function scraping({ instruments, meters, limits, clock }: RouteParts): HttpRoute
       const { address } = request
       const exposition = await shared[formatFor(request.header('accept'))].get()
       const reply = await expositionReply(request, exposition)
+      limits.sent(address, reply.body.length)
+      return new Reply(200, reply.head, reply.body)
+    },
+  }
+}
+
+/** GET /v1/solana: built at most once a second, encoded once for all readers. */
+function watching(parts: RouteParts): HttpRoute<Caller> {
+  const { page, solana, instruments, meters, limits, clock } = parts
+  const isFull = page?.mode === 'full'
+  const shared = new SharedAnswer(solanaRate, clock, async (): Promise<Exposition> => {
+    const body = await solanaDocument(solana, instruments, { isFull, nowMs: clock.nowMs() })
+    return { contentType: 'application/json', body, zipped: null }
+  })
+  return {
+    verb: 'GET',
+    path: solanaPath,
+    handle: async (request) => {
+      meters.requests.solana.inc()
+      const { address } = request
+      const reply = await expositionReply(request, await shared.get())
       limits.sent(address, reply.body.length)
       return new Reply(200, reply.head, reply.body)
     },
@@ -291,8 +319,11 @@ function pages(parts: RouteParts): HttpRoute<Caller>[] {
     {
       verb: 'GET',
       path: '/live/:file',
-      handle: (request) =>
-        pageReply(request, parts, page.file(request, request.params[0] ?? '') ?? missing),
+      handle: (request) => {
+        const [name = ''] = request.params
+        const found = name === 'solana' ? page.page(request, name) : page.file(request, name)
+        return pageReply(request, parts, found ?? missing)
+      },
     },
   ]
 }

@@ -4,7 +4,8 @@
 //   EventLog --> stream-sockets.ts: publish once per encoding --> live clients
 //            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
 //   GET, POST / --> routes.ts --> rest.ts, rpc.ts --> ExecutionView, EventLog
-//   GET /live, / from a browser --> live.ts --> page, script, style
+//   GET /live, / from a browser --> live.ts --> pages, scripts, styles
+//   GET /v1/solana --> solana.ts --> SolanaView, meters of the products
 //   handshake, messages --> session.ts --> handle.ts --> client.ts
 //   every 100 ms --> health.ts: nothing | drain | close, restart the source | open
 
@@ -35,6 +36,7 @@ import { declareMetricsMeters, declareMetricsReads } from './meters.ts'
 import type { SourceName } from './rest.ts'
 import { type Caller, httpOptions, jsonHead, streamPaths } from './routes.ts'
 import { socketRoute } from './session.ts'
+import type { SolanaView } from './solana.ts'
 import { StreamSockets } from './stream-sockets.ts'
 
 /** A client with more unsent bytes than this is slow; one that stays slow is closed. */
@@ -58,6 +60,7 @@ export interface MetricsDeps extends EndpointDeps {
   readonly run: string
   readonly version: string
   readonly source: SourceName
+  readonly solana: SolanaView
   /** For GET /ready. */
   ready(): ReadyReport
   /** Restarts the source, after 30 s of silence. */
@@ -157,7 +160,7 @@ class MetricsService implements Running {
   }
 
   async #open(): Promise<void> {
-    const { events, view, source, clock, meters, version, ready } = this.#deps
+    const { events, view, source, solana, clock, meters, version, ready } = this.#deps
     const gate = this.#section.auth === 'token' ? this.#deps.gate : null
     const session = {
       stream: this.#stream,
@@ -191,6 +194,7 @@ class MetricsService implements Running {
         clients: () => this.#sockets.count,
         uptimeMs: () => clock.monotonicMs() - this.#startedMs,
         page: this.#page,
+        solana,
         isStale: () => this.#isStale,
       }),
       sockets: streamPaths.map((path) => socketRoute(path, session)),

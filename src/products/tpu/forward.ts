@@ -240,7 +240,8 @@ export class Forwarder implements ForwardState {
 
   #land(submission: Submission, { slot, isSuccess }: Fate): void {
     if (submission.isOver) return
-    const { meters } = this.#deps
+    const { meters, clock } = this.#deps
+    meters.landSeconds.observe((clock.monotonicMs() - submission.takenMs) / 1000)
     if (isSuccess) meters.tipsLanded.inc(submission.tipLamports)
     if (submission.slot !== null) meters.landSlots.observe(Math.max(0, slot - submission.slot))
     if (isSuccess) this.#end(submission, 'landed', '', slot)

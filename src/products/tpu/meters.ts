@@ -19,6 +19,8 @@ export type SendResult = (typeof sendResults)[number]
 /** From the minimum tip to 10 SOL. */
 const tipBuckets = [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 1e9, 1e10]
 const landSlotBuckets = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 150]
+/** To the end of a blockhash. */
+const landSecondBuckets = [0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 8, 13, 21, 34, 60, 90]
 
 export interface TpuMeters {
   readonly accepted: Count
@@ -29,6 +31,7 @@ export interface TpuMeters {
   readonly endings: Readonly<Record<Ending, Count>>
   readonly sends: Readonly<Record<SendResult, CounterChild>>
   readonly landSlots: HistogramChild
+  readonly landSeconds: HistogramChild
   readonly forward: LatencyTally
   /** Sets the source of the gauges, which are summed at scrape. */
   watch(states: () => readonly ForwardState[]): void
@@ -101,6 +104,11 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
       'sluice_tpu_land_slots',
       'Slots from acceptance to landing',
       landSlotBuckets,
+    ),
+    landSeconds: meters.histogram(
+      'sluice_tpu_land_seconds',
+      'Time from acceptance to the confirmed block that a submission landed in',
+      landSecondBuckets,
     ),
     forward: meters.latency(
       'sluice_tpu_forward_seconds',

@@ -25,6 +25,27 @@ describe('Meters', () => {
     )
   })
 
+  test('reads some instruments by their names, those of joined processes included', async () => {
+    const meters = new Meters()
+    meters.counter('sluice_things_total', 'Things.').inc(2)
+    let scraped = 0
+    meters.gaugeRead('sluice_other', 'Other.', () => scraped++)
+    meters.latency('sluice_far_seconds', 'Far.').observeMs(5)
+    const labels = { gateway: 'one' }
+    const sample = (name: string, value: number) => ({ name, labels, value })
+    const family = (name: string, value: number) => ({
+      ...{ name, help: '', kind: 'counter' as const },
+      samples: [sample(name, value)],
+    })
+    meters.join(async () => [family('sluice_things_total', 7), family('sluice_other', 1)])
+    const names = ['sluice_things_total', 'sluice_far_seconds', 'sluice_absent_total']
+    const read = await meters.read(names)
+    expect([...read.keys()].sort()).toEqual(['sluice_far_seconds', 'sluice_things_total'])
+    expect(read.get('sluice_things_total')?.samples.map(({ value }) => value)).toEqual([2, 7])
+    expect(read.get('sluice_far_seconds')?.samples.at(-1)?.value).toBe(1)
+    expect(scraped).toBe(0)
+  })
+
   test('refuses a second declaration of a name, whatever the kind', () => {
     const meters = new Meters()
     meters.latency('sluice_far_seconds', 'Far.')

@@ -129,6 +129,7 @@ describe('the golden files', () => {
       tps: '/v1/tps',
       contention: '/v1/contention',
       top: '/v1/top',
+      solana: '/v1/solana',
       blocks: '/v1/blocks',
       status: '/v1/status',
       lifecycles: '/v1/blocks/lifecycle',

@@ -33,7 +33,8 @@ interface StageOptions {
 function stage(options: StageOptions = {}) {
   const clock = new FakeClock()
   const senders = Array.from({ length: options.senders ?? 1 }, () => new FakeSender())
-  const meters = declareTpuMeters(new Meters())
+  const registry = new Meters()
+  const meters = declareTpuMeters(registry)
   const tips = new TipLog()
   const blockhashes = { isValid: true as boolean | null }
   const forwarder = new Forwarder({
@@ -70,7 +71,8 @@ function stage(options: StageOptions = {}) {
     const { landed, expired, failed } = meters.endings
     return { landed: landed.value, expired: expired.value, failed: failed.value }
   }
-  return { clock, forwarder, senders, tips, blockhashes, submission, passes, endings, meters }
+  const parts = { clock, forwarder, senders, tips, blockhashes, submission, passes, endings }
+  return { ...parts, meters, registry }
 }
 
 const emptyMeta = (at: { slot: number; parent: number; transactions: number }) =>
@@ -93,7 +95,9 @@ const codeOf = (outcome: Outcome<null>) => (outcome.ok ? 'ok' : outcome.refusal.
 
 describe('forwarding', () => {
   it('sends to all upstreams in parallel and ends as landed', async () => {
-    const { forwarder, senders, submission, passes, endings, tips } = stage({ senders: 2 })
+    const { forwarder, senders, submission, passes, endings, tips, registry } = stage({
+      senders: 2,
+    })
     const one = submission()
     expect(codeOf(await forwarder.take(one))).toBe('ok')
     expect(senders.map(({ sent }) => sent.length)).toEqual([1, 1])
@@ -101,6 +105,7 @@ describe('forwarding', () => {
     await passes(2_000)
     expect(endings()).toEqual({ landed: 1, expired: 0, failed: 0 })
     expect(tips.last(5)).toMatchObject([{ outcome: 'landed', reason: '', landedSlot: 13 }])
+    expect((await registry.render('text')).body).toContain('sluice_tpu_land_seconds_sum 2\n')
     await passes(200_000)
     expect(senders[0]!.sent).toHaveLength(1)
   })
