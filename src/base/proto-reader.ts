@@ -6,7 +6,7 @@
 //
 // A field that is not read costs little: `bytes` is created and a number decoded on access.
 
-const WIRE_VARINT = 0
+export const WIRE_VARINT = 0
 const WIRE_64 = 1
 export const WIRE_BYTES = 2
 const WIRE_32 = 5

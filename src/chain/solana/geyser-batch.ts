@@ -4,7 +4,7 @@
 //
 //   bytes: | 0 | length | message 0 | 0 | length | message 1 | …
 //   table: | field, body, created_at, slot, info, extra | row 1 | …          f64 each
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { ProtoReader, WIRE_VARINT } from '../../base/proto-reader.ts'
 import { readEnvelope, updateField } from './geyser-parts.ts'
 
 export interface GeyserBatch {
@@ -100,17 +100,38 @@ function readBody(
       table[row + batchColumn.infoEnd] = reader.end
     } else if (reader.field === extraField) table[row + batchColumn.extra] = reader.number
     else if (reader.field === bankIdTag >> 3) {
-      if (bytes[reader.start - 1] !== bankIdTag) return false
-      let next = reader.start + 1
-      while (bytes[next - 1]! >= 0x80) next++
-      table[row + batchColumn.bodyEnd] = end - (next - reader.start + 1)
-      if (next === end) return true
+      const isLast = endOf(bytes, reader) === end && bytes[reader.start - 1] === bankIdTag
+      if (isLast && reader.wire === WIRE_VARINT) {
+        table[row + batchColumn.bodyEnd] = reader.start - 1
+        return true
+      }
       // Not the last field, as encoders write it: the others move up, and are read again.
-      bytes.copyWithin(reader.start - 1, next, end)
-      return readBody({ bytes, table }, row, bankIdTag)
+      const kept = cutField(bytes, table[row + batchColumn.bodyStart]!, end, reader.field)
+      table[row + batchColumn.bodyEnd] = kept
+      return kept >= 0 && readBody({ bytes, table }, row, bankIdTag)
     }
   }
   return !reader.isBroken
+}
+
+/** Moves the other fields up, in one pass over any number of them; -1 for malformed bytes. */
+function cutField(bytes: Buffer, from: number, to: number, field: number): number {
+  let kept = from
+  let at = from
+  const reader = new ProtoReader(bytes, from, to)
+  while (reader.next()) {
+    const end = endOf(bytes, reader)
+    if (reader.field !== field) kept += bytes.copy(bytes, kept, at, end)
+    at = end
+  }
+  return reader.isBroken ? -1 : kept
+}
+
+/** After the field that was read; a number has its bytes behind the start. */
+function endOf(bytes: Buffer, { wire, start, end }: ProtoReader): number {
+  let at = end
+  if (wire === WIRE_VARINT) for (at = start + 1; bytes[at - 1]! >= 0x80; at++);
+  return at
 }
 
 function isMessage(bytes: Buffer, table: GeyserBatch['table'], row: number): boolean {

@@ -30,6 +30,8 @@ export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate | RetractionUpdat
 
 const NONE: Uint8Array = new Uint8Array(0)
 const slotStatusMax = 6
+/** Texts that are the same in JSON. */
+const plainText = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 
 export class ReceivedBatch implements BatchSource {
   readonly bytes: Buffer
@@ -115,7 +117,9 @@ function receiveBlockMeta({ body, createdAtMs }: ReceivedItem): BlockMetaUpdate 
     else if (reader.field === 8) meta.executedTransactionCount = reader.number
     else if (reader.field === 9) meta.entriesCount = reader.number
   }
-  if (reader.isBroken) return null
+  // Answers and notifications show the hashes as they are.
+  const isShowable = plainText.test(meta.blockhash) && plainText.test(meta.parentBlockhash)
+  if (reader.isBroken || !isShowable) return null
   return { kind: 'blockMeta', createdAtMs, ...meta, body }
 }
 

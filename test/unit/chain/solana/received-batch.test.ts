@@ -59,6 +59,28 @@ describe('updates received from a node', () => {
     }
   })
 
+  it('lose any number of bank ids, of any form, in one pass', () => {
+    const [sent] = new SyntheticSolana({ seed: 12 }).next().filter(({ kind }) => kind === 'account')
+    const { body } = sent as Extract<SolanaUpdate, { kind: 'account' }>
+    const asText = Buffer.concat([Buffer.of(0x22, 0x20, 0, 30), Buffer.alloc(30)])
+    const many = Buffer.concat([Buffer.alloc(100_000, Buffer.of(0x20, 1)), asText, body])
+    const received = receiveUpdate(messageOf({ ...sent!, body: many } as SolanaUpdate), 0)
+    expect(fieldsOf(received as SolanaUpdate, sent!)).toEqual(fieldsOf(sent!, sent!))
+  })
+
+  it('of a block are refused when a hash is no plain text: answers show it as it is', () => {
+    const [sent] = new SyntheticSolana().next().filter(({ kind }) => kind === 'blockMeta')
+    const { body } = sent as Extract<SolanaUpdate, { kind: 'blockMeta' }>
+    for (const [field, isTaken] of [
+      [Buffer.from('\x12\x02ab'), true],
+      [Buffer.from('\x12\x02a"'), false],
+      [Buffer.from('\x3a\x02a\n'), false],
+    ] as const) {
+      const changed = { ...sent!, body: Buffer.concat([body, field]) } as SolanaUpdate
+      expect(receiveUpdate(messageOf(changed), 0) !== null, field.toString('hex')).toBe(isTaken)
+    }
+  })
+
   it('are made again from their batch, with the same content', () => {
     const sent = new SyntheticSolana({ seed: 13 }).next().filter(({ kind }) => kind !== 'block')
     const batch = new ReceivedBatch(batchFrom(sent.map((update) => messageOf(update))))
