@@ -16,6 +16,8 @@ import type {
 
 const NONE: Uint8Array = new Uint8Array(0)
 const rewardFieldMax = 6
+/** A mint has a byte for them. */
+const decimalsMax = 255
 type Open<T> = { -readonly [K in keyof T]: T[K] }
 
 /** From a SubscribeUpdateAccountInfo. The byte fields are views of it. */
@@ -246,8 +248,8 @@ export function decodeTokenBalance(bytes: Uint8Array): TokenBalanceContent {
     else if (reader.field === 3) {
       const amount = new ProtoReader(reader.bytes)
       while (amount.next()) {
-        if (amount.field === 2) balance.decimals = amount.number
-        else if (amount.field === 3) balance.amount = amount.text
+        if (amount.field === 2) balance.decimals = Math.min(amount.number, decimalsMax)
+        else if (amount.field === 3) balance.amount = digitsOf(amount.text, '0')
       }
     }
   }
@@ -269,10 +271,15 @@ function decodeReward(bytes: Uint8Array): RewardContent {
     else if (reader.field === 2) reward.lamports = BigInt.asIntN(64, reader.big)
     else if (reader.field === 3) reward.postBalance = reader.big
     else if (reader.field === 4) reward.rewardType = reader.number
-    else if (reader.field === 5) reward.commission = reader.text
-    else if (reader.field === 6) reward.commissionBps = reader.text
+    else if (reader.field === 5) reward.commission = digitsOf(reader.text, '')
+    else if (reader.field === 6) reward.commissionBps = digitsOf(reader.text, '')
   }
   return reward
+}
+
+/** A whole number as text; other texts, which no JSON may contain as they are, are `otherwise`. */
+function digitsOf(text: string, otherwise: string): string {
+  return /^(?:0|[1-9]\d{0,19})$/.test(text) ? text : otherwise
 }
 
 function allBytes(message: Uint8Array, field: number): Uint8Array[] {

@@ -113,10 +113,10 @@ export function tokenBalanceText(balance: TokenBalanceContent, { isSorted }: Wri
   const shown = { ...amount, uiAmount: amount.uiAmount === 0 ? null : amount.uiAmount }
   const members = [
     `"accountIndex":${accountIndex}`,
-    `"mint":"${mint}"`,
+    `"mint":${JSON.stringify(mint)}`,
     `"uiTokenAmount":${JSON.stringify(shown)}`,
-    `"owner":"${owner}"`,
-    `"programId":"${programId}"`,
+    `"owner":${JSON.stringify(owner)}`,
+    `"programId":${JSON.stringify(programId)}`,
   ]
   return objectText(members, isSorted)
 }
@@ -126,7 +126,7 @@ const rewardTypes = [null, 'Fee', 'Rent', 'Staking', 'Voting', 'DeactivatedStake
 function rewardText(reward: RewardContent, { isSorted }: Written): string {
   const { commission, commissionBps, rewardType: type } = reward
   const members = [
-    `"pubkey":"${reward.pubkey}"`,
+    `"pubkey":${JSON.stringify(reward.pubkey)}`,
     `"lamports":${reward.lamports}`,
     `"postBalance":${reward.postBalance}`,
     // A type that has no name here is shown by its number.

@@ -14,6 +14,8 @@ import {
   encodeSlot,
 } from '../../../../src/chain/solana/geyser-encode.ts'
 import { encodeTransaction } from '../../../../src/chain/solana/geyser-transaction.ts'
+import { uiTransactionText } from '../../../../src/chain/solana/ui-transaction.ts'
+import { newestShapes } from '../../../../src/chain/solana/version.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 /** Buffers and arrays of bytes compare as plain lists. */
@@ -67,6 +69,29 @@ describe('geyser messages read back', () => {
     expect(decodeEntryTransactions(encodeEntry(1, entry))).toBe(64)
     const slot = { slot: 2 ** 40, parent: 1, status: 6, deadError: 'late' }
     expect(decodeDeadError(encodeSlot(slot))).toBe('late')
+  })
+
+  it('are shown as JSON whatever a node writes into the texts of balances and rewards', () => {
+    const content = new SyntheticSolana().transaction(0)
+    const text = '1","a":"\n'
+    const balance = { accountIndex: 1, mint: text, owner: text, programId: text, amount: text }
+    const reward = {
+      ...{ pubkey: text, lamports: 1n, postBalance: 2n, rewardType: 1 },
+      ...{ commission: text, commissionBps: '-1' },
+    }
+    const meta = {
+      ...content.meta,
+      preTokenBalances: [{ ...balance, decimals: 300 }],
+      rewards: [reward],
+    }
+    const read = decodeTransactionInfo(encodeTransaction(7, { ...content, meta }).info)
+    const view = { details: 'full', versionMax: 0, isSorted: true, showRewards: true } as const
+    const shown = JSON.parse(uiTransactionText(read, { ...view, encoding: 'json' }, newestShapes))
+    const [before] = shown.meta.preTokenBalances
+    expect(before).toMatchObject({ mint: text, owner: text, programId: text })
+    expect(before.uiTokenAmount).toMatchObject({ amount: '0', decimals: 255 })
+    expect(shown.meta.rewards[0]).toMatchObject({ pubkey: text, commission: null })
+    expect(shown.meta.rewards[0]).not.toHaveProperty('commissionBps')
   })
 
   it('never throw, whatever the bytes', () => {
