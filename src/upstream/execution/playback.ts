@@ -86,7 +86,9 @@ export class Playback {
       return
     }
     const payload = this.#recording.payloadOf(index)
-    const own = isRewritten ? rewritePayload(payload, type, this.#passes, this.#pass) : payload
+    // One that is too short has nothing to rewrite; it becomes a gap.
+    const isWhole = isRewritten && isWellFormed(type, payload)
+    const own = isWhole ? rewritePayload(payload, type, this.#passes, this.#pass) : payload
     deliver(this.#sink, this.#bytes, own)
   }
 

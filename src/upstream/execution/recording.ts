@@ -32,8 +32,8 @@ export interface Recording {
 }
 
 /** Reads the whole recording. Rejects with a `Fault` whose message describes the file. */
-export async function loadRecording(path: string): Promise<Recording> {
-  const file = await open(path, 'r').catch((error) => {
+export async function loadRecording(path: string, openFile = open): Promise<Recording> {
+  const file = await openFile(path, 'r').catch((error) => {
     throw new Fault('recording-unreadable', `cannot open the recording: ${messageOf(error)}`, {
       cause: error,
     })
@@ -129,9 +129,11 @@ class Intake {
         const at = index * descriptor.bytes
         const size = readU32(descriptors, at + descriptor.payloadSize)
         const from = startOf(readU64(descriptors, at + descriptor.payloadOffset))
-        return from + size <= payloadBytes
-          ? payloads.subarray(from, from + size)
-          : joined(payloads, from, size)
+        // Only a ring whose bytes are all here wraps around; else the payload is short.
+        const isWrapped = payloads.length === payloadBytes && size <= payloadBytes
+        return isWrapped && from + size > payloadBytes
+          ? joined(payloads, from, size)
+          : payloads.subarray(from, from + size)
       },
     }
   }
@@ -143,6 +145,9 @@ class Intake {
     const nextByte = readU64(this.#header, ringHeader.nextPayloadByte)
     const payloadUsed = Math.min(geometry.payloadBytes, nextByte)
     const lastSeqno = readU64(this.#header, ringHeader.lastSeqno)
+    // Above it one more is the same number: a search would not end.
+    if (!Number.isSafeInteger(lastSeqno))
+      throw new Fault('recording-refused', 'the recording has no valid last sequence number')
     const descriptorsUsed = Math.min(geometry.capacity, lastSeqno + 1) * descriptor.bytes
     if (payloadUsed + descriptorsUsed > usedBytesMax)
       throw new Fault('recording-refused', `the recording uses more than ${usedBytesMax} bytes`)

@@ -1,4 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -10,7 +18,7 @@ import {
   txnCallFrame,
   txnHeaderStart,
 } from '../../../../src/chain/evm/event-payload.ts'
-import { descriptor, oldSchemaHash } from '../../../../src/chain/evm/event-ring.ts'
+import { descriptor, oldSchemaHash, ringHeader } from '../../../../src/chain/evm/event-ring.ts'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { hexOf } from '../../../../src/chain/evm/hex.ts'
 import {
@@ -22,6 +30,8 @@ import {
   writeU64,
 } from '../../../../src/chain/evm/words.ts'
 import { Generator } from '../../../../src/upstream/execution/generator/generator.ts'
+import { passesOf } from '../../../../src/upstream/execution/passes.ts'
+import { Playback } from '../../../../src/upstream/execution/playback.ts'
 import { loadRecording } from '../../../../src/upstream/execution/recording.ts'
 import {
   Snapshot,
@@ -199,6 +209,38 @@ describe('a recorded snapshot', () => {
     const zstd = Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), Buffer.alloc(40, 0xff)])
     await expect(loadRecording(file('bad.zst', zstd))).rejects.toThrow('does not decompress')
     await expect(loadRecording(join(folder, 'absent'))).rejects.toThrow('cannot open')
+    const header = eventRingHeader()
+    writeU64(header, ringHeader.lastSeqno, 2 ** 60)
+    await expect(loadRecording(file('endless', header))).rejects.toThrow('last sequence number')
+  })
+
+  test('has a gap where a payload is too short for its type or not in the file', async () => {
+    const path = join(folder, 'short-payloads')
+    const writer = new EventRingWriter(path)
+    const head = new Uint8Array(descriptor.bytes)
+    writeU16(head, descriptor.type, EventType.BlockStart)
+    writer.event(head, new Uint8Array(16))
+    writer.event(head, new Uint8Array(16))
+    writer.close()
+    // The second one's would wrap around, in a ring that never did.
+    const file = openSync(path, 'r+')
+    const offset = new Uint8Array(8)
+    writeU64(offset, 0, 2 ** 27 - 8)
+    writeSync(
+      file,
+      offset,
+      0,
+      8,
+      ringHeader.pageBytes + descriptor.bytes + descriptor.payloadOffset,
+    )
+    closeSync(file)
+    const recording = await loadRecording(path)
+    const passes = passesOf(recording, 400)
+    for (const pass of [0, 1]) {
+      const seen = new SeenEvents()
+      new Playback(seen, recording, passes, pass).play(0, recording.count)
+      expect({ events: seen.total, gaps: seen.gaps.length }).toEqual({ events: 0, gaps: 2 })
+    }
   })
 })
 
