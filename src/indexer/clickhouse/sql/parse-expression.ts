@@ -171,7 +171,10 @@ function prefix(p: Parser): Expr {
 
 function negative(p: Parser, at: number): Expr {
   if (p.kindAt() === 'number' && p.peek(1) !== '::') {
-    const { text, type } = numberLiteral(p.next(), at)
+    const number = numberLiteral(p.next(), at)
+    const { text, type } = number
+    // As `-inf` is read.
+    if (text === 'inf') return p.call('negate', [withPostfix(p, number)], at)
     return withPostfix(p, { kind: 'literal', at, ...signed(text, type) })
   }
   const of = parseExpression(p, sign)

@@ -280,9 +280,10 @@ export function numberLiteral(written: string, at: number): Literal {
   // A leading zero is decimal, as in ClickHouse.
   const value = isWhole ? BigInt(written.replace(/^0+(?=\d)/, '')) : 0n
   const type = isWhole ? uintMax.find(([max]) => value <= max)?.[1] : undefined
-  return type === undefined
-    ? { kind: 'literal', at, type: 'Float64', text: String(Number(written)) }
-    : { kind: 'literal', at, type, text: String(value) }
+  if (type !== undefined) return { kind: 'literal', at, type, text: String(value) }
+  // As the word `inf` is read, where a number is too large.
+  const text = String(Number(written)).replace('Infinity', 'inf')
+  return { kind: 'literal', at, type: 'Float64', text }
 }
 
 /** A type, with spaces as ClickHouse writes them: `Array(Tuple(UInt8, String))`. */

@@ -285,6 +285,18 @@ describe('a printed tree', () => {
   })
 })
 
+test('a number that is too large is inf, as ClickHouse writes it', () => {
+  for (const number of ['1e400', '-1e400', '-inf']) {
+    const parsed = parseStatement(`SELECT ${number}`)
+    if (!parsed.ok) throw new Error(parsed.error.message)
+    const text = explainSyntax(parsed.value.query).join('\n')
+    expect(text).toContain('inf')
+    expect(text).not.toContain('Inf')
+    const again = parseStatement(text)
+    expect(again.ok && plain(again.value.query)).toBe(plain(parsed.value.query))
+  }
+})
+
 describe('a text that is no query', () => {
   const words =
     'SELECT FROM WHERE ( ) [ ] { } , . :: -> ? : * + - / || = < > a b1 `x` "y" \'t\' 1 0x 1e5 CASE WHEN END INTERVAL DAY NOT IN WITH AS OVER LIMIT BY UNION ALL JOIN ON USING ARRAY ORDER GROUP -- /* # @ \\ ; ü \u0000 BETWEEN AND'.split(
