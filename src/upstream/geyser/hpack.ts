@@ -54,6 +54,8 @@ export class HeaderDecoder {
       const field = this.#next()
       if (field === null) return null
       const [name, value] = field
+      // The size of the table may change before the first field only.
+      if (name === '' && fields.size > 0) return null
       if (name === '') continue
       bytes += name.length + value.length + entryBytes
       if (bytes > listBytesMax) return null

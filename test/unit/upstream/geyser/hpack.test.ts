@@ -36,6 +36,11 @@ it('refuses indexes, lengths, codes and table sizes that do not exist', () => {
     expect([bad, decode(bad)]).toEqual([bad, [null]])
 })
 
+it('refuses a change of the table size after a field', () => {
+  expect(decode('20 88')).toEqual([{ ':status': '200' }])
+  expect(decode('88 20')).toEqual([null])
+})
+
 it('never throws', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
