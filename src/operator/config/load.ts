@@ -105,8 +105,8 @@ async function readConfigFile(path: string, given: GivenKeys, problems: string[]
     // Imported here, because most commands run without a file and should start at once.
     const { LineCounter, parseDocument } = await import('yaml')
     const lineCounter = new LineCounter()
-    // Pretty errors quote the file, and the quoted line may contain a secret.
-    const document = parseDocument(text, { lineCounter, prettyErrors: false })
+    // Pretty errors and warnings quote the file, and the quoted line may contain a secret.
+    const document = parseDocument(text, { lineCounter, prettyErrors: false, logLevel: 'error' })
     for (const { message, pos } of [...document.errors, ...document.warnings])
       problems.push(`${path}: line ${lineCounter.linePos(pos[0]).line}: ${message}`)
     if (document.errors.length > 0) return

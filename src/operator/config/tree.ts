@@ -138,8 +138,8 @@ export function unknownKey(fields: Fields, key: string): string {
     for (let count = 1; count <= words.length; count++) known.add(words.slice(0, count).join('.'))
   }
   const near = nearest(key, known)
-  // YAML parses `{rpc:https://…}` as a key, and an address may contain a secret.
-  const shownKey = key.replace(/:\/\/.*/s, '://…')
+  // YAML parses `{rpc:https://…}` and mappings as keys, and these may contain a secret.
+  const shownKey = key.replace(/(:\/\/|[{[]).*/s, '$1…')
   if (near === key) return `unknown key ${shownKey}: in a file each part is a key inside the other`
   return `unknown key ${shownKey}${near === null ? '' : `; the nearest known one is ${near}`}`
 }

@@ -133,6 +133,17 @@ describe('problems', () => {
     expect(problems[1]).toContain('rpc.host 0.0.0.0 is not a loopback address')
   })
 
+  test('a key that is a mapping is not quoted, nor is it in a warning of the process', async () => {
+    const warned: string[] = []
+    const listen = (warning: Error) => warned.push(warning.message)
+    process.on('warning', listen)
+    const path = file('mapping-key.yaml', '? {token: s3cret}\n: 1\n')
+    expect((await problemsOf({ file: path })).join()).not.toContain('s3cret')
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off('warning', listen)
+    expect(warned).toEqual([])
+  })
+
   test('a broken line is named and not quoted: it may contain a secret', async () => {
     const path = file('quoted.yaml', 'data: "x\ntls: {key: hush')
     const problems = await problemsOf({ file: path })
