@@ -31,6 +31,7 @@ const slice = files('long', [
   'command-live',
   'execution-death',
   'failover',
+  'fuzz',
   'geyser-relay',
   'registry-kills',
   'signals',

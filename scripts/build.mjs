@@ -60,7 +60,15 @@ try {
 /** SHA-256 of the names and contents of everything that the build reads. */
 function digestOfInputs() {
   // Benches import from the folders of test, and are compiled with what they import.
-  const folders = ['src', 'workers', 'bench', 'scripts', 'test/testkit', 'test/cluster']
+  const folders = [
+    'src',
+    'workers',
+    'bench',
+    'scripts',
+    'test/testkit',
+    'test/cluster',
+    'test/fuzz',
+  ]
   const single = ['package-lock.json', 'tsconfig.json', 'tsconfig.build.json']
   const names = folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
