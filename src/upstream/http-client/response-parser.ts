@@ -142,15 +142,16 @@ export class ResponseParser {
   }
 
   #bodyState(status: number, { length, encoding }: Framing): State {
+    const isChunked = encoding?.toLowerCase() === 'chunked'
+    // Both together is how responses are smuggled.
+    if (encoding !== undefined && (!isChunked || length !== undefined)) return 'broken'
+    if (length !== undefined && !/^\d{1,15}$/.test(length)) return 'broken'
     if (status === 204 || status === 304) return 'done'
-    if (encoding !== undefined)
-      // Both together is how responses are smuggled.
-      return encoding.toLowerCase() === 'chunked' && length === undefined ? 'size' : 'broken'
+    if (isChunked) return 'size'
     if (length === undefined) {
       this.isReusable = false
       return 'close'
     }
-    if (!/^\d{1,15}$/.test(length)) return 'broken'
     this.#left = Number(length)
     return this.#left === 0 ? 'done' : 'length'
   }
@@ -219,6 +220,7 @@ function framingOf(text: string, from: number): Framing | null {
   let length: string | undefined
   let encoding: string | undefined
   let connection: string | undefined
+  if (UNSAFE.test(text)) return null
   let at = from
   while (at < text.length) {
     const next = text.indexOf('\r\n', at)
@@ -241,15 +243,10 @@ function framingOf(text: string, from: number): Framing | null {
   return { length, encoding, connection: connection ?? '' }
 }
 
-/** The offset of the colon after a name; -1 when a space or a zero is before it, or none is. */
+/** The offset of the colon after a name; -1 when it is no token of RFC 9110. */
 function nameEnd(text: string, from: number): number {
-  for (let at = from; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === COLON) return at
-    if (code <= SPACE && (code === SPACE || code === 0 || (code >= 9 && code <= 13))) return -1
-    if (code === NO_BREAK_SPACE) return -1
-  }
-  return -1
+  NAME.lastIndex = from
+  return NAME.test(text) ? NAME.lastIndex - 1 : -1
 }
 
 function isName(text: string, at: number, name: string): boolean {
@@ -257,10 +254,11 @@ function isName(text: string, at: number, name: string): boolean {
 }
 
 function joined(before: string | undefined, text: string, colon: number, end: number): string {
-  const value = text.slice(colon + 1, end).trim()
+  // Not `trim`: it takes a no-break space away, which is part of the value.
+  const value = text.slice(colon + 1, end).replaceAll(/^[ \t]+|[ \t]+$/g, '')
   return before === undefined ? value : `${before},${value}`
 }
 
-const COLON = 0x3a
-const SPACE = 0x20
-const NO_BREAK_SPACE = 0xa0
+const NAME = /[!#$%&'*+.^`|~\w-]+:/y
+/** Characters that no head contains, and halves of the end of a line. */
+const UNSAFE = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?!\n)|(?<!\r)\n/
