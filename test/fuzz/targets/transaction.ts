@@ -19,11 +19,20 @@ export const transaction: Target = {
     same(again.decode(Buffer.from(input)), problem, 'is stable')
     const text = encodeBase58(input.subarray(0, 200))
     same(decodeBase58(text), input.subarray(0, 200), 'base58 and back')
+    const end = layout.version === 1 ? layout.signaturesAt : layout.messageEnd
+    if (problem === 'trailing-bytes') ok(end < input.length, 'something follows')
     if (problem !== 'ok') return
+    const keys = layout.keyCount + layout.loadedWritable + layout.loadedReadonly
     ok(layout.messageAt <= layout.messageEnd && layout.messageEnd <= input.length, 'message')
     for (let index = 0; index < layout.instructionCount; index++) {
       const end = layout.dataAt[index]! + layout.dataLength[index]!
       ok(end <= input.length && layout.programIndex[index]! < layout.keyCount, 'instruction')
+      const at = layout.accountsAt[index]!
+      const accounts = input.subarray(at, at + layout.accountsCount[index]!)
+      ok(
+        accounts.every((account) => account < keys),
+        'accounts have keys',
+      )
     }
   },
   compare(input) {
