@@ -257,7 +257,7 @@ export const budgets: Readonly<Record<string, number>> = {
   customers: 7_689,
   streams: 19_024,
   upstream: 9_642,
-  chain: 7_962,
+  chain: 7_963,
   base: 11_094,
   devnode: 10_624,
   indexer: 20_991,
