@@ -11,6 +11,8 @@ const WIRE_64 = 1
 export const WIRE_BYTES = 2
 const WIRE_32 = 5
 const varintBytesMax = 10
+/** Tags have 32 bits; the greatest is that of no wire type, as every longer one is. */
+const tagMax = 2 ** 32 - 1
 
 export class ProtoReader {
   /** The field's number; its value is in one of the members below. */
@@ -37,7 +39,7 @@ export class ProtoReader {
     if (this.#at >= this.#limit) return false
     // Most are one byte: tags, short lengths, flags.
     const first = this.#message[this.#at]!
-    const tag = first < 0x80 ? first : this.#long()
+    const tag = first < 0x80 ? first : Math.min(this.#long(), tagMax)
     if (first < 0x80) this.#at++
     if (this.#step(tag)) return true
     this.#isBroken = true
