@@ -265,7 +265,8 @@ export function signed(text: string, type: string): { text: string; type: string
   if (type === 'Float64') return { text: `-${text}`, type }
   const value = BigInt(text)
   const bits = [8n, 16n, 32n, 64n].find((size) => value <= 1n << (size - 1n))
-  return { text: `-${value}`, type: bits === undefined ? 'Float64' : `Int${bits}` }
+  if (bits === undefined) return { text: String(-Number(value)), type: 'Float64' }
+  return { text: `-${value}`, type: `Int${bits}` }
 }
 
 const uintMax = [

@@ -286,7 +286,7 @@ describe('a printed tree', () => {
 })
 
 test('a number that is too large is inf, as ClickHouse writes it', () => {
-  for (const number of ['1e400', '-1e400', '-inf']) {
+  for (const number of ['1e400', '-1e400', '-inf', '-18446744073709551615 + inf']) {
     const parsed = parseStatement(`SELECT ${number}`)
     if (!parsed.ok) throw new Error(parsed.error.message)
     const text = explainSyntax(parsed.value.query).join('\n')
