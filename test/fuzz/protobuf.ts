@@ -25,11 +25,11 @@ export function fieldsOf(bytes: Buffer): ProtoField[] | null {
   const fields: ProtoField[] = []
   for (let at = 0; at < bytes.length; ) {
     const tag = varintAt(bytes, at)
-    if (tag === null) return null
+    if (tag === null || tag.value > 0xffff_ffffn) return null
     const wire = Number(tag.value & 7n)
     const found = valueAt(bytes, tag.end, wire)
     if (found === null) return null
-    const number = Number((tag.value & 0xffff_ffffn) >> 3n)
+    const number = Number(tag.value >> 3n)
     fields.push({ number, wire, value: found.value, written: bytes.subarray(at, found.end) })
     at = found.end
   }
