@@ -111,14 +111,12 @@ export const jsonRpcAnswer: Target = {
     const whole = parsedOrNull(answer)
     // What is no JSON is the node's own; it must not show more than the node sent.
     if (whole === null || !isPlain(whole)) return
-    const ofKind = split.isError ? whole.error : whole.result
     // Members that follow the value go with it: to whoever parses the answer they are what they were.
-    const forwarded = `{"value":${answer.slice(split.start, split.end)}}`
-    same(
-      JSON.parse(forwarded.replaceAll(/"(result|error)"/g, '"value"')).value,
-      ofKind,
-      'the value',
-    )
+    const name = split.isError ? 'error' : 'result'
+    // An error of null is none, also where it follows another one.
+    if (split.isError && whole.error === null) return
+    const forwarded = JSON.parse(`{"${name}":${answer.slice(split.start, split.end)}}`)
+    same(forwarded[name], whole[name], 'the value of the answer')
     same(whole.id, 1, 'the id of the call')
   },
 }
