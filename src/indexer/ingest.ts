@@ -165,6 +165,7 @@ export class IngestPipeline {
   }
 
   #open(): void {
+    if (this.#retry !== null) clearTimeout(this.#retry)
     const careful = this.#deaths - deathsUntilCareful
     const config: ProgramConfig = {
       sink: this.#sinkConfig(),

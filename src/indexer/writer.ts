@@ -228,8 +228,8 @@ export class IndexWriter {
     const taken = await this.#untilDone(async () => {
       if (hasRows) await sink.write(batches, marks)
     })
-    if ('isWritten' in taken) this.#durable = { ...this.#durable, ...marks }
     if ('isWritten' in taken && hasRows) {
+      this.#durable = { ...this.#durable, ...marks }
       const rows = Object.fromEntries(batches.map(({ table, count }) => [table, count]))
       this.#events.wrote({ rows, ms: performance.now() - beganMs })
     }

@@ -142,7 +142,8 @@ test('rows of an earlier version have no time until they get that of their block
     await until(isFilled, 'times of the old rows')
     // Rows of this version come with their time.
     await sink.write([...blocksOf(5), ...contentOf(5)], marks(5))
-    expect((await times()).flat()).toContain(minute(5))
+    const hasNew = async () => (await times()).flat().includes(minute(5))
+    await until(hasNew, 'the new row')
     await until(async () => (await files(/^seg-\d+-\d+-1\.duckdb$/)).length === 2, 'two new files')
     await sink.stop()
     // Killed before the file that was replaced was deleted, and while another one was written.
@@ -155,6 +156,22 @@ test('rows of an earlier version have no time until they get that of their block
     expect(await files(/^seg-.*-[12]\.duckdb$/)).toEqual(before)
   } finally {
     await engine.stop()
+    await sink.stop()
+  }
+})
+
+test('a cut ends the copy of a file that is getting its times, which has the same name', async () => {
+  let sink = await openDuckdbSink(folder, sealEach)
+  for (const number of [1, 2, 3])
+    await sink.write([...blocksOf(number), ...contentOf(number)], { slots: number })
+  await sink.stop()
+  await dropColumn('block_time', 'instructions')
+  for (let round = 0; round < 3; round++) {
+    sink = await openDuckdbSink(folder, sealEach)
+    // The newest file is copied with its times from the start on: by the same name.
+    await sink.cut(3 - round, 3)
+    expect((await sink.marks()).slots).toBe(2 - round)
+    expect([...(await sink.blockhashes(1, 3)).keys()]).toHaveLength(2 - round)
     await sink.stop()
   }
 })

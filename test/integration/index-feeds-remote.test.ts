@@ -148,6 +148,24 @@ test('a revoked credential ends its streams at once, and those of others go on',
   expect(other.end).toBeNull()
 })
 
+test('a credential has so many streams open, and no more', async () => {
+  const token = enroll('crowd')
+  const client = connect(token)
+  const streams = Array.from({ length: 40 }, () => open(client, feedMethods.tips, fromOldest))
+  const isSettled = ({ messages, end }: (typeof streams)[number]) =>
+    messages.length > 0 || end !== null
+  await until(() => streams.every(isSettled), 'answers')
+  const refused = streams.filter(({ end }) => end !== null)
+  expect(refused.map(({ end }) => end)).toMatchObject(Array(8).fill({ kind: 'status', code: 8 }))
+  client.close()
+  const more = () => open(connect(token), feedMethods.tips, fromOldest)
+  await until(async () => {
+    const again = more()
+    await until(() => isSettled(again), 'an answer')
+    return again.end === null
+  }, 'room for another')
+})
+
 test('a malformed request ends its stream alone', async () => {
   const client = connect(enroll('south'))
   for (const request of [pack({ after: 'x', run: '' }), pack(7), Buffer.from([0xc1])]) {

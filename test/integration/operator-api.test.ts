@@ -266,6 +266,23 @@ describe('who may call it', () => {
   })
 })
 
+test('credentials of indexers are not for the API: for it they are no subscriptions', async () => {
+  expect(store.enroll('north', [], by).ok).toBe(true)
+  const before = store.version()
+  const calls = [
+    ['/v1/token/rotate', {}],
+    ['/v1/subscription/set', { cidr: ['10.0.0.0/8'] }],
+    ['/v1/subscription/end', {}],
+    ['/v1/note/add', { text: 'x' }],
+  ] as const
+  for (const [path, input] of calls) {
+    const answer = await post(path, { subscription: 'north', ...input })
+    expect([path, answer.status]).toEqual([path, 404])
+    expect(answer.json()).toMatchObject({ error: { code: 'no-subscription' } })
+  }
+  expect(store.version()).toBe(before)
+})
+
 describe('bad input', () => {
   test('gets its own status and changes nothing', async () => {
     const before = store.version()

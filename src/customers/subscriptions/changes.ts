@@ -179,10 +179,12 @@ export function checkKeptText(
 }
 
 function checkLabel(label: string): { ok: false; refusal: Refusal } | null {
-  if (!labelForm.test(label) || label.startsWith(idPrefix))
+  const prefixes = [idPrefix, operatorIdPrefix]
+  const prefix = prefixes.find((one) => label.startsWith(one)) ?? idPrefix
+  if (!labelForm.test(label) || label.startsWith(prefix))
     return invalid(
       'bad-label',
-      `a label is 1 to 64 letters, digits or . _ @ -, and does not start with ${idPrefix}`,
+      `a label is 1 to 64 letters, digits or . _ @ -, and does not start with ${prefix}`,
     )
   return checkKeptText('label', label, null)
 }
@@ -190,7 +192,7 @@ function checkLabel(label: string): { ok: false; refusal: Refusal } | null {
 function parseProducts(request: { readonly products?: readonly string[] }): Outcome<Product[]> {
   const asked = request.products ?? []
   for (const name of asked) {
-    const reason = notProducts[name]
+    const reason = Object.hasOwn(notProducts, name) ? notProducts[name] : undefined
     if (reason !== undefined) return refuse('rejected', 'not-a-product', reason)
     if (!products.some((product) => product === name))
       return invalid(

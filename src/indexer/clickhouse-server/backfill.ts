@@ -27,6 +27,8 @@ interface Deps {
   readonly facts: ServerFacts
   /** Writes the mark. */
   mark(name: string, value: number): Promise<void>
+  /** Of the next insert; throws when another program writes now. */
+  insertId(): string
 }
 
 /** The tables that may have rows without a time, with their marks. */
@@ -50,7 +52,7 @@ export async function fillNext(fill: TimeFill, deps: Deps): Promise<boolean> {
   const high = low + rangeMax - 1
   await deps.client.run({
     sql: fillSql(table, low, high),
-    params: known(deps.facts, { max_execution_time: secondsMax }),
+    params: { ...known(deps.facts, { max_execution_time: secondsMax }), query_id: deps.insertId() },
     firstByteMs: secondsMax * 1_000,
   })
   await deps.mark(`${timeMark}${table}`, high)

@@ -125,7 +125,7 @@ async function collect(body: Readable, bytesMax: number): Promise<Buffer> {
 
 /** Retryable error codes: busy, out of memory, merging, keeper unreachable. */
 const retryableCodes: readonly number[] = [
-  ...[159, 160, 198, 202, 203, 209, 210, 236, 241, 242, 243, 252, 279, 285, 319, 425, 999],
+  ...[159, 160, 198, 202, 203, 209, 210, 236, 241, 242, 243, 252, 279, 285, 319, 394, 425, 999],
 ]
 
 function faultOf({ code, name, message }: QueryError): Fault {

@@ -64,8 +64,16 @@ export function admit(text: string, caller: Caller): Checked<string> {
   }
   if (hasForeignDatabase(text, tokens, edits))
     return fail('UNKNOWN_TABLE', 'tables of system may follow FROM or JOIN only')
+  // An old server puts aliases of WITH into every subquery: one of this name would take the place
+  // of the column by which the rows of the caller are selected.
+  const readsUsage = edits.some(({ text: made }) => made.includes(storedName('usage')))
+  if (readsUsage && tokens.some((token) => nameOf(text, token).toLowerCase() === ownerColumn))
+    return fail('UNKNOWN_IDENTIFIER', `Unknown identifier '${ownerColumn}'`)
   return checked(rebuilt(text, tokens, edits))
 }
+
+/** Whose a row of `usage` is; no customer sees it. */
+const ownerColumn = 'subscription'
 
 type Problem = readonly [ExceptionName, string]
 
@@ -246,9 +254,9 @@ function sourceOf(named: string, name: string, caller: Caller): string | undefin
     return read.ok ? `(${read.value})` : undefined
   }
   if (name !== 'usage') return path
-  const columns = Object.keys(tables.usage.columns).filter((column) => column !== 'subscription')
+  const columns = Object.keys(tables.usage.columns).filter((column) => column !== ownerColumn)
   const owner = clickhouseString(caller.subscription)
-  return `(${visibleSql('usage', caller.facts, columns)} WHERE subscription = ${owner})`
+  return `(${visibleSql('usage', caller.facts, columns)} WHERE ${ownerColumn} = ${owner})`
 }
 
 /** Tables of the server that reveal nothing about it. */

@@ -58,10 +58,10 @@ export async function openClickhouseSink(
   options: ClickhouseSinkOptions,
 ): Promise<RowSink> {
   const client = new ClickhouseClient(url, { connections })
+  const lease = new WriterLease(client, options.holder, options.leaseMs)
   try {
     const facts = await readServerFacts(client)
     await ensureTables(client, facts)
-    const lease = new WriterLease(client, options.holder, options.leaseMs)
     await lease.acquire()
     await migrateKeys(client, facts)
     const sink = new ClickhouseSink({ client, facts, lease }, options)
@@ -69,8 +69,10 @@ export async function openClickhouseSink(
       await endInserts(client)
       await sink.cutUnmarked()
     })
+    sink.start()
     return sink
   } catch (error) {
+    await lease.release()
     await client.stop()
     throw error
   }
@@ -87,7 +89,7 @@ class ClickhouseSink implements RowSink {
   readonly #facts: ServerFacts
   readonly #lease: WriterLease
   readonly #options: ClickhouseSinkOptions
-  readonly #upkeep: NodeJS.Timeout
+  #upkeep: NodeJS.Timeout | null = null
   #droppedMs = Number.NEGATIVE_INFINITY
   /** The last write; never rejects. */
   #writing: Promise<unknown> = Promise.resolve()
@@ -103,6 +105,10 @@ class ClickhouseSink implements RowSink {
     this.#facts = facts
     this.#lease = lease
     this.#options = options
+  }
+
+  /** Begins the upkeep: after what another writer left was cut. */
+  start(): void {
     void this.#keepUp()
     this.#upkeep = setInterval(() => void this.#keepUp(), upkeepMs).unref()
   }
@@ -118,9 +124,7 @@ class ClickhouseSink implements RowSink {
 
   write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
     if (this.#isStopped) return Promise.reject(new Fault('clickhouse', 'the sink is stopped'))
-    const written = this.#writing.then(() => this.#write(batches, marks))
-    this.#writing = written.catch(() => {})
-    return written
+    return this.#inTurn(() => this.#write(batches, marks))
   }
 
   async blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>> {
@@ -131,10 +135,11 @@ class ClickhouseSink implements RowSink {
     return new Map(rows.map(({ at, blockhash }) => [Number(at), blockhash]))
   }
 
-  async cut(from: number, to: number): Promise<void> {
-    await this.#writing
-    await this.#delete(slotTables, `slot >= ${from} AND slot <= ${to}`)
-    await this.#setMarks({ slots: from - 1 })
+  cut(from: number, to: number): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#delete(slotTables, `slot >= ${from} AND slot <= ${to}`)
+      await this.#setMarks({ slots: from - 1 })
+    })
   }
 
   /**
@@ -150,10 +155,17 @@ class ClickhouseSink implements RowSink {
 
   async stop(): Promise<void> {
     this.#isStopped = true
-    clearInterval(this.#upkeep)
+    if (this.#upkeep !== null) clearInterval(this.#upkeep)
     await this.#writing
     await this.#lease.release()
     await this.#client.stop()
+  }
+
+  /** Writes, cuts and fills of times, one after the other: none reads what another removes. */
+  #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const done = this.#writing.then(task)
+    this.#writing = done.catch(() => {})
+    return done
   }
 
   async #write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
@@ -199,9 +211,14 @@ class ClickhouseSink implements RowSink {
   async #insert(table: string, rows: string): Promise<void> {
     await this.#confirm()
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
-    const params = { query_id: `${idPrefix}${this.#lease.claim}-${++this.#inserts}` }
+    const params = { query_id: this.#insertId() }
     const fenced = inPieces(rows, () => this.#lease.check())
     await this.#client.run({ sql, rows: fenced, params, firstByteMs: insertMsMax })
+  }
+
+  /** Who takes over finds and ends an insert by it. */
+  #insertId(): string {
+    return `${idPrefix}${this.#lease.claim}-${++this.#inserts}`
   }
 
   async #delete(names: readonly TableName[], where: string): Promise<void> {
@@ -252,16 +269,18 @@ class ClickhouseSink implements RowSink {
     if (this.#isTimed) return
     this.#isTimed = true
     const mark = (name: string, value: number) => this.#setMarks({ [name]: value })
-    const deps = { client: this.#client, facts: this.#facts, mark }
+    const insertId = () => {
+      this.#lease.check()
+      return this.#insertId()
+    }
+    const deps = { client: this.#client, facts: this.#facts, mark, insertId }
     try {
       for (const fill of await openTimeFills(deps))
         for (let isMore = true; isMore && !this.#isStopped; ) {
-          const step = this.#writing.then(async () => {
+          isMore = await this.#inTurn(async () => {
             await this.#confirm()
             return fillNext(fill, deps)
           })
-          this.#writing = step.catch(() => {})
-          isMore = await step
         }
     } catch (error) {
       this.#isTimed = false

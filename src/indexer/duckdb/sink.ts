@@ -58,6 +58,7 @@ export class DuckdbSink implements RowSink {
   #last: Promise<unknown> = Promise.resolve()
   /** The copy of a merge, until its file is in the list; never rejects. */
   #merging: Promise<void> | null = null
+  #isCutting = false
   #isStopped = false
   #instance: DuckDBInstance | null = null
   #writer!: DuckDBConnection
@@ -111,11 +112,19 @@ export class DuckdbSink implements RowSink {
    */
   async cut(from: number, to: number): Promise<void> {
     await this.#inTurn('index cut failed', async () => {
-      await this.#seal()
-      this.#enter('cutting')
-      this.#publisher.removeLater(await this.#archive.cut(from, to))
-      await this.#hot.setMarks({ ...this.#hot.marks, slots: from - 1 })
-      await this.#list()
+      this.#isCutting = true
+      try {
+        await this.#seal()
+        // A copy of one file has the name that a cut of that file takes.
+        if (this.#merging !== null) this.#merger.interrupt()
+        await this.#merging
+        this.#enter('cutting')
+        this.#publisher.removeLater(await this.#archive.cut(from, to))
+        await this.#hot.setMarks({ ...this.#hot.marks, slots: from - 1 })
+        await this.#list()
+      } finally {
+        this.#isCutting = false
+      }
     })
   }
 
@@ -244,7 +253,8 @@ export class DuckdbSink implements RowSink {
   /** Starts the next merge, if there is one and none is running; else a file gets its times. */
   #merge(): void {
     const archive = this.#archive
-    const run = this.#merging === null ? (archive.nextRun() ?? archive.nextUntimed()) : null
+    const isFree = this.#merging === null && !this.#isCutting
+    const run = isFree ? (archive.nextRun() ?? archive.nextUntimed()) : null
     if (run === null) return
     this.#merging = archive.copy(this.#merger, run).then(
       // Queued, not awaited: an earlier task may wait for this copy to end.

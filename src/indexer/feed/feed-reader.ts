@@ -95,6 +95,8 @@ export class FeedReader {
   readonly #from = { slots: 0, events: 0 }
   readonly #streams = new Set<GeyserStream>()
   readonly #timers = new Set<NodeJS.Timeout>()
+  /** Ends the stream of slots that sends none; null where no other gateway has them. */
+  #stall: NodeJS.Timeout | null = null
   #isPaused = false
   #isStopped = false
   #looks = 0
@@ -106,7 +108,9 @@ export class FeedReader {
     this.#deps = deps
     // Their numbers are the same in every run, and at every gateway of a cluster.
     const indexed = marks.events === undefined ? undefined : { run: '', seq: marks.events }
-    const events = cursors.events ?? indexed
+    // A mark is higher where another program has written meanwhile.
+    const read = cursors.events
+    const events = read !== undefined && read.seq >= (marks.events ?? 0) ? read : indexed
     this.#gateways = gateways.map((target) => ({
       ...{ target, client: null, state: null, failures: 0 },
       cursors: events === undefined ? {} : { events },
@@ -133,6 +137,7 @@ export class FeedReader {
 
   resume(): void {
     this.#isPaused = false
+    this.#stall?.refresh()
     for (const stream of this.#streams) stream.resume()
   }
 
@@ -165,16 +170,17 @@ export class FeedReader {
       return
     }
     this.#slots.restart()
-    const stall = this.#gateways.length > 1 ? this.#onStall(() => leave()) : null
+    this.#stall = this.#gateways.length > 1 ? this.#onStall(() => leave()) : null
     const leave = this.#open(gateway, {
       feed: 'slots',
       method: 'Subscribe',
       request: subscribeRequest(from, Commitment.confirmed),
       messages: (bytes, offsets) => {
-        if (this.#takeUpdates(bytes, offsets)) stall?.refresh()
+        if (this.#takeUpdates(bytes, offsets)) this.#stall?.refresh()
       },
       again: () => {
-        if (stall !== null) this.#clear(stall)
+        if (this.#stall !== null) this.#clear(this.#stall)
+        this.#stall = null
         again()
       },
     })
@@ -204,19 +210,21 @@ export class FeedReader {
     return isBelow ? first : Math.max(first, newest + 1 - overlapSlots)
   }
 
-  /** Returns whether a slot was among them. */
+  /** Returns whether a slot was complete with them, one that the index has included. */
   #takeUpdates(bytes: Buffer, offsets: readonly number[]): boolean {
     this.#margin = 0
-    const before = this.#slots.newestSlot
+    let isComplete = false
     const batch = new ReceivedBatch(batchOf(bytes, offsets, this.#deps.clock.nowMs()))
     for (let at = 0; at < batch.length; at++) {
       const update = batch.update(at)
       if (update === null || update === 'other') continue
       this.#slots.take(update)
-      for (let next = this.#slots.next(); next !== null; next = this.#slots.next())
+      for (let next = this.#slots.next(); next !== null; next = this.#slots.next()) {
+        isComplete = true
         this.#deps.take(next)
+      }
     }
-    return this.#slots.newestSlot !== before
+    return isComplete
   }
 
   #openItems(feed: ItemFeed, gateway: Gateway): void {
@@ -266,7 +274,8 @@ export class FeedReader {
   /** The last durable fact of a run of a gateway. */
   #known(feed: FactFeed, run: string): number | undefined {
     const { cursors, marks } = this.#deps
-    return cursors[`${feed} ${run}`] ?? marks[`${feed} ${run}`]
+    const [read, indexed] = [cursors[`${feed} ${run}`], marks[`${feed} ${run}`]]
+    return read === undefined || indexed === undefined ? (read ?? indexed) : Math.max(read, indexed)
   }
 
   /** Returns a function that leaves the stream for one of the next gateway. */

@@ -6,10 +6,14 @@ import type { Clock } from '../../base/clock.ts'
 import { LruMap } from '../../base/lru-map.ts'
 import { digestOf } from '../../customers/subscriptions/issue.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
-import { isOperator, type Registered } from '../../customers/subscriptions/subscription.ts'
+import {
+  isEnrolled,
+  isOperator,
+  type Registered,
+} from '../../customers/subscriptions/subscription.ts'
 import { type Answer, refusedAnswer } from './routes.ts'
 
-type Credentials = Pick<Store, 'version' | 'changedSince' | 'registered' | 'allRegistered'>
+type Credentials = Pick<Store, 'version' | 'changedSince' | 'registered' | 'allRegistered' | 'find'>
 
 export interface Caller {
   /** Id of the credential; `socket` without one. */
@@ -67,6 +71,12 @@ export class Access {
     if (found !== undefined) return found
     if (key !== null) this.#countFailure(key)
     return headers.authorization === undefined ? noCredential : badCredential
+  }
+
+  /** Whether an id or a label is that of an indexer's credential. */
+  isEnrolled(ref: string): boolean {
+    const found = this.#store.find(ref)
+    return found !== null && isEnrolled(found)
   }
 
   #blockedMs(key: string): number {

@@ -76,7 +76,9 @@ export async function startApi(data: string, deps: ApiDeps): Promise<Running> {
   if (operator.enabled) {
     const { cert, key } = deps.certificates ?? {}
     const made =
-      cert === undefined ? createServer(limits) : createTlsServer({ ...limits, cert, key })
+      cert === undefined
+        ? createServer(limits)
+        : createTlsServer({ ...limits, handshakeTimeout: headersMsMax, cert, key })
     const server = prepared(made, (...pair) => api.serve(...pair, addressOf(pair[0])), deps.log)
     deps.certificates?.onChange(() => renew(server, deps.certificates!))
     servers.push(server)
@@ -114,15 +116,15 @@ class Api {
     response: ServerResponse,
     address: string | null,
   ): Promise<void> {
-    const caller = this.#deps.access.check({ headers: request.headers, address })
-    if ('status' in caller) {
-      if (address !== null && this.#throttle.allows('refused', performance.now()))
-        this.#deps.log.warn('operator request refused', { address, status: caller.status })
-      return send(response, caller)
-    }
     if (this.#inFlight >= inFlightMax) return send(response, busy)
     this.#inFlight++
     try {
+      const caller = this.#deps.access.check({ headers: request.headers, address })
+      if ('status' in caller) {
+        if (address !== null && this.#throttle.allows('refused', performance.now()))
+          this.#deps.log.warn('operator request refused', { address, status: caller.status })
+        return send(response, caller)
+      }
       const answer = await this.#answer(request, caller)
       // Without an answer its client is gone.
       if (answer !== null) send(response, answer)
@@ -138,7 +140,10 @@ class Api {
     const { url: target = '/' } = request
     if (!URL.canParse(target, 'http://localhost')) return unknownPath
     const url = new URL(target, 'http://localhost')
-    this.#routes ??= loadRoutes()
+    this.#routes ??= loadRoutes().catch((error: unknown) => {
+      this.#routes = null
+      throw error
+    })
     const routes = await this.#routes
     const { method = '' } = request
     const fixed = { '/metrics': () => this.#metrics(request), '/openapi.json': () => describe() }
@@ -156,7 +161,10 @@ class Api {
     if (!input.ok) return refusalAnswer(input.refusal)
     const args = argumentsOf(route, input.value)
     if (!args.ok) return refusalAnswer(args.refusal)
-    const { config } = this.#deps
+    const { config, access } = this.#deps
+    // Credentials of indexers are issued and changed by the command alone.
+    const names = route.inputs.flatMap((one, at) => (one.key === 'subscription' ? [at] : []))
+    if (names.some((at) => access.isEnrolled(args.value.positionals[at] ?? ''))) return notACustomer
     const run = () => runRoute(route, args.value, { config, who: caller.who })
     const key = request.headers['idempotency-key']
     if (allowed === 'GET' || key === undefined) return run()
@@ -242,15 +250,23 @@ function prepared(
   log: Log,
 ): Server {
   server.maxConnections = connectionsMax
-  const answered = new WeakSet<Duplex>()
+  const open = new Set<Duplex>()
+  sockets.set(server, open)
+  server.on('connection', (socket: Duplex) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  const last = new WeakMap<Duplex, IncomingMessage>()
   server.on('request', (request, response) => {
-    response.once('finish', () => answered.add(request.socket))
+    last.set(request.socket, request)
     void serve(request, response)
   })
   // Half a request, or none that is HTTP: the answer says which, the connection ends.
   server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, socket) => {
     const isHttp = code.startsWith('HPE_') || code.startsWith('ERR_HTTP_')
-    if (!isHttp || !socket.writable || answered.has(socket)) return socket.destroy()
+    // After a whole request it would be taken for the answer to that one.
+    const isAfter = last.get(socket)?.complete === true
+    if (!isHttp || !socket.writable || isAfter) return socket.destroy()
     const { status, body } = brokenRequest(code)
     const head = `HTTP/1.1 ${status} \r\ncontent-type: application/json\r\nconnection: close`
     socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
@@ -294,9 +310,16 @@ type TlsServer = ReturnType<typeof createTlsServer>
 
 async function close(servers: readonly Server[]): Promise<void> {
   const closed = servers.map((server) => new Promise<void>((done) => server.close(() => done())))
-  for (const server of servers) server.closeAllConnections()
+  for (const server of servers) {
+    server.closeAllConnections()
+    // Those in a TLS handshake are no connections of HTTP yet.
+    for (const socket of sockets.get(server) ?? []) socket.destroy()
+  }
   await Promise.all(closed)
 }
+
+/** The open connections of each server. */
+const sockets = new WeakMap<Server, Set<Duplex>>()
 
 function addressOf({ socket }: IncomingMessage): string {
   return socket.remoteAddress ?? ''
@@ -312,6 +335,11 @@ const tooLong = refusedAnswer(
   ['invalid', 'long-body', `a body has at most ${bodyBytesMax} bytes`],
   413,
 )
+const notACustomer = refusedAnswer([
+  'not-found',
+  'no-subscription',
+  'no subscription has that id or label',
+])
 const unknownPath = refusedAnswer([
   'unknown-method',
   'unknown-verb',

@@ -52,8 +52,9 @@ export const indexerServeVerb: Verb = {
     const { declareIngestMeters } = await import('../../indexer/meters.ts')
     const meters = new Meters()
     const port = numberOf(call, 'metrics-port', null)
+    let served: Awaited<ReturnType<typeof serveMeters>> | null = null
     try {
-      const served = port === null ? null : await serveMeters(meters, port)
+      served = port === null ? null : await serveMeters(meters, port)
       const ingest = await IngestPipeline.start(config.indexer, {
         feeds: { gateways: gateways.value },
         folder: '',
@@ -67,11 +68,12 @@ export const indexerServeVerb: Verb = {
       process.stdout.write(`sluice ${packageVersion()} indexes ${from}${at}\n`)
       await ended
       await ingest.stop()
-      served?.stop()
       return accept({ json: {}, text: '', isPrinted: true })
     } catch (error) {
       if (!(error instanceof Fault)) throw error
       return refuse('unavailable', error.kind, error.message)
+    } finally {
+      served?.stop()
     }
   },
 }

@@ -4,8 +4,9 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import { isBug } from '../../base/assert.ts'
 import { systemClock } from '../../base/clock.ts'
-import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { silentLog } from '../../base/telemetry/log.ts'
 import { askOperator } from '../../base/transport/operator-socket.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
@@ -111,18 +112,23 @@ async function inForce<T>(
 ): Promise<Outcome<T>> {
   const before = await head()
   const outcome = await work()
-  const seq = outcome.ok ? await head() : before
-  if (seq === before) return outcome
-  const endMs = systemClock.monotonicMs() + inForceMsMax
-  while (
-    !(await hasApplied(config, seq)) ||
-    (shared !== null && !(await haveApplied(shared, seq)))
-  ) {
-    if (systemClock.monotonicMs() > endMs) {
-      warn('not every running server has confirmed the change yet')
-      break
+  if (!outcome.ok) return outcome
+  // The change is made, and its secrets are shown once: what fails from here on is a warning.
+  try {
+    const seq = await head()
+    const isApplied = async () =>
+      (await hasApplied(config, seq)) && (shared === null || (await haveApplied(shared, seq)))
+    const endMs = systemClock.monotonicMs() + inForceMsMax
+    while (seq !== before && !(await isApplied())) {
+      if (systemClock.monotonicMs() > endMs) {
+        warn('not every running server has confirmed the change yet')
+        break
+      }
+      await new Promise((resolve) => setTimeout(resolve, retryMs))
     }
-    await new Promise((resolve) => setTimeout(resolve, retryMs))
+  } catch (error) {
+    if (isBug(error)) throw error
+    warn(`whether every running server has the change is not known: ${messageOf(error)}`)
   }
   return outcome
 }

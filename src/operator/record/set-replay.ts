@@ -115,6 +115,8 @@ export class SetReplay {
         new Uint8Array(table.buffer).set(body.subarray(0, tableBytes))
         const [bytes, messageBytes] = [body.subarray(tableBytes), Number(header.messageBytes)]
         this.#upstream.batch({ bytes, messageBytes, table }, stream)
+        // Which slice a subscription comes before depends on time.
+        this.#engine.catchUp()
       }
     }
   }

@@ -222,7 +222,10 @@ export function openFeeds(
 ) {
   const { indexer, connectionsPerAddressMax, trustedProxies } = config
   const addresses = new Addresses(trustedProxies)
-  const admission = { gate, certificates, addressBudget, addresses, connectionsPerAddressMax }
+  const admission = {
+    ...{ gate, certificates, addressBudget, addresses },
+    connectionsPerAddressMax: connectionsPerAddressMax || Number.POSITIVE_INFINITY,
+  }
   const remote = indexer.feeds.enabled ? { ...indexer.feeds, ...admission } : null
   return openIndexFeeds(join(data, 'index.sock'), { events, remote, version, clock, log })
 }

@@ -272,7 +272,10 @@ function streamOf({
       confirmed: slotAt(Commitment.confirmed),
       finalized: slotAt(Commitment.finalized),
     },
-    blocks: figures.watch(),
+    // Read only where they are shown: from then on the transactions of the set are decoded.
+    get blocks() {
+      return figures.watch()
+    },
   }
 }
 

@@ -145,12 +145,18 @@ export async function openIndexFeeds(path: string, deps: IndexFeedsDeps): Promis
     charge: () => null,
     lease,
   })
+  const followers = new Set<GrpcStream>()
   const follow = (feed: ItemFeed, followed: FollowedLog): GrpcMethod<Reader> => ({
     kind: 'stream',
     path: feedMethods[feed],
     open: (stream, reader) => {
       const release = lease(reader, (status) => stream.end(status))
-      return new Follower(stream, followed, { run, clock, release })
+      followers.add(stream)
+      const left = () => {
+        followers.delete(stream)
+        release()
+      }
+      return new Follower(stream, followed, { run, clock, release: left })
     },
   })
   const shared = {
@@ -161,20 +167,21 @@ export async function openIndexFeeds(path: string, deps: IndexFeedsDeps): Promis
       ...[follow('events', events), follow('tips', tips), follow('usage', usage)],
     ],
   }
-  const local = await openGrpcEndpoint<Reader>({
-    ...shared,
-    ...{ host: '', port: 0, path, certificates: null },
-    connectionsPerAddressMax: connectionsMax,
-    clientAddress: (peer) => peer,
-    isProxy: () => false,
-    admit: ({ xToken }) =>
-      isSecret(xToken, secret)
-        ? { ok: true, caller: null, leave() {} }
-        : { ok: false, status: unauthenticated },
-  })
-  const remote = deps.remote
-    ? await openGrpcEndpoint<Reader>({ ...shared, ...remoteOptions(deps.remote) })
-    : null
+  const local = await openGrpcEndpoint<Reader>({ ...shared, ...localOptions(path, secret) })
+  const stop = async (endpoint: { stop(): Promise<void> } | null) => {
+    geyser.stop(stopping)
+    for (const follower of followers) follower.end(stopping)
+    await Promise.all([local.stop(), endpoint?.stop()])
+  }
+  const remote =
+    deps.remote == null
+      ? null
+      : await openGrpcEndpoint<Reader>({ ...shared, ...remoteOptions(deps.remote) }).catch(
+          async (error: unknown) => {
+            await stop(null)
+            throw error
+          },
+        )
   return {
     address: remote?.address ?? null,
     gateways: [{ address: 'http://gateway', xToken: secret, path }],
@@ -186,22 +193,45 @@ export async function openIndexFeeds(path: string, deps: IndexFeedsDeps): Promis
     tip: (fact) => tips.push(fact),
     usage: (fact) => usage.push(fact),
     positions: () => ({ events: events.position, tips: tips.position, usage: usage.position }),
-    async stop() {
-      geyser.stop(stopping)
-      await Promise.all([local.stop(), remote?.stop()])
-    },
+    stop: () => stop(remote),
+  }
+}
+
+/** What the socket has other than the port. */
+function localOptions(path: string, secret: string) {
+  return {
+    ...{ host: '', port: 0, path, certificates: null },
+    connectionsPerAddressMax: connectionsMax,
+    clientAddress: (peer: string) => peer,
+    isProxy: () => false,
+    admit: ({ xToken }: GrpcPeer): Admission<Reader> =>
+      isSecret(xToken, secret)
+        ? { ok: true, caller: null, leave() {} }
+        : { ok: false, status: unauthenticated },
   }
 }
 
 /** What the port has other than the socket. */
 function remoteOptions({ gate, addresses, addressBudget, ...listen }: RemoteFeeds) {
+  /** Calls of each credential that are open. */
+  const open = new Map<string, number>()
+  const enter = (id: string, change: 1 | -1) => {
+    const count = (open.get(id) ?? 0) + change
+    if (count === 0) open.delete(id)
+    else open.set(id, count)
+  }
   return {
     ...listen,
     clientAddress: (peer: string, forwarded: string) => addresses.clientOfText(peer, forwarded),
     isProxy: (peer: string) => addresses.isProxy(peer),
     admit({ xToken = '', isRepeated: repeated, address }: GrpcPeer): Admission<Reader> {
       const principal = gate.admit('feeds', { xToken, repeated }, address)
-      if (principal !== null) return { ok: true, caller: { principal, address }, leave() {} }
+      if (principal !== null) {
+        const { id } = principal.subscription
+        if ((open.get(id) ?? 0) >= callsMax) return { ok: false, status: tooManyCalls }
+        enter(id, 1)
+        return { ok: true, caller: { principal, address }, leave: () => enter(id, -1) }
+      }
       const isOver = addressBudget.admit(address, callCost) > 0
       const status = gate.isExpired() ? statusOf(registryExpired) : unauthenticated
       return { ok: false, status: isOver ? exhausted : status }
@@ -219,6 +249,11 @@ const unauthenticated = statusOf(
 )
 const exhausted = statusOf(
   refuse('exhausted', 'address-budget', 'this address has used up its budget').refusal,
+)
+/** Of one credential: an indexer has four streams open, and two calls at most. */
+const callsMax = 32
+const tooManyCalls = statusOf(
+  refuse('exhausted', 'calls', 'this credential has too many streams open').refusal,
 )
 const malformed: GrpcStatus = {
   code: grpcCode.invalidArgument,

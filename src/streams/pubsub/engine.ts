@@ -102,7 +102,7 @@ export class PubsubEngine {
     this.#replays = new FeedReplays({
       ...{ ...reads, meters, chain },
       live: this.#cursors,
-      catchUp: () => this.#sliced.finish(),
+      catchUp: () => this.catchUp(),
       unsubscribe: (session, id) => registry.unsubscribe(session, id),
       isOpen: (session) => registry.has(session),
     })
@@ -119,7 +119,7 @@ export class PubsubEngine {
     }
     this.#sliced = new SlicedUpdates(take)
     const unwatch = chain.hub.onRestart(() => {
-      this.#sliced.finish()
+      this.catchUp()
       for (const known of blocks) known.restart()
       this.#restart()
     })
@@ -223,6 +223,11 @@ export class PubsubEngine {
     })
   }
 
+  /** Takes what was published and waits for its slice. */
+  catchUp(): void {
+    this.#sliced.finish()
+  }
+
   /** False when the connection has no such subscription. */
   unsubscribe(session: Session, id: number): boolean {
     return this.registry.unsubscribe(session, id)
@@ -230,7 +235,7 @@ export class PubsubEngine {
 
   stop(): void {
     this.#unlisten()
-    this.#sliced.finish()
+    this.catchUp()
     this.#replays.stop()
   }
 

@@ -383,6 +383,11 @@ class FeedReplay implements ShareReplay {
   #endOfLog(feeds: CursorFeeds): void {
     const { session, feed, share } = this.of
     this.#deps.catchUp()
+    // What waited may have been too much for its customer, which then has no share any more.
+    if (this.isOver) {
+      this.#events.done()
+      return
+    }
     if (!this.#deps.live.adopt(feeds, feed)) {
       this.#pause(PAUSE_MS)
       return

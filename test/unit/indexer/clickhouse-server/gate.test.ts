@@ -150,6 +150,10 @@ const refused = [
   'WITH (1, 2) AS secrets SELECT (SELECT 1 IN secrets)',
   'SELECT (1, 2) AS secrets, 1 IN secrets',
   'SELECT cast(x AS (secrets)) FROM secrets',
+  // An alias of WITH that would select the rows of every customer.
+  "WITH 'me' AS subscription SELECT * FROM usage",
+  "WITH 'me' AS `subscription` SELECT * FROM chain.usage",
+  "WITH t AS (SELECT 'me' AS Subscription) SELECT * FROM t, usage",
   // Settings, however they are written.
   'SELECT * SETTINGS readonly = 0',
   'SELECT 1 SETTINGS readonly == 0',

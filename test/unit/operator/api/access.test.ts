@@ -9,6 +9,7 @@ function gate() {
     changedSince: () => null,
     registered: () => null,
     allRegistered: () => [],
+    find: () => null,
   }
   const access = new Access(store, { clock, user: 'olga', hosts: [] })
   const failFrom = (address: string) => {

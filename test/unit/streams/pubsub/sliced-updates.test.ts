@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
 import { slotUpdate } from '../../../../src/chain/solana/update-build.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
+import type { Budget } from '../../../../src/customers/quota/budget.ts'
 import { SlicedUpdates } from '../../../../src/streams/pubsub/sliced-updates.ts'
 import type { LooseSession } from '../../../testkit/loose-session.ts'
 import { PubsubGateway, paramsOf, resumable } from '../../../testkit/pubsub-gateway.ts'
@@ -143,6 +144,29 @@ it('falls behind after any update of a slot, and has everything once', async () 
   const indexes = Array.from({ length: count }, (_, at) => at % options.transactionsPerSlot)
   for (const session of sessions)
     expect(results(session).map(({ transactionIndex }) => transactionIndex)).toEqual(indexes)
+})
+
+it('ends with its feed when what waited is too much for its customer', async () => {
+  const gateway = new PubsubGateway()
+  const asked = (more: object) => paramsOf('transaction', { commitment: 'confirmed', ...more })
+  const first = gateway.connect()
+  gateway.ask(first, 'transaction', asked({ cursor: true }))
+  gateway.publish(slots.slice(0, 3).flat())
+  await until(() => sent(first).length > 0, 'a cursor')
+  const second = gateway.connect(first.budget as Budget)
+  gateway.ask(second, 'transaction', asked({ resume: sent(first)[0].cursor }))
+  const { engine } = second
+  const catchUp = engine.catchUp.bind(engine)
+  vi.spyOn(engine, 'catchUp').mockImplementation(() => {
+    // From here on it is over its rate.
+    vi.spyOn(first.budget, 'chargeNotification').mockReturnValue(false)
+    gateway.publish(slots[3]!)
+    catchUp()
+  })
+  await until(() => first.told.some((text) => text.includes('has ended')), 'its end')
+  for (let turns = 0; turns < 5; turns++) await turn()
+  expect(second.topics.size).toBe(0)
+  expect(engine.unsubscribe(second, 1)).toBe(false)
 })
 
 describe('updates that wait', () => {
