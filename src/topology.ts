@@ -12,7 +12,13 @@ import { isPushed } from './customers/push/config.ts'
 import { AddressBudget } from './customers/quota/address-budget.ts'
 import { usageFlushMs } from './customers/quota/quota.ts'
 import { waitingMax as noticesWaitingMax } from './customers/subscriptions/notice.ts'
-import { factsMax, queriesMax, queryProcesses, unackedBytesMax } from './indexer/config.ts'
+import {
+  factsMax,
+  feedCallsMax,
+  queriesMax,
+  queryProcesses,
+  unackedBytesMax,
+} from './indexer/config.ts'
 import { needsDevnode } from './operator/config/config.ts'
 import { isHub, sharesEvents, writesIndex } from './operator/config/roles.ts'
 import { Recorder, recorderBytesMax } from './operator/record/recorder.ts'
@@ -154,6 +160,7 @@ export const topology: Topology = {
     reads: ['lock', 'gate', 'certificates', 'addressBudget', 'events'],
     owns: [
       { kind: 'file', name: '<data>/index.sock', bound: 'one reader' },
+      { kind: 'queue', name: 'calls of an enrolled indexer', bound: `${feedCallsMax} at once` },
       { kind: 'queue', name: 'tips and queries, each', bound: `${factsMax} facts` },
     ],
     isEnabled: ({ config }) => config.indexer.enabled,

@@ -5,6 +5,8 @@ import { choice, flag, group, integer, text, texts, type Values } from '../base/
 export const unackedBytesMax = 8 * 1024 * 1024
 /** Most tips, and most queries, that wait in the gateway's memory for the writer. */
 export const factsMax = 10_000
+/** Streams and calls of one enrolled indexer at once: it has four and two. */
+export const feedCallsMax = 32
 /** Most requests of a gateway that its query program works on; more are refused with 429. */
 export const queriesMax = 1_024
 /** Begins every refusal of the writer lease of a ClickHouse server. */

@@ -8,6 +8,16 @@ export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   return found as T
 }
 
+/** Passes on what is sent with the form that asks for a token, and empties it. */
+export function listenToToken(use: (token: string) => void): void {
+  byId('token-form').addEventListener('submit', (event) => {
+    event.preventDefault()
+    const input = byId<HTMLInputElement>('token')
+    use(input.value.trim())
+    input.value = ''
+  })
+}
+
 export function make<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   className = '',

@@ -3,7 +3,7 @@
 //   feed --> store --(what changed)--> scheduler --(one animation frame)--> views
 import { Bar } from './bar.ts'
 import { BlockView } from './block-view.ts'
-import { byId, setAttribute, setText } from './dom.ts'
+import { byId, listenToToken, setAttribute, setText } from './dom.ts'
 import { Endpoints } from './endpoints.ts'
 import { Graph } from './graph.ts'
 import { Heat } from './heat.ts'
@@ -131,12 +131,7 @@ function listen(): void {
   })
   for (const button of document.querySelectorAll<HTMLElement>('[data-range]'))
     button.addEventListener('click', () => selection.set({ range: Number(button.dataset.range) }))
-  byId('token-form').addEventListener('submit', (event) => {
-    event.preventDefault()
-    const input = byId<HTMLInputElement>('token')
-    feed.useToken(input.value.trim())
-    input.value = ''
-  })
+  listenToToken((token) => feed.useToken(token))
   document.addEventListener('visibilitychange', onVisibility)
 }
 

@@ -1,7 +1,7 @@
 // The Solana page: connects its feed, its store and its views. Thread: browser.
 //
 //   feed: GET /v1/solana --> store --> scheduler --(one animation frame)--> views
-import { byId, make, setAttribute, setText } from './dom.ts'
+import { byId, listenToToken, make, setAttribute, setText } from './dom.ts'
 import { figure } from './format.ts'
 import { listenToKeys, showHelp } from './keyboard.ts'
 import { LogView } from './log-view.ts'
@@ -180,12 +180,7 @@ function listen(): void {
     choose()
   })
   addEventListener('hashchange', choose)
-  byId('token-form').addEventListener('submit', (event) => {
-    event.preventDefault()
-    const input = byId<HTMLInputElement>('token')
-    feed.useToken(input.value.trim())
-    input.value = ''
-  })
+  listenToToken((token) => feed.useToken(token))
   document.addEventListener('visibilitychange', onVisibility)
   listenToKeys({ ' ': togglePause, t: switchTheme, '?': () => showHelp(panel, help) })
 }

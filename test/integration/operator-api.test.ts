@@ -305,6 +305,7 @@ describe('bad input', () => {
       await post(path, { label: 'x' }),
       await post(path, { label: 'x', product: ['tpu'] }),
       await post('/v1/subscription/end', { subscription: 'nobody' }),
+      await post('/v1/subscription/end', { subscription: 'n'.repeat(6_000) }),
       await local('/v1/tips?last=9999'),
       await local('/v1/tips?last=1&last=2'),
     ]
@@ -324,6 +325,7 @@ describe('bad input', () => {
       '400 bad-label',
       '400 usage',
       '400 not-a-product',
+      '404 no-subscription',
       '404 no-subscription',
       '400 usage',
       '400 bad-input',

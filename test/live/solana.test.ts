@@ -5,18 +5,20 @@ import axe from 'axe-core'
 import type { Browser, Page, Route } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { Solana } from '../../src/client/frames.ts'
-import { launchBrowser, noBrowser, pageDeadlineMs } from '../testkit/browser.ts'
+import {
+  launchBrowser,
+  noBrowser,
+  pageDeadlineMs,
+  skipped,
+  untilShown as until,
+} from '../testkit/browser.ts'
 import { openTab, type Tab, type TabOptions } from '../testkit/live-tab.ts'
 import { openSolana, type SolanaService } from '../testkit/solana-service.ts'
 import { someNodes } from '../testkit/solana-view.ts'
-import { until as untilWithin } from '../testkit/until.ts'
 
 // A browser on a busy machine is slow, and a test waits for several things.
 vi.setConfig({ testTimeout: 4 * pageDeadlineMs, hookTimeout: 2 * pageDeadlineMs })
-const until = (holds: () => boolean | Promise<boolean>, what: string) =>
-  untilWithin(holds, what, pageDeadlineMs)
 
-const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 /** Errors that a closed or refusing server puts into the console. */
 const refusals = /Failed to load resource|ERR_/
 let browser: Browser

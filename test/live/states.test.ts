@@ -3,19 +3,21 @@
 import type { Browser, WebSocketRoute } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
-import { launchBrowser, noBrowser, pageDeadlineMs } from '../testkit/browser.ts'
+import {
+  launchBrowser,
+  noBrowser,
+  pageDeadlineMs,
+  skipped,
+  untilShown as until,
+} from '../testkit/browser.ts'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { type Live, openLive } from '../testkit/live-service.ts'
 import { openTab, type Tab, type TabOptions } from '../testkit/live-tab.ts'
 import { bandColours, near } from '../testkit/pixels.ts'
-import { until as untilWithin } from '../testkit/until.ts'
 
 // A browser on a busy machine is slow, and a test waits for several things.
 vi.setConfig({ testTimeout: 4 * pageDeadlineMs, hookTimeout: 2 * pageDeadlineMs })
-const until = (holds: () => boolean | Promise<boolean>, what: string) =>
-  untilWithin(holds, what, pageDeadlineMs)
 
-const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 let browser: Browser
 let live: Live | null = null
 let tab: Tab | null = null

@@ -4,11 +4,10 @@ import axe from 'axe-core'
 import type { Browser } from 'playwright-core'
 import { PNG } from 'pngjs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { launchBrowser, noBrowser } from '../testkit/browser.ts'
+import { launchBrowser, noBrowser, skipped } from '../testkit/browser.ts'
 import { type Live, openLive } from '../testkit/live-service.ts'
 import { openTab, type Tab } from '../testkit/live-tab.ts'
 
-const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 const themes = ['light', 'dark'] as const
 let browser: Browser
 let live: Live

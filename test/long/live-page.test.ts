@@ -3,14 +3,13 @@
 import type { Browser, CDPSession } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { launchBrowser, noBrowser } from '../testkit/browser.ts'
+import { launchBrowser, noBrowser, skipped } from '../testkit/browser.ts'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { openLive } from '../testkit/live-service.ts'
 import { openTab, type Tab } from '../testkit/live-tab.ts'
 import { startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
 
-const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 const isSlice = process.env.SLUICE_LONG_SLICE === '1'
 /** Errors that a closed or refusing server puts into the console. */
 const refusals = /Failed to load resource|WebSocket connection|ERR_/

@@ -5,14 +5,13 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { launchBrowser, noBrowser } from '../testkit/browser.ts'
+import { launchBrowser, noBrowser, skipped } from '../testkit/browser.ts'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { type Live, openLive } from '../testkit/live-service.ts'
 import { openTab, type Tab } from '../testkit/live-tab.ts'
 import { near, type Rgb } from '../testkit/pixels.ts'
 import { until } from '../testkit/until.ts'
 
-const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 const folder = process.env.SLUICE_PICTURES
 const isSlice = process.env.SLUICE_LONG_SLICE === '1'
 const refusals = /Failed to load resource|WebSocket connection|ERR_/

@@ -2,7 +2,7 @@
 // Tests that need it are skipped without it; `noBrowser` is the reason, for their names.
 import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { hangMs } from './until.ts'
+import { hangMs, until } from './until.ts'
 
 const candidates = [
   process.env.SLUICE_TEST_CHROMIUM,
@@ -14,9 +14,16 @@ const path = candidates.find((file) => file !== undefined && existsSync(file))
 /** A page on a busy machine may take this long. */
 export const pageDeadlineMs = hangMs
 
+/** As `until`, for what a page shows. */
+export const untilShown = (holds: () => boolean | Promise<boolean>, what: string) =>
+  until(holds, what, pageDeadlineMs)
+
 /** Why tests in a browser are skipped, or null. */
 export const noBrowser =
   path === undefined ? 'no Chromium here: apt-get install chromium, or SLUICE_TEST_CHROMIUM' : null
+
+/** For the names of those tests. */
+export const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 
 /**
  * Each window has hidden pages for suggestions under its address bar, which take three times the

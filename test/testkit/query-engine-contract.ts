@@ -294,7 +294,9 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
       expect((await table('usage')).total_rows).toBeNull()
       expect((await table('transfers')).total_rows).toBeNull()
       const column = `SELECT comment FROM system.columns WHERE table = 'transactions' AND name = 'idx'`
-      expect((await one(column)).comment).toBe('Place of the transaction in its block, from 0 on')
+      expect((await one(column)).comment).toBe(
+        'Position of the transaction in its block, from 0 on',
+      )
     })
 
     test('answers views as the queries that they stand for', async () => {

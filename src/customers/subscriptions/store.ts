@@ -92,6 +92,9 @@ export function openStore(path: string, options: StoreOptions): Store {
   }
 }
 
+/** Of an id or a label. */
+const nameCharsMax = 64
+
 export class Store extends Verbs<'now'> {
   readonly #tables: Tables
   readonly #clock: Clock
@@ -320,6 +323,8 @@ export class Store extends Verbs<'now'> {
   }
 
   #find(ref: string): Registered | null {
+    // No id or label is longer, and LMDB throws for a key of two kilobytes.
+    if (ref.length > nameCharsMax) return null
     const byId = this.#tables.records.get(ref)
     if (byId !== undefined) return byId
     const id = this.#tables.names.get(`label:${ref}`)

@@ -57,6 +57,8 @@ export type Change<T> = {
  */
 export const outcomeUnknown = 'outcome-unknown'
 
+export type IssuedToken = Pick<Issued, 'subscription' | 'token'>
+
 /** LMDB answers at once, PostgreSQL later. */
 export type Mode = 'now' | 'later'
 export type Answer<M extends Mode, T> = M extends 'now' ? Outcome<T> : Promise<Outcome<T>>
@@ -92,17 +94,10 @@ export abstract class Verbs<M extends Mode> {
   }
 
   /** Issues a credential that opens the feeds of the index and nothing else. */
-  enroll(name: string, cidrs: readonly string[], by: By): Answer<M, Issued> {
-    const token = issueToken()
-    const digests = { tokenDigest: digestOf(token), passwordDigest: null }
-    const secrets = { ...digests, tokenLast4: token.slice(-4) }
-    const request = { label: name, cidrs }
-    return this.run({
-      what: 'indexer.enroll',
-      by,
-      make: (id, at) => enrolledRecord(request, this.known, { id, at, secrets }),
-      finish: (subscription): Issued => ({ subscription, token, indexer: null }),
-    })
+  enroll(label: string, cidrs: readonly string[], by: By): Answer<M, IssuedToken> {
+    return this.#issue('indexer.enroll', by, (made) =>
+      enrolledRecord({ label, cidrs }, this.known, made),
+    )
   }
 
   /** Ends a credential of `enroll`, and frees its name. */
@@ -227,16 +222,8 @@ export abstract class Verbs<M extends Mode> {
   }
 
   /** Issues a credential of the operator API. */
-  addOperator(label: string, by: By): Answer<M, { subscription: Subscription; token: string }> {
-    const token = issueToken()
-    const tokenDigest = digestOf(token)
-    const secrets = { tokenDigest, tokenLast4: token.slice(-4), passwordDigest: null }
-    return this.run({
-      what: 'operator.add',
-      by,
-      make: (id, at) => operatorRecord(label, { id, at, secrets }),
-      finish: (subscription) => ({ subscription, token }),
-    })
+  addOperator(label: string, by: By): Answer<M, IssuedToken> {
+    return this.#issue('operator.add', by, (made) => operatorRecord(label, made))
   }
 
   revokeOperator(ref: string, by: By): Answer<M, Subscription> {
@@ -249,6 +236,22 @@ export abstract class Verbs<M extends Mode> {
     return this.#change(ref, `note.${note.kind}`, why, (record) =>
       accept({ ...record, subscription: { ...record.subscription, note: note.text } }),
     )
+  }
+
+  /** Issues a token that is no customer's. */
+  #issue(
+    what: string,
+    by: By,
+    make: (made: Parameters<typeof operatorRecord>[1]) => Outcome<Registered>,
+  ): Answer<M, IssuedToken> {
+    const token = issueToken()
+    const tokenDigest = digestOf(token)
+    const secrets = { tokenDigest, tokenLast4: token.slice(-4), passwordDigest: null }
+    return this.run({
+      ...{ what, by },
+      make: (id, at) => make({ id, at, secrets }),
+      finish: (subscription) => ({ subscription, token }),
+    })
   }
 
   #change(ref: string, what: string, by: By, step: Step): Answer<M, Subscription> {

@@ -1,6 +1,7 @@
 // Decides who may call the operator API. On the socket in the data folder the file's mode has
 // decided, and a credential that is sent must be valid all the same; on a port each request needs
-// one. What a browser sends is refused: a page could otherwise use what its user can reach.
+// one. What a browser sends is refused: a page could otherwise use what its user can reach. The
+// credentials of indexers are no subject of the API: who has a leaked one could issue another.
 import { addressKey } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import { LruMap } from '../../base/lru-map.ts'

@@ -41,8 +41,9 @@ export function banner(
   const { demo, hasDemo, data, hasPage, warnings } = start
   const where = data === null ? '' : ` --data ${quoted(data)}`
   const lines = demo === null ? [] : [...credentials(demo), '']
+  const width = Math.max(11, ...Object.keys(endpoints).map(({ length }) => length)) + 1
   for (const [name, endpoint] of Object.entries(endpoints))
-    lines.push(`${name.padEnd(12)}${urlOf(name, endpoint)}`)
+    lines.push(`${name.padEnd(width)}${urlOf(name, endpoint)}`)
   lines.push(...pages(endpoints, hasPage))
   for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
   lines.push(...warnings)

@@ -31,7 +31,7 @@ import { framed, type GrpcStream, type StreamEvents } from '../../base/transport
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import type { AddressBudget } from '../../customers/quota/address-budget.ts'
-import { factsMax } from '../../indexer/config.ts'
+import { factsMax, feedCallsMax } from '../../indexer/config.ts'
 import {
   type EventFact,
   type FeedItem,
@@ -228,7 +228,7 @@ function remoteOptions({ gate, addresses, addressBudget, ...listen }: RemoteFeed
       const principal = gate.admit('feeds', { xToken, repeated }, address)
       if (principal !== null) {
         const { id } = principal.subscription
-        if ((open.get(id) ?? 0) >= callsMax) return { ok: false, status: tooManyCalls }
+        if ((open.get(id) ?? 0) >= feedCallsMax) return { ok: false, status: tooManyCalls }
         enter(id, 1)
         return { ok: true, caller: { principal, address }, leave: () => enter(id, -1) }
       }
@@ -250,8 +250,6 @@ const unauthenticated = statusOf(
 const exhausted = statusOf(
   refuse('exhausted', 'address-budget', 'this address has used up its budget').refusal,
 )
-/** Of one credential: an indexer has four streams open, and two calls at most. */
-const callsMax = 32
 const tooManyCalls = statusOf(
   refuse('exhausted', 'calls', 'this credential has too many streams open').refusal,
 )

@@ -37,7 +37,7 @@ afterEach(() => {
 })
 
 describe('a slot with many transactions', () => {
-  it('is sent in its order over many turns, and later slots are told in between', async () => {
+  it('is sent in its order over many turns, and later slots are notified in between', async () => {
     const gateway = new PubsubGateway()
     const [reader, other] = [gateway.connect(), gateway.connect()]
     const config = { commitment: 'confirmed' }
