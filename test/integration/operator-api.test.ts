@@ -33,6 +33,7 @@ let api: Running
 let routes: ReadonlyMap<string, Route>
 let document: Record<string, unknown>
 let credential = ''
+let isRegistryCurrent = true
 
 const shreds = () => ({
   ...{ io: 'node', core: null, feed: 'embedded', at: performance.now(), kernelDrops: 0 },
@@ -55,6 +56,7 @@ const live = {
     gateways: [{ session: 's', name: 'g1', ageMs: 1, info: {} }],
   }),
   apply: () => ({ version: store.version() }),
+  registry: () => ({ isCurrent: isRegistryCurrent }),
   customers: ({ params }: { params: Record<string, unknown> }) => ({
     contentType: 'text/plain; version=0.0.4',
     body: `# ${params.format}\nsluice_subscription_calls_total{subscription="other"} 1\n`,
@@ -228,6 +230,16 @@ describe('who may call it', () => {
     })
     expect(named.status).toBe(200)
     expect([...store.audit()].at(-1)!.who).toBe('ci (operator API)')
+  })
+
+  test('a credential is refused while the registry is too old to say whether it was revoked', async () => {
+    isRegistryCurrent = false
+    const refused = await remote('/v1/subscription/list', bearer())
+    expect([refused.status, refused.code]).toEqual([503, 'registry-expired'])
+    expect((await local('/v1/status', { headers: bearer() })).status).toBe(503)
+    expect((await local('/v1/status')).status).toBe(200)
+    isRegistryCurrent = true
+    expect((await remote('/v1/status', bearer())).status).toBe(200)
   })
 
   test('a foreign Host or any Origin is refused, with a credential too; no answer has CORS', async () => {

@@ -16,8 +16,10 @@ import { type Answer, refusedAnswer } from './routes.ts'
 
 type Credentials = Pick<Store, 'version' | 'changedSince' | 'registered' | 'allRegistered' | 'find'>
 
+export const socketCaller = 'socket'
+
 export interface Caller {
-  /** Id of the credential; `socket` without one. */
+  /** Id of the credential; `socketCaller` without one. */
   readonly id: string
   /** For the audit table. */
   readonly who: string
@@ -63,7 +65,7 @@ export class Access {
     if (!this.#hosts.has(host)) return foreignHost
     if (headers.origin !== undefined) return foreignOrigin
     if (address === null && headers.authorization === undefined)
-      return { id: 'socket', who: `${this.#user} (operator API)` }
+      return { id: socketCaller, who: `${this.#user} (operator API)` }
     const key = address === null ? null : addressKey(address)
     const leftMs = key === null ? 0 : this.#blockedMs(key)
     if (leftMs > 0) return tooManyFailures(leftMs)

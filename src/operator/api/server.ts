@@ -28,7 +28,7 @@ import { mediaTypeOf } from '../../base/transport/request.ts'
 import type { CertificatePair } from '../../base/transport/tls.ts'
 import { listenAtPath } from '../../base/transport/unix-socket.ts'
 import type { Config } from '../config/config.ts'
-import type { Access, Caller } from './access.ts'
+import { type Access, type Caller, socketCaller } from './access.ts'
 import { describeApi } from './openapi.ts'
 import type { Repeats } from './repeats.ts'
 import {
@@ -125,6 +125,8 @@ class Api {
           this.#deps.log.warn('operator request refused', { address, status: caller.status })
         return send(response, caller)
       }
+      if (caller.id !== socketCaller && !(await this.#isRegistryCurrent()))
+        return send(response, notCurrent)
       const answer = await this.#answer(request, caller)
       // Without an answer its client is gone.
       if (answer !== null) send(response, answer)
@@ -134,6 +136,13 @@ class Api {
     } finally {
       this.#inFlight--
     }
+  }
+
+  /** Whether a credential that is valid by the registry here may be trusted, as the server says. */
+  async #isRegistryCurrent(): Promise<boolean> {
+    const answer = await askOperator(this.#deps.config.data, 'registry')
+    // Reason for the cast: the server is of the same build.
+    return answer.ok && (answer.value as { isCurrent: boolean }).isCurrent
   }
 
   async #answer(request: IncomingMessage, caller: Caller): Promise<Answer | null> {
@@ -329,6 +338,11 @@ const busy = refusedAnswer([
   'unavailable',
   'busy',
   'too many requests are being answered: try again',
+])
+const notCurrent = refusedAnswer([
+  'unavailable',
+  'registry-expired',
+  'this gateway has no current registry: try another one, or the socket',
 ])
 const failed = refusedAnswer(['unavailable', 'failed', 'the API failed to answer'], 500)
 const tooLong = refusedAnswer(

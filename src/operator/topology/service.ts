@@ -59,7 +59,8 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   declareClusterMeters(meters, components)
   declareUsagePushMeters(meters, components.usagePush)
   declareNoticeMeters(meters, components.notices?.push ?? null)
-  const { cluster, registry, sharedRegistry, directory, tpu, shredstream, recorder } = components
+  const { cluster, registry, sharedRegistry, directory, gate } = components
+  const { tpu, shredstream, recorder } = components
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
   const doorsPath = join(data, 'doors.json')
@@ -85,6 +86,8 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     'record-state': () => recorder.state,
     'record-stop': () => recorder.finish('it was ended by its operator'),
     offer: () => offerOf(given),
+    // The operator API asks before it trusts a credential, which an old copy may not know revoked.
+    registry: () => ({ isCurrent: !gate.isExpired() && !directory.isRolledBack() }),
     cluster: async () =>
       sharedRegistry && {
         registry: await sharedRegistry.verbs.head(),
