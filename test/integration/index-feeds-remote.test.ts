@@ -266,6 +266,30 @@ test('a gateway whose slots stand still is left for the next one', async () => {
   for (const one of both) await one.stop()
 })
 
+test('a gateway that lags behind the index is passed over for one that does not', async () => {
+  const xToken = enroll('hasty')
+  const both = [await openFeeds('lagging'), await openFeeds('current')] as const
+  const [lagging, current] = both.map((one) => {
+    const hub = newHub()
+    one.serve(chainOf(hub))
+    return hub
+  }) as [SolanaHub, SolanaHub]
+  const solana = new SyntheticSolana({ firstSlot: 10 })
+  for (let slots = 5; slots > 0; slots--) publish([lagging, current], solana.next())
+  for (let slots = 20; slots > 0; slots--) publish([current], solana.next())
+  const gateways = both.map((one) => ({ address: addressOf(one), xToken }))
+  const { reader, lost, of, marksOf } = read(gateways, { slots: 25 })
+  await until(() => marksOf('slots').at(-1) === 33, 'what one has')
+  expect(lost).toEqual([])
+  const read25 = of('slots').filter((one) => one.feed === 'slots' && one.content.slot <= 25)
+  // Each slot that the index has came once, to be compared: of the one gateway alone.
+  expect(new Set(read25.map((one) => one.feed === 'slots' && one.content.slot)).size).toBe(
+    read25.length,
+  )
+  reader.stop()
+  for (const one of both) await one.stop()
+})
+
 test('an indexer that takes over reads facts after the marks of their run, and counts the gone', async () => {
   const own = await openFeeds('facts')
   const gateways = [{ address: addressOf(own), xToken: enroll('successor') }]
