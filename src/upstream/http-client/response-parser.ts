@@ -114,7 +114,7 @@ export class ResponseParser {
   }
 
   #readHead(text: string): void {
-    const match = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?(?:\r\n|$)/.exec(text)
+    const match = /^HTTP\/1\.([01]) ([1-9]\d{2})(?: [^\r\n]*)?(?:\r\n|$)/.exec(text)
     const framing = match === null ? null : this.#framingOf(text, match[0].length)
     if (match === null || framing === null) {
       this.state = 'broken'

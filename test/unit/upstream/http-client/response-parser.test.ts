@@ -103,6 +103,7 @@ describe('what is not a response', () => {
     'another protocol': 'SSH-2.0-x\r\n\r\n',
     'another version': 'HTTP/2.0 200 OK\r\n\r\n',
     'a status of two digits': 'HTTP/1.1 20 OK\r\n\r\n',
+    'a status below 100': `HTTP/1.1 000\r\n\r\n${ok}Content-Length: 0\r\n\r\n`,
     'an upgrade': 'HTTP/1.1 101 Switching\r\n\r\n',
     'a header without a colon': `${ok}x\r\n\r\n`,
     'a header without a name': `${ok}: x\r\n\r\n`,
