@@ -29,7 +29,7 @@ molmnnllmlnmnnkmmmnmmnqqkjmnmpqqqrrqopjlqrrqrollqqsrrrkoklmllnmmppooqnqrqqrrrrrs
 const entryBytes = 32
 const tableBytesMax = 4_096
 /** Largest header list that is taken. */
-const listBytesMax = 64 * 1024
+const listBytesInitial = 64 * 1024
 
 type Field = readonly [name: string, value: string]
 
@@ -43,6 +43,11 @@ export class HeaderDecoder {
   #tableBytesMax = tableBytesMax
   #bytes: Buffer = Buffer.alloc(0)
   #at = 0
+  readonly #listBytesMax: number
+
+  constructor(listBytesMax = listBytesInitial) {
+    this.#listBytesMax = listBytesMax
+  }
 
   /** Null for a malformed block: the connection cannot go on. */
   decode(block: Buffer): HeaderFields | null {
@@ -51,35 +56,38 @@ export class HeaderDecoder {
     const fields = new Map<string, string>()
     let bytes = 0
     while (this.#at < block.length) {
+      if ((block[this.#at]! & 0xe0) === 0x20) {
+        // The size of the table may change before the first field only.
+        if (fields.size > 0 || !this.#resize()) return null
+        continue
+      }
       const field = this.#next()
       if (field === null) return null
       const [name, value] = field
-      // The size of the table may change before the first field only.
-      if (name === '' && fields.size > 0) return null
-      if (name === '') continue
       bytes += name.length + value.length + entryBytes
-      if (bytes > listBytesMax) return null
+      if (bytes > this.#listBytesMax) return null
       fields.set(name, value)
     }
     return fields
   }
 
-  /** A field without a name for a change of the table's size; null for a malformed one. */
+  #resize(): boolean {
+    const size = this.#number(5)
+    if (size < 0 || size > tableBytesMax) return false
+    this.#tableBytesMax = size
+    this.#evict()
+    return true
+  }
+
+  /** Null for a malformed field. */
   #next(): Field | null {
     const first = this.#bytes[this.#at]!
     if (first >= 0x80) return this.#entry(this.#number(7))
-    if ((first & 0xe0) === 0x20) {
-      const size = this.#number(5)
-      if (size < 0 || size > tableBytesMax) return null
-      this.#tableBytesMax = size
-      this.#evict()
-      return ['', '']
-    }
     const isIndexed = first >= 0x40
     const index = this.#number(isIndexed ? 6 : 4)
     const name = index === 0 ? this.#text() : (this.#entry(index)?.[0] ?? null)
     const value = this.#text()
-    if (name === null || name === '' || value === null) return null
+    if (name === null || value === null) return null
     if (isIndexed) this.#add([name, value])
     return [name, value]
   }

@@ -208,7 +208,8 @@ export const http2Headers: Target = {
   async compare(input) {
     const block = Buffer.concat([Buffer.of(0x88), input])
     const theirs = await nativeFields(block)
-    const ours = new HeaderDecoder().decode(block)
+    // Its bound leaves out the fields that it drops.
+    const ours = new HeaderDecoder(Number.POSITIVE_INFINITY).decode(block)
     if (theirs === 'undecodable') ok(ours === null, 'node:http2 does not decode it')
     else if (theirs !== null) {
       ok(ours !== null, 'node:http2 decodes it')
