@@ -204,8 +204,8 @@ export class FeedReader {
     const first = oldest + this.#margin
     if (newest === null) return first
     const isBelow = slotIn(tip) < newest
-    // The gateway may have started a moment ago, and read its nodes up to here only; or it lags, and
-    // the next one does not.
+    // The gateway may have started a moment ago, and read its nodes up to here only; or it lags,
+    // and the next one does not.
     if (isBelow && ++this.#looks < looksMax) {
       this.#turn('slots')
       return 'unknown'
