@@ -27,7 +27,6 @@ const slice = files('long', [
   'clickhouse-lease',
   'clickhouse-sink-contract',
   'cluster-box',
-  'cluster-seeds',
   'command-live',
   'execution-death',
   'failover',
@@ -35,6 +34,7 @@ const slice = files('long', [
   'geyser-relay',
   'registry-kills',
   'signals',
+  'simulate',
 ])
 /** Pages in a browser. */
 const pages = files('live', ['solana', 'states', 'views'])

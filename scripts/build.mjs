@@ -68,6 +68,7 @@ function digestOfInputs() {
     'test/testkit',
     'test/cluster',
     'test/fuzz',
+    'test/simulate',
   ]
   const single = ['package-lock.json', 'tsconfig.json', 'tsconfig.build.json']
   const names = folders.flatMap((folder) =>

@@ -16,7 +16,6 @@ import { type ClusterOptions, type FaultName, usualFaults } from '../../src/devn
 import type { LedgerState } from '../../src/devnode/ledger/state.ts'
 import { lost, notAnswered } from '../../src/upstream/geyser/geyser-client.ts'
 import type { BatchListener, GeyserConnection } from '../../src/upstream/geyser/ingest-worker.ts'
-import { FakeClock } from './fake-senders.ts'
 import { batchFrom, messageOf } from './geyser-messages.ts'
 import { randomOf, SyntheticSolana } from './synthetic-solana.ts'
 
@@ -63,7 +62,7 @@ export function scriptOf(seed: number): SeededScript {
 
 export class SeededCluster {
   readonly script: SeededScript
-  readonly clock = new FakeClock()
+  readonly clock: Clock
   readonly nodes: readonly SeededNode[]
   /** The winning block of every slot, in order, as the chain sent it. */
   readonly chain: SolanaUpdate[] = []
@@ -74,14 +73,18 @@ export class SeededCluster {
   #open: SolanaUpdate[] = []
   #parts = 0
   #slots = 0
+  /** Those with faults. */
+  readonly #wildSlots: number
   /** Nodes lag up to eight slots. */
   #restMs = 10 * slotMs
 
-  constructor(script: SeededScript) {
+  /** Streams break in no more than `steps` steps. */
+  constructor(script: SeededScript, clock: Clock, steps = Number.POSITIVE_INFINITY) {
     const { seed, firstSlot, finalizedAfter, transactionsPerSlot } = script
     this.script = script
+    this.clock = clock
+    this.#wildSlots = Math.min(slotsOf.wild, Math.floor(steps / slotParts))
     this.random = randomOf(seed ^ 0x5eed)
-    const { clock } = this
     const keys = new Uint8Array(32).fill(seed & 0xff)
     this.#cluster = new ChainCluster(script, { seed: keys, slotMs, clock })
     this.#solana = new SyntheticSolana({
@@ -102,17 +105,16 @@ export class SeededCluster {
   }
 
   get #isEnded(): boolean {
-    return this.#slots >= slotsOf.before + slotsOf.wild + slotsOf.calm && this.#open.length === 0
+    return this.#slots >= slotsOf.before + this.#wildSlots + slotsOf.calm && this.#open.length === 0
   }
 
   /** Streams may break: at the end they do not, so that every status arrives somewhere. */
   get isWild(): boolean {
-    return this.#slots < slotsOf.before + slotsOf.wild
+    return this.#slots < slotsOf.before + this.#wildSlots
   }
 
-  /** One part of a slot's time passes. */
+  /** One part of a slot's time has passed. */
   step(): void {
-    this.clock.ms += stepMs
     if (this.#isEnded) {
       this.#restMs -= stepMs
       return
@@ -129,7 +131,7 @@ export class SeededCluster {
   flush(): void {
     const from = Math.floor(this.random() * this.nodes.length)
     for (const at of this.nodes.keys())
-      this.nodes[(from + at) % this.nodes.length]!.flush(this.clock.ms)
+      this.nodes[(from + at) % this.nodes.length]!.flush(this.clock.monotonicMs())
   }
 
   stop(): void {
@@ -163,7 +165,7 @@ export class SeededCluster {
     if (random() > 0.35) return
     const node = this.nodes[Math.floor(random() * this.nodes.length)]!
     const chance = random()
-    const untilMs = this.clock.ms + 400 + random() * 4_000
+    const untilMs = this.clock.monotonicMs() + 400 + random() * 4_000
     if (chance < 0.5) node.cut()
     else if (chance < 0.75) node.goDown(untilMs)
     else node.freeze(untilMs)

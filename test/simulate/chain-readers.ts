@@ -1,43 +1,27 @@
-// Runs the script of a seed through a gateway's own decisions, under virtual time: the set of nodes,
-// the feed with its failover, the slot tracker, the hub, and everything that reads it. What each
-// reader has in the end is compared with that of readers of the chain itself.
-//
-//   nodes ─► feed ─► tracker ─► hub ─► streams, subscriptions, answers, index        equal to
-//   chain ────────────────────► hub ─► streams, subscriptions, answers, index
-import { expect, vi } from 'vitest'
+// Readers of the chain world: everything that reads a hub, and the comparison of those behind a
+// gateway with those of the chain itself.
 import { Commitment } from '../../src/base/commitment.ts'
-import { silentLog } from '../../src/base/telemetry/log.ts'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { keyOf } from '../../src/chain/solana/keys.ts'
-import type { BlockUpdate, SolanaUpdate } from '../../src/chain/solana/updates.ts'
+import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { SlotSource } from '../../src/indexer/feed/slot-source.ts'
 import { unpackAccounts } from '../../src/indexer/parcels.ts'
 import { StreamAnswers } from '../../src/streams/answers/stream-answers.ts'
 import { withRetractions } from '../../src/streams/geyser/filter-set.ts'
-import { publishUpdate } from '../../src/streams/geyser/hub.ts'
-import type { GeyserTarget } from '../../src/upstream/geyser/geyser-client.ts'
-import { GeyserFeed } from '../../src/upstream/geyser/geyser-feed.ts'
-import type { UpstreamNode } from '../../src/upstream/node-pool/upstream-node.ts'
-import { UpstreamSet } from '../../src/upstream/node-pool/upstream-set.ts'
-import { apply, applyTexts, contentOf, type Held } from './model-client.ts'
-import { SeededCluster, scriptOf, slotMs, stepMs } from './seeded-cluster.ts'
-import { streamDeps } from './stream-chain.ts'
-import { setSection } from './upstream-sections.ts'
-import { codec, type FrameReader, filtersOfAll, ownersOf, VoidStage } from './void-readers.ts'
-
-/** What a run shows besides that it was right. */
-export interface SeededOutcome {
-  readonly reasons: ReadonlySet<string>
-  /** Retractions as `slot/bank reason`. */
-  readonly retracted: readonly string[]
-  readonly connections: number
-  /** Calls that the stream answered, of those that were made. */
-  readonly answered: number
-  readonly asked: number
-}
+import { apply, applyTexts, contentOf, type Held } from '../testkit/model-client.ts'
+import type { SeededCluster } from '../testkit/seeded-cluster.ts'
+import { streamDeps } from '../testkit/stream-chain.ts'
+import {
+  codec,
+  type FrameReader,
+  filtersOfAll,
+  ownersOf,
+  type VoidStage,
+} from '../testkit/void-readers.ts'
+import { type Counts, check, same } from './world.ts'
 
 /** Readers of a hub, all of which take everything. */
-class Readers {
+export class Readers {
   readonly stage: VoidStage
   readonly confirmed
   readonly processed
@@ -130,152 +114,34 @@ class Readers {
   }
 }
 
-/** A set of nodes and the feed of its streams, as a gateway has them. */
-class SeededGateway {
+export interface Judged {
+  readonly cluster: SeededCluster
+  /** Behind the gateway, and of the chain itself. */
   readonly readers: Readers
-  readonly set: UpstreamSet
-  readonly feed: GeyserFeed
+  readonly plain: Readers
   /** By slot: the ids of the banks that were confirmed or finalized. */
-  readonly winners = new Map<number, Set<number>>()
-  readonly #cluster: SeededCluster
-
-  constructor(cluster: SeededCluster) {
-    const { clock, nodes, script, random } = cluster
-    this.#cluster = cluster
-    const addresses = nodes.map((_, index) => `http://127.0.0.1:${index + 1}`)
-    const sections = addresses.map((grpc) => ({ grpc }))
-    const section = setSection(sections, { merge: script.merge })
-    const set = new UpstreamSet('main', section, { clock, log: silentLog, random })
-    this.set = set
-    for (const node of set.nodes) node.wasProbed = true
-    const stage = new VoidStage({
-      slotLimit: () => set.slotLimit(),
-      disputed: (name, slot, blockhash) => set.observeBlock(nodeOf(set, name)!, slot, blockhash),
-    })
-    this.readers = new Readers(stage, cluster.chain, clock)
-    this.#listen(stage)
-    this.probe()
-    this.feed = new GeyserFeed(set, {
-      ingest: {
-        connect: async ({ address }: GeyserTarget) =>
-          nodes[addresses.indexOf(address)]!.connect(clock),
-      },
-      sink: stage.sink,
-      knowsBlockhash: async (blockhash) =>
-        [...cluster.metas.values()].some((meta) => meta.blockhash === blockhash),
-      clock,
-      log: silentLog,
-    })
-  }
-
-  /** As a node is probed: what it says of its genesis, its slots and its last confirmed block. */
-  probe(): void {
-    const { nodes, clock } = this.#cluster
-    const { processed, confirmed, finalized } = Commitment
-    for (const [index, node] of this.set.nodes.entries()) {
-      const { ledger } = nodes[index]!
-      if (nodes[index]!.isDown(clock.ms)) {
-        node.probeFailed('unreached', '')
-        this.set.compare()
-        continue
-      }
-      node.observeGenesis(ledger.genesisHash)
-      const block = ledger.latestBlockhash(confirmed)
-      node.probedSlots(ledger.slot(processed), ledger.slot(finalized), null, block.slot)
-      this.set.compare()
-      this.set.observeBlock(node, block.slot, block.blockhash)
-      node.health.probeAnswered({ isBehind: false })
-      this.set.compare()
-    }
-  }
-
-  stop(): void {
-    this.feed.stop()
-    this.set.stop()
-    this.readers.stage.stop()
-    this.readers.answers.heads.stop()
-  }
-
-  /** The blocks of the stream are compared with those of the nodes, and banks are kept. */
-  #listen({ hub, sink }: VoidStage): void {
-    const sources = new Map<number, UpstreamNode | null>()
-    hub.listen((commitment, update) => {
-      if (update.kind === 'slot') this.#reach(update)
-      if (update.kind !== 'blockMeta') return
-      const { slot, blockhash } = update
-      const sender = nodeOf(this.set, sink.sending) ?? this.set.followed
-      if (commitment === Commitment.processed) sources.set(slot, sender)
-      const node = commitment === Commitment.confirmed ? sources.get(slot) : null
-      if (node == null) return
-      if (this.set.section.merge > 1) this.set.followed = node
-      this.set.observeBlock(node, slot, blockhash)
-    })
-  }
-
-  #reach(update: Extract<SolanaUpdate, { readonly kind: 'slot' }>): void {
-    const { slot, status, bank } = update
-    if (bank === undefined || (status !== 1 && status !== 2)) return
-    this.winners.set(slot, (this.winners.get(slot) ?? new Set()).add(bank))
-  }
+  readonly winners: ReadonlyMap<number, ReadonlySet<number>>
 }
 
-const nodeOf = (set: UpstreamSet, name: string | null) =>
-  set.nodes.find((node) => node.name === name) ?? null
-
-/** Of the chain up to a slot, and without what reached no commitment yet. */
-const upTo = <T>(slots: readonly (readonly [number, T])[], slot: number) =>
-  slots.filter(([at]) => at <= slot)
-
-/** A block contains each account once, at the position of its first write. */
-function asBlocksAre(update: BlockUpdate): BlockUpdate {
-  const last = new Map(update.accounts.map((account) => [keyOf(account.pubkey), account]))
-  return { ...update, accounts: [...last.values()] }
-}
-
-/** Runs a seed, and fails with what is not as in the chain. Needs fake timers. */
-export async function runSeed(seed: number): Promise<SeededOutcome> {
-  const cluster = new SeededCluster(scriptOf(seed))
-  const gateway = new SeededGateway(cluster)
-  const reference = new VoidStage()
-  const plain = new Readers(reference, cluster.chain, cluster.clock)
-  try {
-    for (let steps = 0; !cluster.isDone; steps++) {
-      cluster.step()
-      cluster.flush()
-      if ((steps * stepMs) % slotMs === 0) gateway.probe()
-      await vi.advanceTimersByTimeAsync(stepMs)
-    }
-    for (const update of cluster.chain)
-      publishUpdate(reference.hub, update.kind === 'block' ? asBlocksAre(update) : update)
-    await vi.advanceTimersByTimeAsync(stepMs)
-    return judge(cluster, gateway, plain)
-  } finally {
-    gateway.stop()
-    reference.stop()
-    plain.answers.heads.stop()
-    cluster.stop()
-    vi.clearAllTimers()
-  }
-}
-
-function judge(cluster: SeededCluster, gateway: SeededGateway, plain: Readers): SeededOutcome {
-  const { readers, winners } = gateway
+/** Fails with what is not as in the chain. */
+export function judge({ cluster, readers, plain, winners }: Judged): Counts {
   const last = plain.answers.heads.at(Commitment.finalized)!.slot
   const held = apply(readers.processed)
   const expected = upTo(contentOf(apply(plain.confirmed)), last)
-  expect(upTo(contentOf(apply(readers.confirmed)), last), 'grpc at confirmed').toEqual(expected)
-  expect(upTo(contentOf(held), last), 'grpc with retractions').toEqual(expected)
+  same(upTo(contentOf(apply(readers.confirmed)), last), expected, 'grpc at confirmed')
+  same(upTo(contentOf(held), last), expected, 'grpc with retractions')
   judgeExtended(readers, plain, last)
   judgeSubscriptions(readers, plain, last)
-  expect(upTo(readers.indexed(), last), 'the index').toEqual(upTo(plain.indexed(), last))
+  same(upTo(readers.indexed(), last), upTo(plain.indexed(), last), 'the index')
   judgeBanks(
     held,
     winners,
     expected.map(([slot]) => slot),
   )
   const { asked, answered } = judgeAnswers(cluster, readers, plain, last)
-  const { connections } = gateway.feed.counts
-  return { reasons: new Set(held.reasons), retracted: held.retracted, connections, asked, answered }
+  const reasons = Object.fromEntries(held.reasons.map((reason) => [reason, 0]))
+  for (const reason of held.reasons) reasons[reason]!++
+  return { ...reasons, asked, answered }
 }
 
 /**
@@ -286,7 +152,7 @@ function judgeExtended(readers: Readers, plain: Readers, last: number): void {
   judgeStates(readers, plain, last)
   const timed = (reader: FrameReader) =>
     [...sentIn(reader).times].filter(([name]) => Number(name.split(' ')[0]) <= last).toSorted()
-  expect(timed(readers.extended), 'block times').toEqual(timed(plain.extended))
+  same(timed(readers.extended), timed(plain.extended), 'block times')
   for (const [all, changed] of [
     [readers.confirmed, readers.extended],
     [readers.processed, readers.changed],
@@ -297,7 +163,7 @@ function judgeExtended(readers: Readers, plain: Readers, last: number): void {
       if (slot > last) continue
       const left = new Set(sent.get(slot)?.map(({ name }) => name))
       for (const { name, account, state } of writes) {
-        if (!left.has(name)) expect(state, `${slot}: not sent`).toBe(before.get(account))
+        if (!left.has(name)) same(state, before.get(account), `${slot}: not sent`)
         before.set(account, state)
       }
     }
@@ -320,8 +186,8 @@ function judgeStates(readers: Readers, plain: Readers, last: number): void {
     }
   for (const [name, { was, state }] of expected) {
     const found = joined.get(name)
-    expect(found?.after, `${name}: after`).toBe(state)
-    if (found?.before !== null) expect(found?.before, `${name}: before`).toBe(was)
+    same(found?.after, state, `${name}: after`)
+    if (found?.before !== null) same(found?.before, was, `${name}: before`)
   }
 }
 
@@ -390,14 +256,14 @@ function judgeSubscriptions(readers: Readers, plain: Readers, last: number): voi
   const [ours, theirs] = [readers.notified(), plain.notified()]
   for (const [name, slots] of Object.entries(theirs.confirmed)) {
     const expected = upTo(slots, last)
-    expect(upTo(ours.confirmed[name]!, last), `${name} at confirmed`).toEqual(expected)
+    same(upTo(ours.confirmed[name]!, last), expected, `${name} at confirmed`)
     if (ours.processed[name] !== undefined)
-      expect(upTo(ours.processed[name], last), `${name} with retractions`).toEqual(expected)
+      same(upTo(ours.processed[name], last), expected, `${name} with retractions`)
   }
   // The root in them is that of the moment.
   const parents = (slots: readonly [number, string[]][]) =>
     upTo(slots, last).map(([slot, texts]) => [slot, texts.map((text) => JSON.parse(text).parent)])
-  expect(parents(ours.processed.slots!), 'slots').toEqual(parents(theirs.processed.slots!))
+  same(parents(ours.processed.slots!), parents(theirs.processed.slots!), 'slots')
 }
 
 /** A client that keys by slot and bank sees one winner of each slot, which is never taken back. */
@@ -407,18 +273,23 @@ function judgeBanks(
   slots: readonly number[],
 ): void {
   const names = retracted.map((line) => line.split(' ')[0]!)
-  expect(new Set(names).size, 'each bank is retracted once').toBe(names.length)
+  same(new Set(names).size, names.length, 'each bank is retracted once')
   for (const slot of slots) {
     const ids = [...(winners.get(slot) ?? [])]
-    expect(ids.length, `winners of ${slot}`).toBe(1)
-    expect(names, `the winner of ${slot}`).not.toContain(`${slot}/${ids[0]}`)
+    same(ids.length, 1, `winners of ${slot}`)
+    check(!names.includes(`${slot}/${ids[0]}`), `the winner of ${slot} was taken back`)
   }
 }
 
-function judgeAnswers(cluster: SeededCluster, readers: Readers, plain: Readers, last: number) {
+function judgeAnswers(
+  { chain, metas }: SeededCluster,
+  readers: Readers,
+  plain: Readers,
+  last: number,
+) {
   const calls: [string, ...unknown[]][] = []
   const version = { maxSupportedTransactionVersion: 0 }
-  for (const update of cluster.chain) {
+  for (const update of chain) {
     if (update.slot > last) continue
     const config = { ...version, commitment: 'confirmed' }
     if (update.kind === 'blockMeta') calls.push(['getBlock', update.slot, config])
@@ -430,15 +301,19 @@ function judgeAnswers(cluster: SeededCluster, readers: Readers, plain: Readers, 
   // Nodes differ in their heads, but not in what is there.
   for (const commitment of ['confirmed', 'finalized']) {
     const { context, value } = JSON.parse(readers.ask('getLatestBlockhash', { commitment })!)
-    expect(value.blockhash).toBe(cluster.metas.get(context.slot)!.blockhash)
-    expect(context.slot).toBeGreaterThanOrEqual(last)
+    same(value.blockhash, metas.get(context.slot)!.blockhash, `blockhash at ${commitment}`)
+    check(context.slot >= last, `the latest blockhash at ${commitment} is too old`)
   }
   let answered = 0
   for (const call of calls) {
     const text = readers.ask(...call)
     if (text === null) continue
     answered++
-    expect(text, call.join(' ')).toBe(plain.ask(...call))
+    same(text, plain.ask(...call), call.join(' '))
   }
   return { asked: calls.length, answered }
 }
+
+/** Of the chain up to a slot, and without what reached no commitment yet. */
+const upTo = <T>(slots: readonly (readonly [number, T])[], slot: number) =>
+  slots.filter(([at]) => at <= slot)

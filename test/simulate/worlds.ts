@@ -1,0 +1,5 @@
+// The worlds of the simulation.
+import { chain } from './chain-world.ts'
+import type { World } from './world.ts'
+
+export const worlds: readonly World[] = [chain]
