@@ -114,6 +114,14 @@ export class Readers {
   }
 }
 
+/** Slots that are compared: from what nodes could replay to what was finalized. */
+interface Range {
+  readonly from: number
+  readonly to: number
+}
+
+const isWithin = (slot: number, { from, to }: Range) => slot >= from && slot <= to
+
 export interface Judged {
   readonly cluster: SeededCluster
   /** Behind the gateway, and of the chain itself. */
@@ -121,24 +129,31 @@ export interface Judged {
   readonly plain: Readers
   /** By slot: the ids of the banks that were confirmed or finalized. */
   readonly winners: ReadonlyMap<number, ReadonlySet<number>>
+  /** At confirmed, each from a slot in the past to the end. */
+  readonly past: readonly (readonly [fromSlot: number, FrameReader])[]
 }
 
 /** Fails with what is not as in the chain. */
-export function judge({ cluster, readers, plain, winners }: Judged): Counts {
-  const last = plain.answers.heads.at(Commitment.finalized)!.slot
+export function judge({ cluster, readers, plain, winners, past }: Judged): Counts {
+  const to = plain.answers.heads.at(Commitment.finalized)!.slot
+  const range = { from: cluster.window.promised, to }
   const held = apply(readers.processed)
-  const expected = upTo(contentOf(apply(plain.confirmed)), last)
-  same(upTo(contentOf(apply(readers.confirmed)), last), expected, 'grpc at confirmed')
-  same(upTo(contentOf(held), last), expected, 'grpc with retractions')
-  judgeExtended(readers, plain, last)
-  judgeSubscriptions(readers, plain, last)
-  same(upTo(readers.indexed(), last), upTo(plain.indexed(), last), 'the index')
+  const expected = within(contentOf(apply(plain.confirmed)), range)
+  same(within(contentOf(apply(readers.confirmed)), range), expected, 'grpc at confirmed')
+  same(within(contentOf(held), range), expected, 'grpc with retractions')
+  for (const [fromSlot, reader] of past) {
+    const own = { from: Math.max(fromSlot, range.from), to }
+    same(within(contentOf(apply(reader)), own), within(expected, own), `grpc from ${fromSlot}`)
+  }
+  judgeExtended(readers, plain, range)
+  judgeSubscriptions(readers, plain, range)
+  same(within(readers.indexed(), range), within(plain.indexed(), range), 'the index')
   judgeBanks(
     held,
     winners,
     expected.map(([slot]) => slot),
   )
-  const { asked, answered } = judgeAnswers(cluster, readers, plain, last)
+  const { asked, answered } = judgeAnswers(cluster, readers, plain, range)
   const reasons = Object.fromEntries(held.reasons.map((reason) => [reason, 0]))
   for (const reason of held.reasons) reasons[reason]!++
   return { ...reasons, asked, answered }
@@ -148,10 +163,12 @@ export function judge({ cluster, readers, plain, winners }: Judged): Counts {
  * Block times are the chain's, states before and after a transaction are those of its writes and
  * of the writes before them, and no write is left out that changed something.
  */
-function judgeExtended(readers: Readers, plain: Readers, last: number): void {
-  judgeStates(readers, plain, last)
+function judgeExtended(readers: Readers, plain: Readers, range: Range): void {
+  judgeStates(readers, plain, range)
   const timed = (reader: FrameReader) =>
-    [...sentIn(reader).times].filter(([name]) => Number(name.split(' ')[0]) <= last).toSorted()
+    [...sentIn(reader).times]
+      .filter(([name]) => isWithin(Number(name.split(' ')[0]), range))
+      .toSorted()
   same(timed(readers.extended), timed(plain.extended), 'block times')
   for (const [all, changed] of [
     [readers.confirmed, readers.extended],
@@ -160,7 +177,7 @@ function judgeExtended(readers: Readers, plain: Readers, last: number): void {
     const sent = sentIn(changed).writes
     const before = new Map<string, string>()
     for (const [slot, writes] of [...sentIn(all).writes].sort(([a], [b]) => a - b)) {
-      if (slot > last) continue
+      if (slot > range.to) continue
       const left = new Set(sent.get(slot)?.map(({ name }) => name))
       for (const { name, account, state } of writes) {
         if (!left.has(name)) same(state, before.get(account), `${slot}: not sent`)
@@ -170,19 +187,20 @@ function judgeExtended(readers: Readers, plain: Readers, last: number): void {
   }
 }
 
-function judgeStates(readers: Readers, plain: Readers, last: number): void {
+function judgeStates(readers: Readers, plain: Readers, range: Range): void {
   const { joined } = sentIn(readers.extended)
   const states = new Map<string, string>()
   const expected = new Map<string, { readonly was: string | undefined; readonly state: string }>()
   for (const [slot, writes] of [...sentIn(plain.confirmed).writes].sort(([a], [b]) => a - b))
     for (const { account, state, by } of writes) {
-      if (slot > last) continue
+      if (slot > range.to) continue
       const name = `${slot} ${by} ${account}`
       // A transaction may write an account twice: before is before the first of them.
       const earlier = expected.get(name)
       const was = earlier === undefined ? states.get(account) : earlier.was
       states.set(account, state)
-      if (by !== '' && readers.watched.has(account)) expected.set(name, { was, state })
+      if (by !== '' && slot >= range.from && readers.watched.has(account))
+        expected.set(name, { was, state })
     }
   for (const [name, { was, state }] of expected) {
     const found = joined.get(name)
@@ -252,17 +270,20 @@ interface Sent {
   readonly retraction?: { readonly slot: unknown }
 }
 
-function judgeSubscriptions(readers: Readers, plain: Readers, last: number): void {
+function judgeSubscriptions(readers: Readers, plain: Readers, range: Range): void {
   const [ours, theirs] = [readers.notified(), plain.notified()]
   for (const [name, slots] of Object.entries(theirs.confirmed)) {
-    const expected = upTo(slots, last)
-    same(upTo(ours.confirmed[name]!, last), expected, `${name} at confirmed`)
+    const expected = within(slots, range)
+    same(within(ours.confirmed[name]!, range), expected, `${name} at confirmed`)
     if (ours.processed[name] !== undefined)
-      same(upTo(ours.processed[name], last), expected, `${name} with retractions`)
+      same(within(ours.processed[name], range), expected, `${name} with retractions`)
   }
   // The root in them is that of the moment.
   const parents = (slots: readonly [number, string[]][]) =>
-    upTo(slots, last).map(([slot, texts]) => [slot, texts.map((text) => JSON.parse(text).parent)])
+    within(slots, range).map(([slot, texts]) => [
+      slot,
+      texts.map((text) => JSON.parse(text).parent),
+    ])
   same(parents(ours.processed.slots!), parents(theirs.processed.slots!), 'slots')
 }
 
@@ -285,12 +306,12 @@ function judgeAnswers(
   { chain, metas }: SeededCluster,
   readers: Readers,
   plain: Readers,
-  last: number,
+  range: Range,
 ) {
   const calls: [string, ...unknown[]][] = []
   const version = { maxSupportedTransactionVersion: 0 }
   for (const update of chain) {
-    if (update.slot > last) continue
+    if (!isWithin(update.slot, range)) continue
     const config = { ...version, commitment: 'confirmed' }
     if (update.kind === 'blockMeta') calls.push(['getBlock', update.slot, config])
     if (update.kind !== 'transaction' || update.index > 0) continue
@@ -302,7 +323,7 @@ function judgeAnswers(
   for (const commitment of ['confirmed', 'finalized']) {
     const { context, value } = JSON.parse(readers.ask('getLatestBlockhash', { commitment })!)
     same(value.blockhash, metas.get(context.slot)!.blockhash, `blockhash at ${commitment}`)
-    check(context.slot >= last, `the latest blockhash at ${commitment} is too old`)
+    check(context.slot >= range.to, `the latest blockhash at ${commitment} is too old`)
   }
   let answered = 0
   for (const call of calls) {
@@ -314,6 +335,6 @@ function judgeAnswers(
   return { asked: calls.length, answered }
 }
 
-/** Of the chain up to a slot, and without what reached no commitment yet. */
-const upTo = <T>(slots: readonly (readonly [number, T])[], slot: number) =>
-  slots.filter(([at]) => at <= slot)
+/** Of the slots that are compared. */
+const within = <T>(slots: readonly (readonly [number, T])[], range: Range) =>
+  slots.filter(([slot]) => isWithin(slot, range))

@@ -14,16 +14,27 @@ import { GeyserFeed } from '../../src/upstream/geyser/geyser-feed.ts'
 import type { UpstreamNode } from '../../src/upstream/node-pool/upstream-node.ts'
 import { UpstreamSet } from '../../src/upstream/node-pool/upstream-set.ts'
 import { SeededCluster, scriptOf, slotMs, stepMs } from '../testkit/seeded-cluster.ts'
+import { randomOf } from '../testkit/synthetic-solana.ts'
 import { setSection } from '../testkit/upstream-sections.ts'
 import { VoidStage } from '../testkit/void-readers.ts'
 import { judge, Readers } from './chain-readers.ts'
+import { PastReaders } from './stalled-readers.ts'
 import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
+
+/** What the hub of the gateway keeps: fewer slots than a script has, so that readers are lost. */
+const replaySlots = 10
+/** One in so many steps brings a reader that begins in the past. */
+const pastShare = 0.04
+const neverSteps = Number.POSITIVE_INFINITY
 
 export const chain: World = {
   name: 'chain',
   what: 'nodes, feed, slot tracker, hub and its readers under cuts, deaths, lags, forks and lies',
-  mustMeet: ['failovers', 'dead', 'fork', 'handover', 'migration'],
+  mustMeet: [
+    ...['failovers', 'refusals', 'ended', 'resumed'],
+    ...['dead', 'fork', 'handover', 'migration'],
+  ],
   run: (seed, limits) => onVirtualTime(seed, (time) => runChain(seed, limits, time)),
 }
 
@@ -32,6 +43,7 @@ class SeededGateway {
   readonly readers: Readers
   readonly set: UpstreamSet
   readonly feed: GeyserFeed
+  readonly past: PastReaders
   /** By slot: the ids of the banks that were confirmed or finalized. */
   readonly winners = new Map<number, Set<number>>()
   readonly #cluster: SeededCluster
@@ -45,10 +57,13 @@ class SeededGateway {
     const set = new UpstreamSet('main', section, { clock, log: silentLog, random })
     this.set = set
     for (const node of set.nodes) node.wasProbed = true
-    const stage = new VoidStage({
+    const deps = {
       slotLimit: () => set.slotLimit(),
-      disputed: (name, slot, blockhash) => set.observeBlock(nodeOf(set, name)!, slot, blockhash),
-    })
+      disputed: (name: string, slot: number, blockhash: string) =>
+        set.observeBlock(nodeOf(set, name)!, slot, blockhash),
+    }
+    const stage = new VoidStage(deps, replaySlots)
+    this.past = new PastReaders(stage, replaySlots)
     this.readers = new Readers(stage, cluster.chain, clock)
     this.#listen(stage)
     this.probe()
@@ -128,7 +143,8 @@ function asBlocksAre(update: BlockUpdate): BlockUpdate {
 async function runChain(seed: number, limits: Limits, time: VirtualTime): Promise<Counts> {
   const cluster = new SeededCluster(scriptOf(seed), time.clock, limits.steps)
   const gateway = new SeededGateway(cluster)
-  const { readers, winners } = gateway
+  const { readers, winners, past } = gateway
+  const random = randomOf(seed ^ 0x9a57)
   const reference = new VoidStage()
   const plain = new Readers(reference, cluster.chain, time.clock)
   readers.stage.hub.listen((commitment, { kind, slot }) =>
@@ -140,13 +156,19 @@ async function runChain(seed: number, limits: Limits, time: VirtualTime): Promis
       cluster.step()
       cluster.flush()
       if ((steps * stepMs) % slotMs === 0) gateway.probe()
+      if (random() < pastShare)
+        past.add(Commitment.confirmed, random() < 0.4 ? neverSteps : Math.floor(random() * 40))
+      past.step(time.ms)
     }
-    await time.advance(stepMs)
+    await time.advance(slotMs)
+    past.checkMemory()
     for (const update of cluster.chain)
       publishUpdate(reference.hub, update.kind === 'block' ? asBlocksAre(update) : update)
     await time.advance(stepMs)
-    const counts = judge({ cluster, readers, plain, winners })
-    return { failovers: gateway.feed.counts.connections - 1, ...counts }
+    const counts = judge({ cluster, readers, plain, winners, past: past.live() })
+    const failovers = gateway.feed.counts.connections - 1
+    const { refusals } = cluster.window
+    return { failovers, refusals, ...past.counts, ...counts }
   } finally {
     gateway.stop()
     reference.stop()

@@ -2,10 +2,13 @@
 //   --seed n       the first seed; without --seeds and --for it is the only one of each world
 //   --seeds k      so many seeds, spread over the worlds
 //   --for 10m      seeds until the time is over (s, m or h), the worlds in turn
+//   --defect name  with a defect of defects.ts: the seeds shall find it
 //   --steps n      scripts take no more steps with faults, as the message of a failure says
 // A seed that fails prints the command that runs it again, and that of its fewest steps; the exit
 // code is 1. Every so many seeds one is run twice: the same seed gives the same trace.
+import { register } from 'node:module'
 import { parseArgs } from 'node:util'
+import { defects } from './defects.ts'
 import {
   type Counts,
   commandOf,
@@ -15,7 +18,6 @@ import {
   stepsMax,
   type World,
 } from './world.ts'
-import { worlds } from './worlds.ts'
 
 /** One seed in so many is run twice. */
 const twiceEvery = 25
@@ -30,12 +32,17 @@ const { values, positionals } = parseArgs({
     seeds: { type: 'string' },
     for: { type: 'string' },
     steps: { type: 'string', default: String(stepsMax) },
+    defect: { type: 'string' },
   },
 })
+if (values.defect !== undefined) putIn(values.defect)
+// After the defect, which is put into modules as they are loaded.
+const { worlds } = await import('./worlds.ts')
 const known = worlds.map(({ name }) => name)
 const unknown = positionals.filter((name) => !known.includes(name))
 if (unknown.length > 0)
   exitWith(`unknown world ${unknown.join(', ')}; there are ${known.join(', ')}`)
+const withDefect = values.defect === undefined ? '' : ` --defect ${values.defect}`
 const forMs = values.for === undefined ? null : durationIn(values.for)
 const isOne = values.seed !== undefined && values.seeds === undefined && forMs === null
 const first = Number(values.seed ?? (forMs === null ? 1 : Date.now() % 1_000_000_000))
@@ -92,10 +99,10 @@ class Campaign {
   async #reportFailure(failure: Failure): Promise<void> {
     const { world } = this
     console.error(`${world.name}: FAILED with seed ${failure.seed}: ${failure.error.stack}`)
-    console.error(`again: ${commandOf(world, failure)}`)
+    console.error(`again: ${commandOf(world, failure)}${withDefect}`)
     const least = await shrink(world, failure)
     if (least.steps === failure.steps) return
-    console.error(`shrunk: ${commandOf(world, least)}\n  ${least.error.message}`)
+    console.error(`shrunk: ${commandOf(world, least)}${withDefect}\n  ${least.error.message}`)
   }
 
   #add(counts: Counts): void {
@@ -122,6 +129,12 @@ let failed = 0
 for (const campaign of campaigns) if (!(await campaign.report())) failed++
 console.log(`${campaigns.length - failed} of ${campaigns.length} worlds without a failure`)
 process.exit(failed === 0 ? 0 : 1)
+
+function putIn(name: string): void {
+  const defect = defects.find((one) => one.name === name)
+  if (defect === undefined) exitWith(`unknown defect ${name}`)
+  register(new URL('./with-defect.js', import.meta.url), { data: defect.cuts })
+}
 
 function durationIn(text: string): number {
   const [, number, unit] = /^(\d+)([smh])$/.exec(text) ?? exitWith(`${text} is not like 10m`)

@@ -27,6 +27,10 @@ export const stepMs = slotMs / slotParts
 export const migrationSlots = { from: 96, to: 103 } as const
 /** Slots that are on the nodes before a gateway comes, with faults, and without after that. */
 const slotsOf = { before: 8, wild: 16, calm: 12 } as const
+/** Slots before where nodes evict what they can replay, and how many of them they have. */
+const evicting = { before: 28, window: 20 } as const
+/** A gateway whose slot was evicted starts so much later. */
+const laterSlots = 8
 
 /** What a seed decides besides the plan of the cluster. */
 export interface SeededScript extends ClusterOptions {
@@ -35,6 +39,8 @@ export interface SeededScript extends ClusterOptions {
   readonly firstSlot: number
   readonly finalizedAfter: number
   readonly transactionsPerSlot: number
+  /** Nodes evict the oldest slot of a replay after each answer that names it, until one is read. */
+  readonly isEvicting: boolean
 }
 
 const lies = ['lie-slot', 'lie-genesis', 'lie-blockhash'] as const
@@ -57,6 +63,37 @@ export function scriptOf(seed: number): SeededScript {
     firstSlot: isMigration ? 80 + Math.floor(random() * 8) : 1_000,
     finalizedAfter: isAlpenglow ? 1 : 3 + Math.floor(random() * 4),
     transactionsPerSlot: 1 + Math.floor(random() * 3),
+    isEvicting: !isMigration && isIn(0.3),
+  }
+}
+
+/** What nodes can replay. */
+class ReplayWindow {
+  /** The oldest slot. */
+  oldest = 0
+  refusals = 0
+  /** All of the chain from here on reaches a gateway. */
+  promised = 0
+  #isMoving: boolean
+
+  constructor(isMoving: boolean) {
+    this.#isMoving = isMoving
+  }
+
+  /** A node says which slot is its oldest, and has evicted it before it is asked for it. */
+  show(): number {
+    return this.#isMoving ? this.oldest++ : this.oldest
+  }
+
+  /** Whether a stream may begin there; null is now. */
+  take(from: number | null): boolean {
+    if (from !== null && from < this.oldest) {
+      this.refusals++
+      return false
+    }
+    if (this.#isMoving) this.promised = this.oldest + laterSlots
+    this.#isMoving = false
+    return true
   }
 }
 
@@ -68,6 +105,7 @@ export class SeededCluster {
   readonly chain: SolanaUpdate[] = []
   readonly metas = new Map<number, BlockMetaUpdate>()
   readonly random: () => number
+  readonly window: ReplayWindow
   readonly #cluster: ChainCluster
   readonly #solana: SyntheticSolana
   #open: SolanaUpdate[] = []
@@ -75,6 +113,7 @@ export class SeededCluster {
   #slots = 0
   /** Those with faults. */
   readonly #wildSlots: number
+  readonly #before: number
   /** Nodes lag up to eight slots. */
   #restMs = 10 * slotMs
 
@@ -92,10 +131,13 @@ export class SeededCluster {
       ...{ accounts: 8, owners: 3, dataBytes: 0 },
       isSkipped: (slot) => this.#cluster.plan.isSkipped(slot),
     })
-    while (this.#slots < slotsOf.before) this.#send(this.#next().length)
+    this.window = new ReplayWindow(script.isEvicting)
+    this.#before = script.isEvicting ? evicting.before : slotsOf.before
+    while (this.#slots < this.#before) this.#send(this.#next().length)
+    if (script.isEvicting) this.window.oldest = Math.max(...this.metas.keys()) - evicting.window
     const views = this.#cluster.start(this.#ledger())
     this.nodes = this.#cluster.nodes.map(
-      ({ view }, index) => new SeededNode(view, views[index]!, this.random),
+      ({ view }, index) => new SeededNode(view, views[index]!, this.random, this.window),
     )
   }
 
@@ -105,12 +147,12 @@ export class SeededCluster {
   }
 
   get #isEnded(): boolean {
-    return this.#slots >= slotsOf.before + this.#wildSlots + slotsOf.calm && this.#open.length === 0
+    return this.#slots >= this.#before + this.#wildSlots + slotsOf.calm && this.#open.length === 0
   }
 
   /** Streams may break: at the end they do not, so that every status arrives somewhere. */
   get isWild(): boolean {
-    return this.#slots < slotsOf.before + this.#wildSlots
+    return this.#slots < this.#before + this.#wildSlots
   }
 
   /** One part of a slot's time has passed. */
@@ -202,12 +244,14 @@ export class SeededNode {
   readonly ledger: LedgerView
   readonly #view: NodeView
   readonly #random: () => number
+  readonly #window: ReplayWindow
   readonly #streams = new Set<OpenStream>()
   readonly #ignore: () => void
   #downUntilMs = 0
   #frozenUntilMs = 0
 
-  constructor(view: NodeView, ledger: LedgerView, random: () => number) {
+  constructor(view: NodeView, ledger: LedgerView, random: () => number, window: ReplayWindow) {
+    this.#window = window
     this.#view = view
     this.ledger = ledger
     this.#random = random
@@ -251,7 +295,7 @@ export class SeededNode {
         const stream: OpenStream = { listener, queue: [] }
         const from = fromSlotIn(request)
         if (this.isDown(clock.monotonicMs())) listener.ended(lost)
-        else if (from !== null && !this.#replay(stream, from))
+        else if (!this.#window.take(from) || (from !== null && !this.#replay(stream, from)))
           listener.ended({ kind: 'status', code: 11, details: '' })
         else {
           opened.push(stream)
@@ -290,7 +334,8 @@ export class SeededNode {
   #answer(method: string): Outcome<Uint8Array> {
     const writer = new BackWriter()
     if (method === 'GetSlot') writer.numberAlways(1, this.ledger.slot(Commitment.processed))
-    else if (method === 'SubscribeReplayInfo') writer.numberAlways(1, this.#view.hub.oldestSlot!)
+    else if (method === 'SubscribeReplayInfo')
+      writer.numberAlways(1, Math.max(this.#view.hub.oldestSlot!, this.#window.show()))
     else if (method === 'GetLatestBlockhash') {
       const { slot, blockhash } = this.ledger.latestBlockhash(Commitment.finalized)
       writer.string(2, blockhash)

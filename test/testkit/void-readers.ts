@@ -98,9 +98,9 @@ export async function replayOf(
 
 /** A hub behind a slot tracker, with streams and subscriptions that take everything. */
 export class VoidStage {
-  readonly hub = openSolanaHub({ replaySlots: 1_000, replayBytesMax: 1e9 })
+  readonly hub: SolanaHub
   readonly sink: SolanaUpstream
-  readonly fanOut = new FanOut(this.hub, declareGrpcMeters(new Meters()))
+  readonly fanOut: FanOut
   /** Notifications by subscription, in order. */
   readonly notified = new Map<number, string[]>()
   readonly #subscriptions = new Subscriptions({
@@ -110,7 +110,9 @@ export class VoidStage {
   })
   readonly session: LooseSession
 
-  constructor(deps: Partial<SolanaUpstreamDeps> = {}) {
+  constructor(deps: Partial<SolanaUpstreamDeps> = {}, replaySlots = 1_000) {
+    this.hub = openSolanaHub({ replaySlots, replayBytesMax: 1e9 })
+    this.fanOut = new FanOut(this.hub, declareGrpcMeters(new Meters()))
     this.sink = new SolanaUpstream(this.hub, { log: silentLog, bankSalt: 'salt', ...deps })
     this.#subscriptions.usePublisher((topic, message) => {
       const id = Number(topic)
