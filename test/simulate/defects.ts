@@ -58,4 +58,59 @@ export const defects: readonly Defect[] = [
       },
     ],
   },
+  {
+    name: 'landed-at-processed',
+    what: 'a transaction in a block that is only processed counts as landed and is not resent',
+    world: 'transactions',
+    seeds: 10,
+    fails: /the confirmed slot of a landed one/,
+    cuts: [
+      {
+        file: 'products/tpu/forward',
+        text: 'commitment !== Commitment.confirmed ||',
+        put: 'commitment !== Commitment.processed ||',
+      },
+      {
+        file: 'products/tpu/forward',
+        text: 'commitment === Commitment.confirmed &&',
+        put: 'commitment === Commitment.processed &&',
+      },
+    ],
+  },
+  {
+    name: 'processed-status',
+    what: 'a node that has a transaction at processed ends it as landed',
+    world: 'transactions',
+    seeds: 20,
+    fails: /the confirmed slot of a landed one/,
+    cuts: [
+      {
+        file: 'upstream/transaction-senders',
+        text: "confirmationStatus !== 'confirmed' && confirmationStatus !== 'finalized'",
+        put: "confirmationStatus === 'unknown'",
+      },
+    ],
+  },
+  {
+    name: 'not-resent',
+    what: 'a submission that was lost on its way to a block is not resent',
+    world: 'transactions',
+    seeds: 20,
+    fails: /is not resent/,
+    cuts: [
+      {
+        file: 'products/tpu/forward',
+        text: 'submission.tries < submission.triesMax && !this',
+        put: 'submission.tries < 1 && !this',
+      },
+    ],
+  },
+  {
+    name: 'digest-of-all',
+    what: 'submissions of two callers count as one: the second gets the answer to the first',
+    world: 'transactions',
+    seeds: 20,
+    fails: /the answer to a submission|a forged copy/,
+    cuts: [{ file: 'products/tpu/handle', text: "hash('sha256', bytes, 'binary')", put: "''" }],
+  },
 ]

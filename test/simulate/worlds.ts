@@ -1,5 +1,6 @@
 // The worlds of the simulation.
 import { chain } from './chain-world.ts'
+import { transactions } from './transactions-world.ts'
 import type { World } from './world.ts'
 
-export const worlds: readonly World[] = [chain]
+export const worlds: readonly World[] = [chain, transactions]
