@@ -113,4 +113,88 @@ export const defects: readonly Defect[] = [
     fails: /the answer to a submission|a forged copy/,
     cuts: [{ file: 'products/tpu/handle', text: "hash('sha256', bytes, 'binary')", put: "''" }],
   },
+  {
+    name: 'refused-connection',
+    what: 'a connection attempt that fails opens the breaker of a node that answers on others',
+    world: 'reads',
+    seeds: 20,
+    fails: /a set whose only node answers is down/,
+    cuts: [
+      {
+        file: 'upstream/node-pool/upstream-node',
+        text: "fault !== 'unreached' || !this.#isConnected()",
+        put: 'true',
+      },
+    ],
+  },
+  {
+    name: 'given-up-reads',
+    what: 'a connection attempt that fails ends the reads in flight at the only node',
+    world: 'reads',
+    seeds: 60,
+    fails: /a read that its only node answers was given up/,
+    cuts: [
+      {
+        file: 'upstream/node-pool/upstream-node',
+        text: "fault !== 'unreached' || !this.#isConnected()",
+        put: 'true',
+      },
+      {
+        file: 'upstream/node-pool/upstream-set',
+        text: 'if (this.hasOther(node))',
+        put: 'if (true)',
+      },
+    ],
+  },
+  {
+    name: 'forged-slot',
+    what: 'a slot that the sender of a transaction wrote counts as one that a customer has seen',
+    world: 'reads',
+    seeds: 20,
+    fails: /shows slot \d+ after \d+/,
+    cuts: [
+      {
+        file: 'upstream/proxy/shown-slots',
+        text: 'ownSlot(textOf(answer))',
+        put: 'Math.max(...[...textOf(answer).matchAll(SLOT)].map(([, one]) => Number(one)))',
+      },
+    ],
+  },
+  {
+    name: 'refused-and-charged',
+    what: 'a call that is refused because others are in flight is charged',
+    world: 'reads',
+    seeds: 20,
+    fails: /credits charged/,
+    cuts: [
+      {
+        file: 'base/jsonrpc/serve',
+        text: 'allowance: budget.spend([]), refusal: tooManyInFlight',
+        put: 'allowance: budget.spend(items.map(costOf)), refusal: tooManyInFlight',
+      },
+    ],
+  },
+  {
+    name: 'older-stream',
+    what: 'the stream of a set answers although the customer was shown a later slot by a node',
+    world: 'reads',
+    seeds: 20,
+    fails: /shows slot \d+ after \d+/,
+    cuts: [{ file: 'upstream/proxy/rpc-proxy', text: 'slot < seen', put: 'slot < 0' }],
+  },
+  {
+    name: 'wrong-flight',
+    what: 'a read shares the answer of another one: it is given to the wrong caller',
+    world: 'reads',
+    seeds: 20,
+    fails: /the (account|transaction) of an answer/,
+    cuts: [
+      {
+        file: 'upstream/proxy/rpc-proxy',
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: it is text of a module
+        text: ' ${call.paramsText}`',
+        put: '`',
+      },
+    ],
+  },
 ]

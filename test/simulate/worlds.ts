@@ -1,6 +1,7 @@
 // The worlds of the simulation.
 import { chain } from './chain-world.ts'
+import { reads } from './reads-world.ts'
 import { transactions } from './transactions-world.ts'
 import type { World } from './world.ts'
 
-export const worlds: readonly World[] = [chain, transactions]
+export const worlds: readonly World[] = [chain, transactions, reads]
