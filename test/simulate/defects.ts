@@ -197,4 +197,46 @@ export const defects: readonly Defect[] = [
       },
     ],
   },
+  {
+    name: 'unseen-signature',
+    what: 'a node that lags the stream makes a notification be lost, although the stream has it',
+    world: 'signatures',
+    seeds: 20,
+    fails: /notifications at \w+ of a signature: 0 instead of 1/,
+    cuts: [
+      {
+        file: 'streams/pubsub/signature-notifications',
+        text: 'const seen = this.#seenStatus(key)',
+        put: 'const seen = null',
+      },
+    ],
+  },
+  {
+    name: 'unavailable-lookup',
+    what: 'a look-up that no node answers ends the subscription without a notification',
+    world: 'signatures',
+    seeds: 20,
+    fails: /notifications at \w+ of a signature: 0 instead of 1/,
+    cuts: [
+      {
+        file: 'streams/pubsub/signature-notifications',
+        text: 'if (status === null)',
+        put: "if (status === null || status === 'unavailable')",
+      },
+    ],
+  },
+  {
+    name: 'unfinished-signature',
+    what: 'a signature that was notified is notified once more',
+    world: 'signatures',
+    seeds: 20,
+    fails: /a signature was notified twice/,
+    cuts: [
+      {
+        file: 'streams/pubsub/signature-notifications',
+        text: 'if (isFinal)',
+        put: 'if (!isFinal)',
+      },
+    ],
+  },
 ]

@@ -1,5 +1,6 @@
 // A chain of the transactions world: nodes put what they are sent into blocks, some of which die
 // after they were processed. Published to a hub as the slot tracker does.
+import type { Commitment } from '../../src/base/commitment.ts'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { slotUpdate } from '../../src/chain/solana/update-build.ts'
 import { type SlotStatus, type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
@@ -70,10 +71,7 @@ export class ForkedChain {
   readonly arrivals = new Map<string, number>()
   readonly #random: () => number
   readonly #blocks = new Map<number, ModelBlock>()
-  readonly #pending = new Map<
-    string,
-    { readonly lastSlot: number; readonly signature: Uint8Array }
-  >()
+  readonly #pending = new Map<string, { readonly lastSlot: number }>()
   readonly #signatures = new Map<string, Uint8Array>()
   readonly #template = new SyntheticSolana().next().find((one) => one.kind === 'transaction')!
   #confirmed = 100
@@ -89,6 +87,27 @@ export class ForkedChain {
   /** The block in which it is confirmed. */
   confirmedBlockOf(name: string): ModelBlock | undefined {
     return this.#blockOf(name, (block) => !block.dies && block.slot <= this.#confirmed)
+  }
+
+  /** Newest slot at a commitment. */
+  slotAt(commitment: Commitment): number {
+    return this.hub.newestAt(commitment)
+  }
+
+  /** The newest slot whose block may have reached a commitment. */
+  limitAt(commitment: Commitment): number {
+    return this.slot - [0, confirmedAfter, finalizedAfter][commitment]!
+  }
+
+  /** A node that is not one of the world has it: it is in the next block. */
+  put({ name, bytes, lastSlot }: ModelTransaction): void {
+    this.#signatures.set(name, bytes.subarray(at.signature, at.signature + 64))
+    this.#pending.set(name, { lastSlot })
+  }
+
+  /** The block that stays, whether it is confirmed or not. */
+  winnerOf(name: string): ModelBlock | undefined {
+    return this.#blockOf(name, ({ dies }) => !dies)
   }
 
   /** Of a node. */
@@ -115,7 +134,10 @@ export class ForkedChain {
         slot <= processed && !(dies && slot <= confirmed)
       const block = this.#blockOf(name, isSeen)
       if (block === undefined) return null
-      const confirmationStatus = block.slot <= confirmed ? 'confirmed' : 'processed'
+      const [, confirmedSlot, finalizedSlot] = node.slots
+      const isFinalized = block.slot <= finalizedSlot
+      const reached = block.slot <= confirmedSlot ? 'confirmed' : 'processed'
+      const confirmationStatus = isFinalized ? 'finalized' : reached
       const err = block.errors.has(name) ? { InstructionError: [0, { Custom: 1 }] } : null
       return { slot: block.slot, confirmations: 1, err, confirmationStatus }
     })
@@ -132,11 +154,7 @@ export class ForkedChain {
     const chance = this.#random()
     if (chance < 0.1) return { error: { code: -32005, message: 'behind' } }
     // What is lost after that is lost without a word.
-    if (chance < 0.8)
-      this.#pending.set(name, {
-        lastSlot: bytes.readUInt32LE(at.blockhash),
-        signature: this.#signatures.get(name)!,
-      })
+    if (chance < 0.8) this.#pending.set(name, { lastSlot: bytes.readUInt32LE(at.blockhash) })
     return { result: name }
   }
 

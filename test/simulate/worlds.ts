@@ -1,7 +1,8 @@
 // The worlds of the simulation.
 import { chain } from './chain-world.ts'
 import { reads } from './reads-world.ts'
+import { signatures } from './signatures-world.ts'
 import { transactions } from './transactions-world.ts'
 import type { World } from './world.ts'
 
-export const worlds: readonly World[] = [chain, transactions, reads]
+export const worlds: readonly World[] = [chain, transactions, reads, signatures]
