@@ -43,6 +43,8 @@ export interface ConnectionOptions {
 interface Session {
   readonly client: Client
   readonly destroy: () => void
+  /** It failed or was closed, perhaps before it was used. */
+  isEnded: boolean
 }
 
 const backoff: Backoff = { firstMs: 50, lastMs: 1_000 }
@@ -199,7 +201,7 @@ export class PostgresConnection implements Queries {
   async #open(needless?: AbortSignal): Promise<Session> {
     const socket = new Socket()
     const client = this.#newClient(socket)
-    const session: Session = { client, destroy: () => socket.destroy() }
+    const session: Session = { client, destroy: () => socket.destroy(), isEnded: false }
     client.on('error', (error) => this.#drop(session, messageOf(error)))
     client.on('end', () => this.#drop(session, 'the connection ended'))
     client.on('notification', ({ channel }) => this.#notify(channel))
@@ -269,6 +271,11 @@ export class PostgresConnection implements Queries {
   }
 
   #up(session: Session): void {
+    // Nothing more is heard of one that ended while the one before was waited for.
+    if (session.isEnded) {
+      this.#retry('the connection ended')
+      return
+    }
     if (this.#failures > 0)
       this.#options.log.info('PostgreSQL is connected again', { connection: this.#options.name })
     this.#session = session
@@ -290,6 +297,7 @@ export class PostgresConnection implements Queries {
   }
 
   #drop(session: Session, problem: string): void {
+    session.isEnded = true
     if (this.#session !== session) return
     this.#session = null
     session.destroy()
