@@ -24,6 +24,76 @@ export interface Cut {
 
 export const defects: readonly Defect[] = [
   {
+    name: 'silent-set-up',
+    what: 'a connection that goes silent while it is set up is waited for without a bound',
+    world: 'registry',
+    seeds: 40,
+    fails: /is not up after \d+ ms without a fault/,
+    cuts: [
+      {
+        file: 'customers/cluster/postgres/client',
+        text: 'not be the one in use yet.\n            session.destroy();',
+        put: '',
+      },
+    ],
+  },
+  {
+    name: 'commit-in-doubt',
+    what: 'a change whose commit waits for a standby is reported as not made',
+    world: 'registry',
+    seeds: 100,
+    fails: /was refused as not changed, and is stored/,
+    cuts: [
+      {
+        file: 'customers/cluster/postgres/registry',
+        text: 'await lockedHead(queries);\n                const found',
+        put: 'const found',
+      },
+    ],
+  },
+  {
+    name: 'ended-spare',
+    what: 'a session that ended before it replaces a silent one is used for ever',
+    world: 'registry',
+    seeds: 60,
+    fails: /does not follow|is not up/,
+    cuts: [
+      {
+        file: 'customers/cluster/postgres/client',
+        text: 'session.isEnded = true;',
+        put: '',
+      },
+    ],
+  },
+  {
+    name: 'torn-end',
+    what: 'what a killed process left unfinished stays in its file, and costs what is before it',
+    world: 'segments',
+    seeds: 60,
+    fails: /was written and is gone/,
+    cuts: [
+      {
+        file: 'streams/segments/segment-writer',
+        text: 'if (end < size)\n            ftruncateSync(file, end);',
+        put: '',
+      },
+    ],
+  },
+  {
+    name: 'hole-in-log',
+    what: 'files before a damaged one are kept: a replay steps over what is missing',
+    world: 'segments',
+    seeds: 60,
+    fails: /updates of slot \d+ are missing/,
+    cuts: [
+      {
+        file: 'streams/segments/segment-writer',
+        text: '!isWhole || before !== number - 1',
+        put: 'isWhole && !isWhole',
+      },
+    ],
+  },
+  {
     name: 'evicted-eras',
     what: 'a replay of evicted slots that nobody reads keeps all later updates in memory',
     world: 'chain',

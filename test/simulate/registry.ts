@@ -266,6 +266,11 @@ class Run {
     if (path === undefined) return
     path.silence()
     this.#fault('silences')
+    if (this.#time.random() < 0.7) return
+    // The one that is opened in its place ends, too.
+    const ms = this.#between(400, 900)
+    this.#fault('resets', ms)
+    setTimeout(() => [...this.#network.paths].at(-1)?.cut(), ms)
   }
 
   #reset(): void {
