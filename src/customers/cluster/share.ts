@@ -162,6 +162,8 @@ export class Share implements Limiter {
     if (this.#isAway) return this.#levelAway(nowMs)
     this.#comeBack(nowMs)
     if (this.#isVoid(nowMs)) this.#advance(nowMs)
+    // It was not exchanged meanwhile: what it would have refilled the ledger granted to others.
+    else if (nowMs - this.#usedMs >= refillMs) this.#levelMs = nowMs
     const untilMs = Math.min(nowMs, this.#exchangedMs + refillMs)
     const perMs = this.#sharers === 0 ? 0 : this.#perMs / this.#sharers
     return Math.min(this.#cap, this.#level + Math.max(0, untilMs - this.#levelMs) * perMs)

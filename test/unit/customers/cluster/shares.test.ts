@@ -222,3 +222,18 @@ test('a repeated exchange counts once', () => {
   const [, again] = ledger.settle('a', 1, [row], 1_000)
   expect([first?.debt, again?.debt]).toEqual([30, 30])
 })
+
+test('a gateway that is asked again after a second has no more than the ledger knows of', async () => {
+  const simulation = new Simulation({ perSecond: 100, burst: 100 }, 2, () => 5)
+  await simulation.settleIn()
+  let elapsedMs = 0
+  const bound = () => 105 + elapsedMs / 10
+  await simulation.run(4_000, (ms) => {
+    elapsedMs = ms
+    simulation.spend(0, 5_000)
+    // Both at first; the second one pauses, so that its share is not exchanged any more.
+    if (ms < 1_000 || ms > 2_900) simulation.spend(1, 5_000)
+    expect(simulation.admitted).toBeLessThanOrEqual(bound() + 1)
+  })
+  expect(simulation.admitted).toBeGreaterThanOrEqual(450)
+})
