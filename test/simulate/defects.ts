@@ -24,6 +24,62 @@ export interface Cut {
 
 export const defects: readonly Defect[] = [
   {
+    name: 'lagging-gateway',
+    what: 'a client with a cursor of a gateway that is further begins anew',
+    world: 'resume',
+    seeds: 20,
+    fails: /a client began anew, and nothing was lost/,
+    cuts: [
+      {
+        file: 'products/metrics/session',
+        text: '!log.mayReach(cursor, connect.run)',
+        put: 'log !== null',
+      },
+    ],
+  },
+  {
+    name: 'repeated-events',
+    what: 'a gateway that takes over appends what the log has once more',
+    world: 'resume',
+    seeds: 60,
+    fails: /has block \d+ once more/,
+    cuts: [
+      {
+        file: 'streams/log/shared-events',
+        text: 'index > overlap && !this.isInLog(frame) && isNear',
+        put: 'index > overlap && isNear',
+      },
+    ],
+  },
+  {
+    name: 'late-deadline',
+    what: 'a lease ends later here than at the server: two gateways send to a destination',
+    world: 'destinations',
+    seeds: 60,
+    fails: /send to d\d at/,
+    cuts: [
+      {
+        file: 'customers/cluster/postgres/leases',
+        text: '({ name, term, untilMs }))',
+        put: '({ name, term, untilMs: this.#clock.monotonicMs() + ttlMs }))',
+      },
+    ],
+  },
+  {
+    name: 'unexchanged-refill',
+    what: 'a share that is not exchanged any more refills what the ledger grants to others',
+    world: 'budgets',
+    seeds: 60,
+    fails: /were admitted of/,
+    cuts: [
+      {
+        file: 'customers/cluster/share',
+        text: 'nowMs - this.#usedMs >= refillMs)',
+        put: 'nowMs < 0)',
+      },
+    ],
+  },
+  {
     name: 'silent-set-up',
     what: 'a connection that goes silent while it is set up is waited for without a bound',
     world: 'registry',

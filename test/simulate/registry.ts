@@ -25,8 +25,8 @@ import { digestOf } from '../../src/customers/subscriptions/issue.ts'
 import { builtInPlans } from '../../src/customers/subscriptions/plans.ts'
 import type { Registered } from '../../src/customers/subscriptions/subscription.ts'
 import { outcomeUnknown } from '../../src/customers/subscriptions/verbs.ts'
-import { Network, onNetwork } from './postgres/network.ts'
-import { PostgresPair } from './postgres/pair.ts'
+import { between, FaultyPostgres, pick } from './postgres/faults.ts'
+import { type Network, onNetwork } from './postgres/network.ts'
 import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
 
@@ -42,8 +42,8 @@ export const registry: World = {
   name: 'registry',
   what: 'changes of a shared registry over PostgreSQL that fails over, restarts and goes silent',
   mustMeet: [
-    ...['accepted', 'unchanged', 'inDoubt', 'inDoubtStored', 'failovers', 'restarts', 'silences'],
-    ...['unlinked', 'resets', 'stalls', 'gatewayKills', 'healed', 'recoveries'],
+    ...['accepted', 'unchanged', 'inDoubt', 'failovers', 'restarts', 'silences'],
+    ...['unlinked', 'resets', 'stalls', 'gatewayKills', 'recoveries'],
   ],
   run: (seed, limits) => onVirtualTime(seed, (time) => new Run(time, limits).play()),
 }
@@ -150,51 +150,36 @@ interface Operation {
 class Run {
   readonly #time: VirtualTime
   readonly #limits: Limits
-  readonly #network: Network
-  readonly #pair: PostgresPair
+  readonly #postgres: FaultyPostgres
   readonly #gateways: Gateway[] = []
   readonly #operations: Operation[] = []
   readonly #counts = new Map<string, number>()
-  readonly #isSynchronous: boolean
   readonly #faults: readonly (() => void)[]
   readonly #heads = new Map<Gateway, number>()
   #labels = 0
-  #faultMs = 0
-  #workUntilMs = 0
   #isBroken = false
 
   constructor(time: VirtualTime, limits: Limits) {
     this.#time = time
     this.#limits = limits
-    const { random } = time
-    this.#network = new Network({ random, onFault: (what) => this.#fault(what) })
-    this.#isSynchronous = random() < 0.8
-    const faults = [
-      () => this.#silence(),
-      () => this.#reset(),
-      () => this.#unlink(),
-      () => this.#restart(),
-      () => this.#failOver(),
-      () => this.#partition(),
-      () => this.#storm(),
-      () => this.#stall(),
-      () => this.#kill(),
-    ]
+    this.#postgres = new FaultyPostgres(time, (what, ms) => {
+      this.#count(what)
+      this.#trace(`${what} ${ms}`)
+    })
+    const faults = [...this.#postgres.faults, () => this.#kill()]
     // Some of them: what all of them together hide, few of them show.
-    this.#faults = faults.filter(() => random() < 0.35)
-    const isSynchronous = this.#isSynchronous
-    this.#pair = new PostgresPair({ network: this.#network, random, isSynchronous })
+    this.#faults = faults.filter(() => time.random() < 0.35)
   }
 
   play(): Promise<Counts> {
-    return onNetwork(this.#network, async () => {
+    return onNetwork(this.#postgres.network, async () => {
       await this.#open()
       const steps = Math.min(stepsUsual, this.#limits.steps)
       for (let step = 0; step < steps; step++) {
         this.#act()
         // Now and then everything has the time to recover.
         const isPause = this.#time.random() < 0.05
-        await this.#time.advance(isPause ? 2 * recoveredMs : this.#between(5, 1_500))
+        await this.#time.advance(isPause ? 2 * recoveredMs : between(this.#time.random, 5, 1_500))
         this.#check()
       }
       await this.#calm()
@@ -221,11 +206,11 @@ class Run {
 
   #act(): void {
     if (this.#faults.length === 0 || this.#time.random() < 0.7) this.#change()
-    else this.#pick(this.#faults)()
+    else pick(this.#time.random, this.#faults)()
   }
 
   #change(): void {
-    const gateway = this.#pick(this.#gateways)
+    const gateway = pick(this.#time.random, this.#gateways)
     const operation: Operation = {
       gateway,
       reason: `change ${this.#operations.length}`,
@@ -246,7 +231,7 @@ class Run {
       () => verbs.resume(label, by),
       () => verbs.set(label, { cidrs: ['10.0.0.0/8'] }, by),
     ]
-    const made = this.#labels < 2 ? add() : this.#pick<() => Promise<Made>>(others)()
+    const made = this.#labels < 2 ? add() : pick<() => Promise<Made>>(this.#time.random, others)()
     void made.then((outcome) => {
       if (operation.answer === 'dead') return
       const value = outcome.ok ? outcome.value : outcome.refusal.data
@@ -261,85 +246,17 @@ class Run {
     })
   }
 
-  #silence(): void {
-    const path = this.#pick([...this.#network.paths])
-    if (path === undefined) return
-    path.silence()
-    this.#fault('silences')
-    if (this.#time.random() < 0.7) return
-    // The one that is opened in its place ends, too.
-    const ms = this.#between(400, 900)
-    this.#fault('resets', ms)
-    setTimeout(() => [...this.#network.paths].at(-1)?.cut(), ms)
-  }
-
-  #reset(): void {
-    this.#pick([...this.#network.paths])?.cut()
-    this.#fault('resets')
-  }
-
-  /** The standby is not reached for a while: commits wait. */
-  #unlink(): void {
-    if (!this.#pair.isLinked) return
-    this.#pair.link(false)
-    const ms = this.#between(200, 15_000)
-    this.#fault('unlinked', ms)
-    setTimeout(() => this.#pair.link(true), ms)
-  }
-
-  #restart(): void {
-    if (this.#pair.primary.role !== 'primary') return
-    const ms = this.#between(100, 3_000)
-    this.#fault('restarts', ms)
-    this.#pair.restart(ms)
-  }
-
-  #failOver(): void {
-    if (this.#pair.standby.role !== 'standby') return
-    const [promotedMs, returnedMs] = [this.#between(200, 4_000), this.#between(200, 6_000)]
-    if (this.#time.random() < 0.5) this.#cutOff(this.#pair.primary.name, promotedMs + returnedMs)
-    this.#fault('failovers', promotedMs + returnedMs)
-    this.#pair.failOver(promotedMs, returnedMs)
-  }
-
-  #partition(): void {
-    const ms = this.#between(200, 6_000)
-    this.#cutOff(this.#pick(this.#pair.hosts).name, ms)
-    this.#fault('partitions', ms)
-  }
-
-  #cutOff(host: string, ms: number): void {
-    this.#network.partition(host)
-    setTimeout(() => this.#network.join(host), ms)
-  }
-
-  /** Any message may be the last one of its connection, those that set it up too. */
-  #storm(): void {
-    this.#network.silenceChance = this.#pick([0.01, 0.05, 0.2])
-    const ms = this.#between(500, 5_000)
-    this.#fault('storms', ms)
-    setTimeout(() => {
-      this.#network.silenceChance = 0
-    }, ms)
-  }
-
-  #stall(): void {
-    const ms = this.#between(100, 3_000)
-    for (const host of this.#pair.hosts) host.stalledUntilMs = this.#time.ms + ms
-    this.#fault('stalls', ms)
-  }
-
   #kill(): void {
-    const gateway = this.#pick(this.#gateways)
+    const gateway = pick(this.#time.random, this.#gateways)
     for (const operation of this.#operations)
       if (operation.gateway === gateway && operation.answer === 'waiting') operation.answer = 'dead'
-    gateway.kill(this.#time.random() < 0.5, this.#network)
-    this.#fault('gatewayKills')
+    gateway.kill(this.#time.random() < 0.5, this.#postgres.network)
+    this.#postgres.disturbed('gatewayKills')
   }
 
   /** Everything works from now on. */
   async #calm(): Promise<void> {
-    await this.#time.advance(Math.max(0, this.#workUntilMs - this.#time.ms) + recoveredMs)
+    await this.#time.advance(Math.max(0, -this.#postgres.quietMs) + recoveredMs)
     const endMs = this.#time.ms + answeredMs
     while (this.#operations.some(({ answer }) => answer === 'waiting') && this.#time.ms < endMs)
       await this.#time.advance(1_000)
@@ -348,7 +265,7 @@ class Run {
   // What must hold.
 
   #check(): void {
-    for (const { name, problems } of this.#pair.hosts)
+    for (const { name, problems } of this.#postgres.pair.hosts)
       if (problems.length > 0) throw new Error(`host ${name}: ${problems[0]}`)
     this.#checkChanges()
     this.#checkReplicas()
@@ -356,10 +273,10 @@ class Run {
   }
 
   #checkChanges(): void {
-    const { primary } = this.#pair
+    const { primary } = this.#postgres.pair
     const stored = new Set(this.#stored().map(({ reason }) => reason))
     // A standby that lacked visible changes was promoted; gateways that have them heal it.
-    this.#isBroken ||= this.#pair.lost > 0
+    this.#isBroken ||= this.#postgres.pair.lost > 0
     for (const { reason, answer, sentMs } of this.#operations) {
       if (answer === 'waiting' && this.#time.ms - sentMs > answeredMs)
         throw new Error(`${reason} has had no answer for ${this.#time.ms - sentMs} ms`)
@@ -383,7 +300,7 @@ class Run {
   }
 
   #checkRecovered(): void {
-    if (this.#time.ms - Math.max(this.#faultMs, this.#workUntilMs) < recoveredMs) return
+    if (this.#postgres.quietMs < recoveredMs) return
     for (const { name, cluster, follower } of this.#gateways) {
       for (const [which, connection] of cluster.connections)
         if (!connection.isUp())
@@ -406,7 +323,7 @@ class Run {
     const stored = new Map(entries.map((entry) => [entry.reason, entry]))
     for (const { reason, answer } of this.#operations) {
       if (answer === 'inDoubt' && stored.has(reason)) this.#count('inDoubtStored')
-      if (answer === 'accepted' && !stored.has(reason) && this.#isSynchronous)
+      if (answer === 'accepted' && !stored.has(reason) && this.#postgres.isSynchronous)
         throw new Error(`${reason} was accepted, and is lost`)
     }
     this.#checkTokens(entries)
@@ -416,7 +333,7 @@ class Run {
   /** The secret that is valid is one that its operator was shown, unless the gateway died. */
   #checkTokens(entries: readonly AuditEntry[]): void {
     const issued = entries.filter(({ what }) => /^(subscription.add|token.rotate)$/.test(what))
-    const records = this.#pair.primary.tables.of('records')
+    const records = this.#postgres.pair.primary.tables.of('records')
     for (const { subject, reason } of new Map(issued.map((one) => [one.subject, one])).values()) {
       const operation = this.#operations.find((one) => one.reason === reason)!
       if (operation.answer === 'dead') continue
@@ -427,18 +344,11 @@ class Run {
   }
 
   #stored(): AuditEntry[] {
-    const audit = this.#pair.primary.tables.of('audit') as Map<string, AuditEntry>
+    const audit = this.#postgres.pair.primary.tables.of('audit') as Map<string, AuditEntry>
     return [...audit.values()]
   }
 
   // Odds and ends.
-
-  #fault(what: string, lastsMs = 0): void {
-    this.#count(what)
-    this.#trace(`${what} ${lastsMs}`)
-    this.#faultMs = this.#time.ms
-    this.#workUntilMs = Math.max(this.#workUntilMs, this.#time.ms + lastsMs)
-  }
 
   #count(what: string, by = 1): void {
     this.#counts.set(what, (this.#counts.get(what) ?? 0) + by)
@@ -446,13 +356,5 @@ class Run {
 
   #trace(line: string): void {
     this.#limits.trace?.(`${this.#time.ms} ${line}`)
-  }
-
-  #between(leastMs: number, mostMs: number): number {
-    return Math.round(leastMs * (mostMs / leastMs) ** this.#time.random())
-  }
-
-  #pick<T>(from: readonly T[]): T {
-    return from[Math.floor(this.#time.random() * from.length)]!
   }
 }

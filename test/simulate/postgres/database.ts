@@ -1,7 +1,7 @@
 // The tables of a simulated PostgreSQL: transactions at READ COMMITTED, row locks, advisory locks.
 // A transaction writes into its own layer; a commit appends the layer to the log of its host, and
 // is visible to others only when the host says so. Locks are held until then.
-import { SqlError } from './wire.ts'
+import { type Rows, SqlError } from './wire.ts'
 
 type Layer = Map<string, Map<string, unknown>>
 
@@ -12,7 +12,7 @@ export interface Commit {
 }
 
 /** Emptied by a crash of the host, and absent from its standbys. */
-const unlogged: ReadonlySet<string> = new Set(['budgets', 'settlers'])
+const unlogged: ReadonlySet<string> = new Set(['budgets'])
 
 export class Tables {
   readonly #rows: Layer = new Map()
@@ -82,26 +82,36 @@ export class Locks {
   }
 }
 
+/** What functions of SQL know of their server. */
+export interface ServerFacts {
+  /** Milliseconds since 1970. */
+  nowMs(): number
+  /** System identifier and timeline, which grows with each promotion. */
+  origin(): string
+  /** Commits wait for a standby. */
+  readonly isSynchronous: boolean
+}
+
 export class Transaction {
   readonly #tables: Tables
   readonly #locks: Locks
   readonly #writes: Layer = new Map()
   readonly #notified: [string, string][] = []
-  /** Milliseconds since 1970, of the server. */
-  readonly nowMs: () => number
+  readonly server: ServerFacts
 
-  constructor(tables: Tables, locks: Locks, nowMs: () => number) {
+  constructor(tables: Tables, locks: Locks, server: ServerFacts) {
     this.#tables = tables
     this.#locks = locks
-    this.nowMs = nowMs
+    this.server = server
   }
 
   get commit(): Commit {
     return { writes: this.#writes, notified: this.#notified }
   }
 
-  get isEmpty(): boolean {
-    return this.#writes.size === 0 && this.#notified.length === 0
+  /** Whether a standby gets anything of it. */
+  get isLogged(): boolean {
+    return [...this.#writes.keys()].some((table) => !unlogged.has(table))
   }
 
   read(table: string, key: string): unknown {
@@ -148,3 +158,9 @@ export class Transaction {
     this.#locks.release(this)
   }
 }
+
+/** Runs a statement with its parameters. */
+export type Run = (
+  transaction: Transaction,
+  values: readonly (string | null)[],
+) => Rows | Promise<Rows>

@@ -3,13 +3,14 @@
 // holds its locks, and outlives its session: that is how PostgreSQL does it.
 import { type Commit, Locks, Tables, Transaction } from './database.ts'
 import type { Path, Peer } from './network.ts'
-import { nothing, runStatement } from './statements.ts'
+import { runStatement } from './statements.ts'
 import {
   answer,
   Frontend,
   failed,
   failure,
   greeting,
+  nothing,
   notification,
   type Received,
   type Rows,
@@ -20,6 +21,8 @@ import {
 export type Role = 'primary' | 'standby' | 'down'
 
 const flushMs = 1
+/** Its clock, which steps of the gateways' clocks leave alone. */
+const startMs = 1_700_000_000_000
 
 export class Host {
   readonly name: string
@@ -41,9 +44,14 @@ export class Host {
   #waiting: { lsn: number; finish: () => void }[] = []
   #life = 0
 
-  constructor(name: string, role: Role) {
+  readonly isSynchronous: boolean
+  /** Grows with each promotion. */
+  timeline = 1
+
+  constructor(name: string, role: Role, isSynchronous: boolean) {
     this.name = name
     this.role = role
+    this.isSynchronous = isSynchronous
   }
 
   accept(path: Path): Peer | null {
@@ -54,12 +62,18 @@ export class Host {
   }
 
   begin(): Transaction {
-    return new Transaction(this.tables, this.locks, () => Date.now() + this.skewMs)
+    return new Transaction(this.tables, this.locks, {
+      nowMs: () => startMs + performance.now() + this.skewMs,
+      origin: () => `system/${this.timeline}`,
+      isSynchronous: this.isSynchronous,
+    })
   }
 
   /** Resolves when the commit is durable and visible; never when the host crashed before. */
   commit(transaction: Transaction): Promise<void> {
-    if (transaction.isEmpty) {
+    if (!transaction.isLogged) {
+      // Nothing to write to the log, and nobody to wait for.
+      this.#show(transaction.commit)
       transaction.release()
       return Promise.resolve()
     }

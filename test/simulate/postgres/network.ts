@@ -22,7 +22,7 @@ export interface NetworkOptions {
 }
 
 /** Of a message; now and then one takes longer. */
-const latencyMs = { usual: 3, slow: 300, slowChance: 0.01 }
+const latencyMs = { usual: 3, slow: 300 }
 
 export class Network {
   readonly #options: NetworkOptions
@@ -31,6 +31,7 @@ export class Network {
   readonly paths = new Set<Path>()
   /** That a message and all after it on its connection are lost. */
   silenceChance = 0
+  slowChance = 0.01
 
   constructor(options: NetworkOptions) {
     this.#options = options
@@ -59,8 +60,8 @@ export class Network {
   /** Delivers after a while, unless the path is silent by then. */
   later(deliver: () => void): void {
     const { random } = this.#options
-    const { usual, slow, slowChance } = latencyMs
-    const ms = random() < slowChance ? slow * random() : usual * random()
+    const { usual, slow } = latencyMs
+    const ms = random() < this.slowChance ? slow * random() : usual * random()
     setTimeout(deliver, 1 + ms)
   }
 

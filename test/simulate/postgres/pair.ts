@@ -11,7 +11,7 @@ export interface PairOptions {
 }
 
 export class PostgresPair {
-  readonly hosts: readonly [Host, Host] = [new Host('a', 'primary'), new Host('b', 'standby')]
+  readonly hosts: readonly [Host, Host]
   readonly #options: PairOptions
   #isLinked = true
   #primary: Host
@@ -20,6 +20,8 @@ export class PostgresPair {
 
   constructor(options: PairOptions) {
     this.#options = options
+    const { isSynchronous } = options
+    this.hosts = [new Host('a', 'primary', isSynchronous), new Host('b', 'standby', isSynchronous)]
     this.#primary = this.hosts[0]
     for (const host of this.hosts) {
       options.network.listen(host.name, (path) => host.accept(path))
@@ -72,8 +74,10 @@ export class PostgresPair {
       const { wal } = next
       next.crash()
       next.recover('primary', wal)
+      next.timeline = old.timeline + 1
       setTimeout(() => {
         old.recover('standby', this.#primary.wal)
+        old.timeline = next.timeline
         this.#replicate()
       }, returnedAfterMs)
     }, promotedAfterMs)
@@ -104,7 +108,7 @@ export class PostgresPair {
           1 + 3 * random(),
         )
       },
-      1 + (isSynchronous ? 3 : 500) * random(),
+      1 + (isSynchronous ? 3 : 4_000) * random(),
     )
   }
 }

@@ -1,12 +1,9 @@
 // The statements of the gateways, as the simulated PostgreSQL runs them. Models of the SQL, not the
 // SQL itself: test/cluster runs that on a real server. An unknown statement is an error, so that a
 // statement that is new in src is noticed here.
-import type { Transaction } from './database.ts'
-import { arrayOf, type Rows, type Statement } from './wire.ts'
-
-type Run = (transaction: Transaction, values: readonly (string | null)[]) => Rows | Promise<Rows>
-
-export const nothing: Rows = { columns: [], rows: [] }
+import type { Run, Transaction } from './database.ts'
+import { eventStatements } from './event-statements.ts'
+import { arrayOf, nothing, type Rows, type Statement } from './wire.ts'
 
 interface Head {
   readonly seq: number
@@ -90,7 +87,7 @@ const registry: readonly [string, Run][] = [
         ['nowMs', 'int8'],
       ]
       const head = (await tx.lock('head', '')) as Head | undefined
-      const rows = head === undefined ? [] : [[head.seq, head.hash, Math.floor(tx.nowMs())]]
+      const rows = head === undefined ? [] : [[head.seq, head.hash, Math.floor(tx.server.nowMs())]]
       return { columns, rows }
     },
   ],
@@ -217,7 +214,7 @@ function found(tx: Transaction, ref: string): Rows {
   return { columns: [['record', 'json']], rows: record === undefined ? [] : [[record]] }
 }
 
-const known: readonly [string, Run][] = [...schema, ...registry, ...writes]
+const known: readonly [string, Run][] = [...eventStatements, ...schema, ...registry, ...writes]
 
 /** Runs a statement in a transaction. */
 export function runStatement(tx: Transaction, { text, values }: Statement): Rows | Promise<Rows> {

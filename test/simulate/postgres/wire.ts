@@ -12,7 +12,15 @@ export type Received =
   | { readonly kind: 'statement'; readonly statement: Statement; readonly isPrepared: boolean }
   | { readonly kind: 'terminate' }
 
-export const oids = { bool: 16, int8: 20, int4: 23, text: 25, json: 114, float8: 701 } as const
+export const oids = {
+  bool: 16,
+  bytea: 17,
+  int8: 20,
+  int4: 23,
+  text: 25,
+  json: 114,
+  float8: 701,
+} as const
 
 export type ColumnType = keyof typeof oids
 
@@ -21,6 +29,8 @@ export interface Rows {
   readonly columns: readonly (readonly [name: string, type: ColumnType])[]
   readonly rows: readonly (readonly unknown[])[]
 }
+
+export const nothing: Rows = { columns: [], rows: [] }
 
 export class SqlError extends Error {
   readonly code: string
@@ -149,16 +159,14 @@ function describe([name, type]: Rows['columns'][number]): Buffer {
 
 function valueBytes(value: unknown): Buffer {
   if (value === null || value === undefined) return int32(-1)
-  const text =
-    typeof value === 'boolean'
-      ? value
-        ? 't'
-        : 'f'
-      : typeof value === 'object'
-        ? JSON.stringify(value)
-        : String(value)
+  const text = Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : textOf(value)
   const bytes = Buffer.from(text)
   return Buffer.concat([int32(bytes.length), bytes])
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === 'boolean') return value ? 't' : 'f'
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 function ready(status: 'I' | 'T' | 'E'): Buffer {
@@ -199,7 +207,11 @@ export function arrayOf(literal: string | null): string[] {
         element += text[at]
       }
       at++
-    } else for (; text[at] !== ',' && text[at] !== '}'; at++) element += text[at]
+    } else
+      for (; text[at] !== ',' && text[at] !== '}'; at++) {
+        if (text[at] === '\\') at++
+        element += text[at]
+      }
     elements.push(element)
     at++
   }
