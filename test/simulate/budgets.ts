@@ -18,9 +18,9 @@ import { onNetwork } from './postgres/network.ts'
 import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
 
-const stepsUsual = 30
+const stepsUsual = 20
 /** How often callers come. */
-const callMs = 25
+const callMs = 50
 /** Part of the burst that is admitted beyond the plan. */
 const beyond = 0.05
 /** After a fault shares may be those of before it for this long. */
@@ -179,7 +179,7 @@ class Run {
     this.#check()
     this.#load = new Map([['g0 s0', 5_000]])
     // Shares of the others are void, and what is owed is refilled.
-    await this.#time.advance(12_000)
+    await this.#time.advance(8_000)
     const before = this.#admitted.get('s0')!
     await this.#time.advance(5_000)
     const used = (this.#admitted.get('s0')! - before) / (5 * this.#plan.perSecond)

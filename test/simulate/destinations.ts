@@ -15,11 +15,11 @@ import { onNetwork } from './postgres/network.ts'
 import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
 
-const stepsUsual = 40
+const stepsUsual = 25
 /** Connections are up, leases of the dead are over, and shares are even. */
-const recoveredMs = 40_000
+const recoveredMs = 20_000
 /** How often senders send. */
-const sendMs = 20
+const sendMs = 40
 const destinations = ['d0', 'd1', 'd2', 'd3', 'd4']
 
 export const destinationWorld: World = {

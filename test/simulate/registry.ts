@@ -166,7 +166,7 @@ class Run {
       this.#count(what)
       this.#trace(`${what} ${ms}`)
     })
-    const faults = [...this.#postgres.faults, () => this.#kill()]
+    const faults = [...this.#postgres.faults, () => this.#kill(), () => this.#doubt()]
     // Some of them: what all of them together hide, few of them show.
     this.#faults = faults.filter(() => time.random() < 0.35)
   }
@@ -244,6 +244,12 @@ class Run {
       const doubt = outcome.ok ? '' : ` ${outcome.refusal.code}`
       this.#trace(`${gateway.name} ${operation.reason}: ${operation.answer}${doubt}`)
     })
+  }
+
+  /** A change whose commit waits. */
+  #doubt(): void {
+    this.#postgres.unlink()
+    this.#change()
   }
 
   #kill(): void {

@@ -25,7 +25,7 @@ import { onNetwork } from './postgres/network.ts'
 import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
 
-const stepsUsual = 40
+const stepsUsual = 25
 const blockMs = 400
 /** Without a fault for this long clients have frames again. */
 const recoveredMs = 15_000

@@ -14,7 +14,7 @@ export class FaultyPostgres {
   readonly faults: readonly (() => void)[] = [
     () => this.#silence(),
     () => this.#reset(),
-    () => this.#unlink(),
+    () => this.unlink(),
     () => this.#restart(),
     () => this.#failOver(),
     () => this.#partition(),
@@ -64,7 +64,7 @@ export class FaultyPostgres {
   }
 
   /** The standby is not reached for a while: commits wait. */
-  #unlink(): void {
+  unlink(): void {
     if (!this.pair.isLinked) return
     this.pair.link(false)
     const ms = between(this.#time.random, 500, 40_000)
