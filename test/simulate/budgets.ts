@@ -20,7 +20,7 @@ import type { Counts, Limits, World } from './world.ts'
 
 const stepsUsual = 20
 /** How often callers come. */
-const callMs = 50
+const callMs = 25
 /** Part of the burst that is admitted beyond the plan. */
 const beyond = 0.05
 /** After a fault shares may be those of before it for this long. */

@@ -94,6 +94,20 @@ export const defects: readonly Defect[] = [
     ],
   },
   {
+    name: 'shown-by-restart',
+    what: 'a change that a restarted primary shows and its standby lacks is acknowledged',
+    world: 'registry',
+    seeds: 60,
+    fails: /was accepted, and is lost/,
+    cuts: [
+      {
+        file: 'customers/cluster/postgres/registry',
+        text: "await queries.query('UPDATE head SET seq = seq');",
+        put: '',
+      },
+    ],
+  },
+  {
     name: 'commit-in-doubt',
     what: 'a change whose commit waits for a standby is reported as not made',
     world: 'registry',
@@ -111,7 +125,7 @@ export const defects: readonly Defect[] = [
     name: 'ended-spare',
     what: 'a session that ended before it replaces a silent one is used for ever',
     world: 'registry',
-    seeds: 60,
+    seeds: 120,
     fails: /does not follow|is not up/,
     cuts: [
       {

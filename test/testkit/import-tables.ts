@@ -254,7 +254,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_772,
   products: 10_786,
-  customers: 7_709,
+  customers: 7_711,
   streams: 19_034,
   upstream: 9_648,
   chain: 7_963,

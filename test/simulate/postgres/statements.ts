@@ -100,6 +100,13 @@ const registry: readonly [string, Run][] = [
     },
   ],
   [
+    'UPDATE head SET seq = seq',
+    async (tx) => {
+      await tx.write('head', '', await tx.lock('head', ''))
+      return nothing
+    },
+  ],
+  [
     'WITH moved AS (UPDATE head',
     async (tx, [seq, hash]) => {
       await tx.write('head', '', { seq: Number(seq), hash })

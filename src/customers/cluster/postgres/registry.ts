@@ -164,6 +164,8 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
           `SELECT 1 FROM audit WHERE seq = $1 AND entry->>'hash' = $2`,
           [entry.seq, entry.hash],
         )
+        // A primary that restarted shows what its standby lacks: this commit waits for both.
+        await queries.query('UPDATE head SET seq = seq')
         return found.length > 0
       })
     } catch (error) {
