@@ -66,6 +66,7 @@ function digestOfInputs() {
     'bench',
     'scripts',
     'test/testkit',
+    'test/break',
     'test/cluster',
     'test/fuzz',
     'test/simulate',

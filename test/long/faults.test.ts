@@ -1,20 +1,12 @@
 // Faults of the world: no descriptors, a full disk, a disk that cannot be written. The server lives,
 // every call is answered or fails visibly, and when the fault is gone everything works again.
-import { spawnSync } from 'node:child_process'
-import {
-  chmodSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Credentials, callEveryEndpoint } from '../testkit/every-endpoint.ts'
+import { makeReadOnly, plainUser } from '../testkit/read-only.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { isSlice } from '../testkit/slice.ts'
 import { canMount, mountSmallDisk } from '../testkit/small-disk.ts'
@@ -186,28 +178,6 @@ describe('a server whose disk', () => {
     },
   )
 })
-
-/** File modes apply to root only without these capabilities. Null where they cannot be dropped. */
-function plainUser(): readonly string[] | null {
-  if (process.getuid?.() !== 0) return []
-  const none = '-dac_override,-dac_read_search'
-  const words = ['setpriv', `--bounding-set=${none}`, `--inh-caps=${none}`]
-  const [program, ...rest] = [...words, 'true']
-  return spawnSync(program!, rest).status === 0 ? words : null
-}
-
-/** Takes the right to write away from a folder and everything in it; gives what gives it back. */
-function makeReadOnly(path: string): () => void {
-  const inside = readdirSync(path, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isDirectory() || entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-  const modes = [path, ...inside].map((each) => [each, statSync(each).mode & 0o777] as const)
-  for (const [each, mode] of modes) chmodSync(each, mode & 0o555)
-  return () => {
-    // What the server has removed meanwhile needs no mode.
-    for (const [each, mode] of modes) if (existsSync(each)) chmodSync(each, mode)
-  }
-}
 
 function linesOf(server: Server, text: string): number {
   return server.stderr().split(text).length - 1

@@ -188,7 +188,7 @@ function blocksIn(follower: Follower, from: number, to: number): BoxBlock[] {
 }
 
 /** Those of every node, as the start printed them. */
-function addressesOf(devnode: Devnode): NodeAddress[] {
+export function addressesOf(devnode: Devnode): NodeAddress[] {
   const first = { rpc: devnode.url('rpc'), grpc: devnode.url('grpc') }
   const others = [...devnode.stdout().matchAll(/^node \d+ +(\S+) \S+ (\S+) \S+$/gm)].map(
     ([, rpc, grpc]) => ({ rpc: rpc!, grpc: grpc!.replace(/^grpc:/, 'http:') }),

@@ -35,6 +35,21 @@ export class CutNode implements NodeAddress {
     for (const wire of Object.values(this.#wires)) wire.hold(isFrozen)
   }
 
+  /** Connections stay, and their bytes vanish: a half-open network. */
+  swallow(isSwallowing: boolean): void {
+    for (const wire of Object.values(this.#wires)) wire.swallow(isSwallowing)
+  }
+
+  /** What it sends arrives this much later. */
+  delay(ms: number): void {
+    for (const wire of Object.values(this.#wires)) wire.delay(ms)
+  }
+
+  /** Its connections break once. */
+  cut(): void {
+    for (const wire of Object.values(this.#wires)) wire.cut()
+  }
+
   close(): void {
     for (const wire of Object.values(this.#wires)) wire.close()
   }

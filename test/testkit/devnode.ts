@@ -4,15 +4,16 @@ import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { endWithProcess } from './end-with-process.ts'
 import type { Server } from './server.ts'
-import { root } from './tree.ts'
 import { until } from './until.ts'
 
 /** Slots of 200 ms and longer need more patience of a test, and nothing else. */
 export const slotMsOfTests = Number(process.env.SLUICE_TEST_SLOT_MS ?? 60)
 
-const main = join(root, 'dist', 'src', 'main.js')
+/** Also called from dist. */
+const main = join(packageRoot(), 'dist', 'src', 'main.js')
 
 export interface Devnode extends Pick<Server, 'url' | 'stop' | 'dispose' | 'stdout' | 'stderr'> {
   readonly ledger: string

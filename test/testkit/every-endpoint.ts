@@ -12,12 +12,12 @@ export interface Credentials {
 /** No call may stay without an answer for longer than this. */
 const callMsMax = 30_000
 
-/** By endpoint: `ok`, or the error that the caller saw. `silence` is the one thing forbidden. */
-export async function callEveryEndpoint(
+/** One call of each endpoint, by its name; what it gives is `ok` or an error. */
+export function endpointCalls(
   server: Server,
   who: Credentials,
-): Promise<Record<string, string>> {
-  const calls: Record<string, () => Promise<string>> = {
+): Record<string, () => Promise<string>> {
+  return {
     rpc: () => post(server.url('rpc'), { 'x-token': who.token }, 'getSlot'),
     websocket: () => websocket(server, who.token),
     grpc: () => grpc(server, who.token),
@@ -27,8 +27,17 @@ export async function callEveryEndpoint(
     indexer: () => get(`${server.url('indexer')}/?query=SELECT%201`, indexerHeaders(who)),
     operator: () => operator(server.data),
   }
+}
+
+/** By endpoint: `ok`, or the error that the caller saw. `silence` is the one thing forbidden. */
+export async function callEveryEndpoint(
+  server: Server,
+  who: Credentials,
+): Promise<Record<string, string>> {
   const outcomes = await Promise.all(
-    Object.entries(calls).map(async ([name, call]) => [name, await outcomeOf(call)] as const),
+    Object.entries(endpointCalls(server, who)).map(
+      async ([name, call]) => [name, await outcomeOf(call)] as const,
+    ),
   )
   return Object.fromEntries(outcomes)
 }

@@ -1,0 +1,278 @@
+// The faults, as a table: what each needs, how it is begun, and what ends it. One fault is active at
+// a time; which, where and for how long is a function of the seed.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { startStandby, waitForNobody, waitForStandby } from '../cluster/standby.ts'
+import { makeReadOnly, plainUser } from '../testkit/read-only.ts'
+import type { Load } from './load.ts'
+import type { Gateway, Stage } from './stage.ts'
+
+export interface FaultContext {
+  readonly stage: Stage
+  readonly load: Load
+  /** The one that is hit, where one is. */
+  readonly gateway: Gateway
+  random(): number
+}
+
+export interface Fault {
+  readonly name: string
+  /** Why it cannot be done here. */
+  needs?(stage: Stage): string | undefined
+  /** Begins it; what it returns ends it. */
+  apply(context: FaultContext): Promise<() => unknown> | (() => unknown)
+}
+
+const hourMs = 3_600_000
+const stallMs = 100
+const ballastMb = 120
+const halfOpenSockets = 40
+/** Index of the link to the node that lies. */
+const liar = -1
+
+const needsPostgres = (stage: Stage) => (stage.postgres === null ? 'PostgreSQL' : undefined)
+
+export const faults: readonly Fault[] = [
+  {
+    name: 'gateway killed',
+    apply: async ({ gateway, load }) => {
+      load.forgive(gateway)
+      await gateway.kill()
+      return () => gateway.start()
+    },
+  },
+  {
+    name: 'gateway stopped',
+    apply: async ({ gateway }) => {
+      await gateway.kill('SIGTERM')
+      return () => gateway.start()
+    },
+  },
+  { name: 'gateway frozen', apply: ({ gateway }) => frozen(gateway.server.child.pid!) },
+  {
+    name: 'child process killed',
+    apply: (context) => {
+      process.kill(anyChild(context), 'SIGKILL')
+      return () => {}
+    },
+  },
+  { name: 'child process frozen', apply: (context) => frozen(anyChild(context)) },
+  { name: 'node cut', apply: (context) => onNode(context, (node, is) => node.kill(is)) },
+  { name: 'node frozen', apply: (context) => onNode(context, (node, is) => node.freeze(is)) },
+  { name: 'node half-open', apply: (context) => onNode(context, (node, is) => node.swallow(is)) },
+  {
+    name: 'node stalls 100 ms',
+    apply: (context) => onNode(context, (node, is) => node.delay(is ? stallMs : 0)),
+  },
+  {
+    name: 'node connections reset',
+    apply: ({ stage }) => {
+      for (const gateway of stage.gateways) for (const node of gateway.nodes) node.cut()
+      return () => {}
+    },
+  },
+  { name: 'all nodes cut', apply: ({ gateway }) => onHonest(gateway, (node, is) => node.kill(is)) },
+  {
+    name: 'all nodes frozen',
+    apply: ({ gateway }) => onHonest(gateway, (node, is) => node.freeze(is)),
+  },
+  {
+    name: 'a node lies',
+    apply: ({ stage }) => {
+      for (const gateway of stage.gateways) gateway.nodes.at(liar)!.kill(false)
+      return () => {
+        for (const gateway of stage.gateways) gateway.nodes.at(liar)!.kill(true)
+      }
+    },
+  },
+  {
+    name: 'only nodes that lag',
+    apply: ({ gateway }) => {
+      const [first, second] = gateway.nodes
+      for (const node of [first!, second!]) node.kill(true)
+      return () => {
+        for (const node of [first!, second!]) node.kill(false)
+      }
+    },
+  },
+  { name: 'chain frozen', apply: ({ stage }) => frozen(stage.devnode.nodePid()) },
+  {
+    name: 'PostgreSQL cut',
+    needs: needsPostgres,
+    apply: ({ stage }) => onDatabase(stage.gateways, (link, is) => link.refuse(is)),
+  },
+  {
+    name: 'PostgreSQL cut off one',
+    needs: needsPostgres,
+    apply: ({ gateway }) => onDatabase([gateway], (link, is) => link.refuse(is)),
+  },
+  {
+    name: 'PostgreSQL half-open',
+    needs: needsPostgres,
+    apply: ({ stage }) => onDatabase(stage.gateways, (link, is) => link.swallow(is)),
+  },
+  {
+    name: 'PostgreSQL stalls 100 ms',
+    needs: needsPostgres,
+    apply: ({ stage }) => onDatabase(stage.gateways, (link, is) => link.delay(is ? stallMs : 0)),
+  },
+  {
+    name: 'PostgreSQL frozen',
+    needs: needsPostgres,
+    apply: ({ stage }) => {
+      stage.postgres!.pause()
+      return () => stage.postgres!.resume()
+    },
+  },
+  {
+    name: 'PostgreSQL killed',
+    needs: needsPostgres,
+    apply: async ({ stage }) => {
+      await stage.postgres!.kill()
+      return () => stage.postgres!.restart()
+    },
+  },
+  {
+    name: 'standby frozen',
+    needs: needsPostgres,
+    apply: ({ stage }) => {
+      stage.standby!.pause()
+      return () => stage.standby!.resume()
+    },
+  },
+  { name: 'standby promoted', needs: needsPostgres, apply: ({ stage }) => promote(stage) },
+  {
+    name: 'disk full',
+    needs: ({ gateways }) => (gateways[0]!.disk === null ? 'the right to mount' : undefined),
+    apply: ({ stage }) => {
+      const { disk } = stage.gateways[0]!
+      disk!.fill()
+      return () => disk!.free()
+    },
+  },
+  {
+    name: 'folder read-only',
+    needs: () => (plainUser() === null ? 'setpriv' : undefined),
+    apply: ({ gateway }) => makeReadOnly(gateway.data),
+  },
+  {
+    name: 'no descriptors',
+    needs: () => (spawnSync('prlimit', ['--version']).status === 0 ? undefined : 'prlimit'),
+    apply: ({ gateway }) => withoutDescriptors(gateway.server.child.pid!),
+  },
+  { name: 'clock + 1 h', apply: ({ gateway }) => shifted(gateway, hourMs) },
+  { name: 'clock - 1 h', apply: ({ gateway }) => shifted(gateway, -hourMs) },
+  {
+    name: 'memory pressure',
+    apply: ({ gateway }) => {
+      gateway.control({ ballastMb })
+      return () => gateway.control({})
+    },
+  },
+  { name: 'half-open clients', apply: ({ gateway }) => halfOpen(gateway) },
+  {
+    name: 'configuration reload',
+    apply: ({ gateway }) => {
+      gateway.reconfigure()
+      return () => {}
+    },
+  },
+]
+
+function frozen(pid: number): () => void {
+  process.kill(pid, 'SIGSTOP')
+  return () => {
+    if (existsSync(`/proc/${pid}`)) process.kill(pid, 'SIGCONT')
+  }
+}
+
+function anyChild({ gateway, random }: FaultContext): number {
+  const children = gateway.processes().slice(1)
+  return children[Math.floor(random() * children.length)]!.pid
+}
+
+type Link<T> = (link: T, isBroken: boolean) => void
+type NodeLink = Gateway['nodes'][number]
+type DatabaseLink = Gateway['database'][number]
+
+/** One of the honest nodes, at every gateway. */
+function onNode({ stage, random }: FaultContext, change: Link<NodeLink>): () => void {
+  const index = Math.floor(random() * (stage.gateways[0]!.nodes.length - 1))
+  const links = stage.gateways.map(({ nodes }) => nodes[index]!)
+  for (const link of links) change(link, true)
+  return () => {
+    for (const link of links) change(link, false)
+  }
+}
+
+/** All honest nodes at one gateway. */
+function onHonest({ nodes }: Gateway, change: Link<NodeLink>): () => void {
+  const links = nodes.slice(0, liar)
+  for (const link of links) change(link, true)
+  return () => {
+    for (const link of links) change(link, false)
+  }
+}
+
+function onDatabase(gateways: readonly Gateway[], change: Link<DatabaseLink>): () => void {
+  const links = gateways.flatMap(({ database }) => database)
+  for (const link of links) change(link, true)
+  return () => {
+    for (const link of links) change(link, false)
+  }
+}
+
+/** The primary dies, the standby takes its place, and a new standby that of the primary. */
+async function promote(stage: Stage): Promise<() => Promise<void>> {
+  const [old, next] = [stage.postgres!, stage.standby!]
+  await old.kill()
+  return async () => {
+    await next.promote()
+    await waitForNobody(next)
+    stage.postgres = next
+    old.dispose()
+    // Not part of the recovery: gateways work with the new primary alone.
+    stage.repair = (async () => {
+      stage.standby = await startStandby(next, old.port)
+      await waitForStandby(next)
+    })()
+  }
+}
+
+function withoutDescriptors(pid: number): () => void {
+  const used = readdirSync(`/proc/${pid}/fd`).map(Number)
+  const limit = (count: string) => spawnSync('prlimit', ['--pid', String(pid), `--nofile=${count}`])
+  const shown = spawnSync('prlimit', [
+    '--pid',
+    String(pid),
+    '--nofile',
+    '--noheadings',
+    '-o',
+    'SOFT',
+  ])
+  const before = shown.stdout.toString().trim()
+  limit(`${Math.max(...used) + 2}:`)
+  return () => void limit(`${before}:`)
+}
+
+function shifted(gateway: Gateway, shiftMs: number): () => void {
+  gateway.control({ shiftMs })
+  return () => gateway.control({})
+}
+
+/** Clients that send half a request and nothing more. */
+function halfOpen({ server }: Gateway): () => void {
+  const sockets: Socket[] = []
+  for (const name of ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'indexer'])
+    for (let count = 0; count < halfOpenSockets; count++) {
+      const { host, port } = server.doors[name]!
+      const socket = connect(port, host)
+      socket.on('error', () => {})
+      socket.write('POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{')
+      sockets.push(socket)
+    }
+  return () => {
+    for (const socket of sockets) socket.destroy()
+  }
+}

@@ -1,0 +1,92 @@
+// Measures how long after the end of a fault every endpoint of every gateway works again, and how
+// much memory each process has.
+import { readFileSync } from 'node:fs'
+import { endpointCalls } from '../testkit/every-endpoint.ts'
+import { type Gateway, pause, type Stage } from './stage.ts'
+
+/** A call that takes longer is given up, and made again. */
+const attemptMs = 1_500
+const pollMs = 50
+/** After so long without an answer the endpoint is taken for lost. */
+const giveUpMs = 60_000
+/** A gateway this far behind the node is not back; at processed. */
+const lagSlots = 5
+/** No shred for this long: they do not flow. */
+const shredSilenceMs = 1_200
+
+export interface Recovery {
+  /** Until all of it worked; by the name of what was last. */
+  readonly ms: number
+  readonly last: string
+  readonly lastError: string
+  /** The same of shreds, whose leases have their own time. */
+  readonly shredsMs: number
+}
+
+export async function recoveryOf(stage: Stage, sinceMs: number): Promise<Recovery> {
+  const probes = stage.gateways.flatMap((gateway) =>
+    Object.entries(probesOf(stage, gateway)).map(
+      async ([name, probe]) =>
+        [`${name} at gateway ${gateway.number}`, await untilOk(probe, sinceMs)] as const,
+    ),
+  )
+  const shreds = untilOk(async () => {
+    const silentMs = performance.now() - stage.shreds.lastMs
+    return silentMs < shredSilenceMs ? 'ok' : `no shred for ${Math.round(silentMs)} ms`
+  }, sinceMs)
+  const all = (await Promise.all(probes)).sort(([, a], [, b]) => b.ms - a.ms)
+  const [last, { ms, error }] = all[0]!
+  return { ms, last, lastError: error, shredsMs: (await shreds).ms }
+}
+
+type Probe = () => Promise<string>
+
+/** By name; each gives `ok` or what is wrong. */
+function probesOf(stage: Stage, gateway: Gateway): Record<string, Probe> {
+  const calls = endpointCalls(gateway.server, stage.credentials)
+  return {
+    ...calls,
+    head: () => headOf(stage, gateway),
+    change: async () => {
+      const body = { subscription: stage.subscription, text: 'probe' }
+      return (await gateway.operator('/v1/note/add', body)) === null ? 'refused' : 'ok'
+    },
+  }
+}
+
+async function headOf(stage: Stage, { server }: Gateway): Promise<string> {
+  const response = await fetch(server.url('rpc'), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-token': stage.credentials.token },
+    body: '{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"commitment":"processed"}]}',
+  })
+  const { result } = (await response.json()) as { result?: number }
+  const behind = (await stage.slotNow()) - (result ?? 0)
+  return behind <= lagSlots ? 'ok' : `${behind} slots behind`
+}
+
+async function untilOk(probe: Probe, sinceMs: number): Promise<{ ms: number; error: string }> {
+  let error = ''
+  for (;;) {
+    const late = pause(attemptMs).then(() => 'no answer')
+    const outcome = await Promise.race([probe().catch(String), late])
+    const ms = performance.now() - sinceMs
+    if (outcome === 'ok' || ms > giveUpMs) return { ms, error }
+    error = outcome
+    await pause(pollMs)
+  }
+}
+
+/** Resident megabytes by process; the largest where several have a name. */
+export function memoryOf(stage: Stage): Map<string, number> {
+  const memory = new Map<string, number>()
+  for (const { name, pid } of stage.processes())
+    try {
+      const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+      if (kilobytes !== undefined)
+        memory.set(name, Math.max(memory.get(name) ?? 0, Number(kilobytes) / 1_024))
+    } catch {
+      // It ended in between.
+    }
+  return memory
+}

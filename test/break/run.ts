@@ -1,0 +1,230 @@
+// `npm run break -- --for 10m --seed 7`: breaks the whole service, one fault after another by the
+// seed, with load on every endpoint, and checks afterwards that nothing acknowledged was lost, that
+// every client has everything once, that counters add up and that every endpoint came back.
+//   --for 30s|10m|1h   how long faults go on
+//   --seed n           which faults, where and how long
+//   --faults a,b       only those whose name contains one of these texts
+//   --clients n        PubSub clients; as many consumers, from_slot and event clients
+//   --patience x       multiplies the bounds of time, for a machine that is busy with other work
+// The exit code is 1 where a property does not hold.
+import { parseArgs } from 'node:util'
+import { removeFolders } from '../cluster/gateway-stage.ts'
+import { randomOf } from '../testkit/synthetic-solana.ts'
+import { checkAll, type Property } from './check.ts'
+import { type Fault, faults } from './faults.ts'
+import { Load } from './load.ts'
+import { Readers } from './readers.ts'
+import { memoryOf, type Recovery, recoveryOf } from './recovery.ts'
+import { pause, Stage } from './stage.ts'
+
+/** Every endpoint is back within this after the end of a fault. */
+const backMs = 2_000
+/** Leases of destinations: taken over after 2 to 2.5 s, then a shred must come. */
+const shredsBackMs = 5_000
+const faultMs = { least: 500, most: 5_000 }
+const calmMs = { least: 500, most: 2_000 }
+const hangMs = 90_000
+/** A shorter run says nothing about memory. */
+const memoryRunMs = 300_000
+const warmUpShare = 0.15
+const memoryGrowth = 1.1
+/** Below this a process may vary by more than a tenth with one collection of garbage. */
+const memorySlackMb = 16
+
+const { values } = parseArgs({
+  options: {
+    for: { type: 'string', default: '10m' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    faults: { type: 'string', default: '' },
+    clients: { type: 'string', default: '8' },
+    patience: { type: 'string', default: '1' },
+  },
+})
+
+interface Outcome extends Recovery {
+  readonly fault: string
+  readonly isLate: boolean
+}
+
+const seed = Number(values.seed)
+const forMs = durationOf(values.for)
+const patience = Number(values.patience)
+const outcomes: Outcome[] = []
+const beganMs = performance.now()
+const again = `npm run break -- --for ${values.for} --seed ${seed}${flagsLeft()}`
+console.log(`seed ${seed}: ${again}`)
+// Set before any process starts: a failure half-way must not leave one.
+let stage: Stage | null = null
+let code = 1
+try {
+  stage = await Stage.start(seed)
+  code = (await run(stage)) ? 0 : 1
+} catch (error) {
+  // The message of a failed start has the whole log of the server.
+  console.error(String(error instanceof Error ? error.stack : error).slice(-3_000))
+} finally {
+  await stage?.dispose()
+  removeFolders()
+}
+console.log(`${code === 0 ? 'passed' : 'FAILED'}; again: ${again}`)
+process.exit(code)
+
+async function run(stage: Stage): Promise<boolean> {
+  const clientsRandom = randomOf(seed + 1)
+  const readers = await Readers.open(stage, clientsRandom, Number(values.clients))
+  const load = await Load.open(stage, readers, clientsRandom)
+  const usable = usableFaults(stage)
+  await calm(stage, readers)
+  log(`all endpoints work; ${usable.length} kinds of faults`)
+  const warmUpMs = forMs >= memoryRunMs ? forMs * warmUpShare : 0
+  await pause(warmUpMs)
+  const before = await memorySettled(stage)
+  await breakAll(stage, { readers, load, usable })
+  await load.stop()
+  const after = await memorySettled(stage)
+  const checked = await checkAll({ stage, readers, load, hangMs: hangMs * patience })
+  readers.close()
+  const properties = [...checked, back(), memory(before, after)]
+  printFaults()
+  for (const property of properties) print(property)
+  return properties.every(({ holds }) => holds !== false)
+}
+
+interface Work {
+  readonly readers: Readers
+  readonly load: Load
+  readonly usable: readonly Fault[]
+}
+
+async function breakAll(stage: Stage, { readers, load, usable }: Work): Promise<void> {
+  const random = randomOf(seed)
+  const between = ({ least, most }: typeof faultMs) => least + random() * (most - least)
+  const endMs = performance.now() + forMs
+  let bag: Fault[] = []
+  while (performance.now() < endMs) {
+    if (bag.length === 0) bag = [...usable]
+    const [fault] = bag.splice(Math.floor(random() * bag.length), 1)
+    const gateway = stage.gateways[Math.floor(random() * stage.gateways.length)]!
+    const revert = await fault!.apply({ stage, load, gateway, random })
+    await pause(between(faultMs))
+    const sinceMs = performance.now()
+    await revert()
+    const recovery = await recoveryOf(stage, sinceMs)
+    const isLate = recovery.ms > backMs * patience || recovery.shredsMs > shredsBackMs * patience
+    outcomes.push({ fault: fault!.name, isLate, ...recovery })
+    const late = isLate ? ` LATE: ${recovery.last} (${recovery.lastError})` : ''
+    const { ms, shredsMs } = recovery
+    log(
+      `${fault!.name} at ${gateway.number}: ${seconds(ms)} s, shreds ${seconds(shredsMs)} s${late}`,
+    )
+    await stage.repair
+    await readers.audit.compare(readers.audited)
+    if (readers.audit.problems.length > 0) return
+    await pause(between(calmMs))
+  }
+}
+
+/** Nothing is broken, and everything works. */
+async function calm(stage: Stage, readers: Readers): Promise<void> {
+  const { ms, last, lastError } = await recoveryOf(stage, performance.now())
+  if (ms > hangMs) throw new Error(`before any fault: ${last}: ${lastError}`)
+  await readers.audit.compare(readers.audited)
+}
+
+function usableFaults(stage: Stage): Fault[] {
+  const texts = values.faults.split(',')
+  const named = faults.filter(({ name }) => texts.some((text) => name.includes(text)))
+  if (stage.postgres === null) console.log('no PostgreSQL: one gateway alone')
+  console.log('not installed here: ClickHouse; the index is that of DuckDB')
+  return named.filter((fault) => {
+    const reason = fault.needs?.(stage)
+    if (reason !== undefined) console.log(`not done: ${fault.name}, needs ${reason}`)
+    return reason === undefined
+  })
+}
+
+/** The median of several looks, so that one collection of garbage does not decide. */
+async function memorySettled(stage: Stage): Promise<Map<string, number>> {
+  const looks: Map<string, number>[] = []
+  for (let look = 0; look < 5; look++) {
+    looks.push(memoryOf(stage))
+    await pause(400)
+  }
+  const names = [...looks[0]!.keys()]
+  return new Map(names.map((name) => [name, median(looks.map((one) => one.get(name) ?? 0))]))
+}
+
+function memory(before: Map<string, number>, after: Map<string, number>): Property {
+  const name = 'memory of each process is what it was after the warm-up'
+  const shown = [...after]
+    .map(
+      ([process, megabytes]) =>
+        `${process} ${Math.round(before.get(process) ?? 0)}→${Math.round(megabytes)}`,
+    )
+    .join(', ')
+  if (forMs < memoryRunMs) return { name, holds: null, detail: `the run is too short; ${shown} MB` }
+  const grown = [...after].filter(([process, megabytes]) => {
+    const first = before.get(process) ?? Number.POSITIVE_INFINITY
+    return megabytes > Math.max(first * memoryGrowth, first + memorySlackMb)
+  })
+  return { name, holds: grown.length === 0, detail: `${shown} MB` }
+}
+
+function back(): Property {
+  const late = outcomes.filter(({ isLate }) => isLate)
+  const bound = `${seconds(backMs * patience)} s, shreds ${seconds(shredsBackMs * patience)} s`
+  const names = late.map(({ fault, last, ms }) => `${fault}: ${last} after ${seconds(ms)} s`)
+  const detail = `${outcomes.length} faults, bound ${bound}${names.length > 0 ? `: ${names.join('; ')}` : ''}`
+  return { name: 'every endpoint is back in time', holds: late.length === 0, detail }
+}
+
+function printFaults(): void {
+  console.log(`\n${'fault'.padEnd(26)} count  p50 s  max s  shreds p50  max s`)
+  for (const fault of new Set(outcomes.map(({ fault }) => fault))) {
+    const some = outcomes.filter((one) => one.fault === fault)
+    const times = some.map(({ ms }) => ms)
+    const shreds = some.map(({ shredsMs }) => shredsMs)
+    const columns = [
+      String(some.length).padStart(5),
+      seconds(median(times)).padStart(6),
+      seconds(Math.max(...times)).padStart(6),
+      seconds(median(shreds)).padStart(11),
+      seconds(Math.max(...shreds)).padStart(6),
+    ]
+    console.log(`${fault.padEnd(26)} ${columns.join(' ')}`)
+  }
+  console.log('')
+}
+
+function print({ name, holds, detail }: Property): void {
+  const word = holds === null ? 'not checked' : holds ? 'pass' : 'FAIL'
+  console.log(`${word}: ${name}: ${detail}`)
+}
+
+function log(text: string): void {
+  console.log(`${seconds(performance.now() - beganMs).padStart(7)} s ${text}`)
+}
+
+function durationOf(text: string): number {
+  const [, count, unit] = /^(\d+(?:\.\d+)?)(s|m|h)$/.exec(text) ?? []
+  if (count === undefined) throw new Error('--for takes a time such as 30s, 10m or 1h')
+  return Number(count) * { s: 1_000, m: 60_000, h: 3_600_000 }[unit as 's' | 'm' | 'h']
+}
+
+function flagsLeft(): string {
+  const { faults: only, clients, patience: bound } = values
+  const flags = [
+    only === '' ? '' : ` --faults '${only}'`,
+    clients === '8' ? '' : ` --clients ${clients}`,
+    bound === '1' ? '' : ` --patience ${bound}`,
+  ]
+  return flags.join('')
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0
+}
+
+function seconds(ms: number): string {
+  return (ms / 1_000).toFixed(1)
+}
