@@ -52,8 +52,10 @@ function streams({ readers }: Checked): Property {
   const { audit, pubsub } = readers
   const gaps = pubsub.flatMap(({ problems }) => problems.map(({ message }) => message))
   const counts = `${audit.lost} lost, ${audit.repeated} repeated`
-  const problems = [...audit.problems, ...readers.problems, ...new Set(gaps)]
-  if (audit.lost + audit.repeated > 0 && problems.length === 0) problems.push(counts)
+  const wrong = [...audit.wrong].map(
+    ([who, { count, first, last }]) => `${who}: ${count} in slots ${first} to ${last}`,
+  )
+  const problems = [...wrong, ...readers.problems, ...new Set(gaps), ...audit.problems]
   const detail = `${audit.slots} slots, ${audit.messages} messages, ${readers.cuts} cuts, ${counts}`
   return property('PubSub and gRPC clients have everything once', problems, detail)
 }
@@ -239,5 +241,7 @@ function shreds({ stage }: Checked): Property {
 
 function deaths({ stage }: Checked): Property {
   const problems = stage.gateways.flatMap((gateway) => gateway.deaths)
-  return property('no gateway ended by itself', problems, 'none did')
+  const failed = stage.gateways.flatMap((gateway) => gateway.failedStarts)
+  const detail = `${failed.length} starts failed${failed.length > 0 ? `: ${failed[0]}` : ''}`
+  return property('no gateway ended by itself', problems, detail)
 }

@@ -9,7 +9,7 @@ import { type Gateway, pause, type Stage, tipAccount } from './stage.ts'
 
 /** A call that is not answered by then is given up; what became of it is unknown. */
 const callMsMax = 10_000
-const callEveryMs = 50
+const callEveryMs = 100
 const changeEveryMs = 2_500
 const sendEveryMs = 400
 const queryEveryMs = 1_000

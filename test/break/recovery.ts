@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { endpointCalls } from '../testkit/every-endpoint.ts'
 import { type Gateway, pause, type Stage } from './stage.ts'
 
-/** A call that takes longer is given up, and made again. */
-const attemptMs = 1_500
+/** While a call takes longer, another one is made. */
+const attemptMs = 1_000
 const pollMs = 50
 /** After so long without an answer the endpoint is taken for lost. */
 const giveUpMs = 60_000
@@ -49,7 +49,7 @@ function probesOf(stage: Stage, gateway: Gateway): Record<string, Probe> {
     head: () => headOf(stage, gateway),
     change: async () => {
       const body = { subscription: stage.subscription, text: 'probe' }
-      return (await gateway.operator('/v1/note/add', body)) === null ? 'refused' : 'ok'
+      return (await gateway.operator('/v1/note/add', body)) === null ? gateway.lastRefusal : 'ok'
     },
   }
 }
@@ -65,14 +65,18 @@ async function headOf(stage: Stage, { server }: Gateway): Promise<string> {
   return behind <= lagSlots ? 'ok' : `${behind} slots behind`
 }
 
+/** The first call that works decides, whether calls before it are still on their way or not. */
 async function untilOk(probe: Probe, sinceMs: number): Promise<{ ms: number; error: string }> {
-  let error = ''
+  let [isOk, error] = [false, '']
+  const call = async () => {
+    const outcome = await probe().catch(String)
+    if (outcome === 'ok') isOk = true
+    else error = outcome
+  }
   for (;;) {
-    const late = pause(attemptMs).then(() => 'no answer')
-    const outcome = await Promise.race([probe().catch(String), late])
+    await Promise.race([call(), pause(attemptMs)])
     const ms = performance.now() - sinceMs
-    if (outcome === 'ok' || ms > giveUpMs) return { ms, error }
-    error = outcome
+    if (isOk || ms > giveUpMs) return { ms, error }
     await pause(pollMs)
   }
 }

@@ -4,6 +4,7 @@
 //   --for 30s|10m|1h   how long faults go on
 //   --seed n           which faults, where and how long
 //   --faults a,b       only those whose name contains one of these texts
+//   --alone            one gateway without PostgreSQL, also where that is installed
 //   --clients n        PubSub clients; as many consumers, from_slot and event clients
 //   --patience x       multiplies the bounds of time, for a machine that is busy with other work
 // The exit code is 1 where a property does not hold.
@@ -38,6 +39,7 @@ const { values } = parseArgs({
     faults: { type: 'string', default: '' },
     clients: { type: 'string', default: '8' },
     patience: { type: 'string', default: '1' },
+    alone: { type: 'boolean', default: false },
   },
 })
 
@@ -57,7 +59,7 @@ console.log(`seed ${seed}: ${again}`)
 let stage: Stage | null = null
 let code = 1
 try {
-  stage = await Stage.start(seed)
+  stage = await Stage.start(seed, values.alone)
   code = (await run(stage)) ? 0 : 1
 } catch (error) {
   // The message of a failed start has the whole log of the server.
@@ -82,7 +84,7 @@ async function run(stage: Stage): Promise<boolean> {
   await breakAll(stage, { readers, load, usable })
   await load.stop()
   const after = await memorySettled(stage)
-  const checked = await checkAll({ stage, readers, load, hangMs: hangMs * patience })
+  const checked = await checkAll({ stage, readers, load, hangMs: hangMs * Math.min(patience, 2) })
   readers.close()
   const properties = [...checked, back(), memory(before, after)]
   printFaults()
@@ -212,11 +214,12 @@ function durationOf(text: string): number {
 }
 
 function flagsLeft(): string {
-  const { faults: only, clients, patience: bound } = values
+  const { faults: only, clients, patience: bound, alone } = values
   const flags = [
     only === '' ? '' : ` --faults '${only}'`,
     clients === '8' ? '' : ` --clients ${clients}`,
     bound === '1' ? '' : ` --patience ${bound}`,
+    alone ? ' --alone' : '',
   ]
   return flags.join('')
 }

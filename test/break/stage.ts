@@ -32,8 +32,8 @@ export const slotMs = 400
 /** Of the devnode's nodes; the last one lies. */
 const boxNodes = 4
 const diskSize = '512m'
-const startsMax = 3
-const provisionMs = 30_000
+const startsMax = 10
+const provisionMs = 60_000
 export const tipAccount = Keypair.generate().publicKey.toBase58()
 
 /** A process of the service, by what it does. */
@@ -130,7 +130,9 @@ export class Gateway {
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     this.#isKilled = true
     if (signal === 'SIGKILL') this.killedMs.push(performance.now())
-    await this.server.stop(signal)
+    const code = await this.server.stop(signal)
+    if (signal === 'SIGTERM' && code !== 0)
+      this.deaths.push(`gateway ${this.number}: exit code ${code} after SIGTERM`)
   }
 
   /** Its main process and all below it. */
@@ -196,10 +198,13 @@ export class Stage {
   credentials!: Credentials
   subscription = ''
 
-  static async start(seed: number): Promise<Stage> {
+  /** Alone: one gateway without a cluster, as where no PostgreSQL is installed. */
+  static async start(seed: number, isAlone: boolean): Promise<Stage> {
     const stage = new Stage()
+    // A run that is ended by a signal leaves nothing behind, either.
+    process.once('exit', () => stage.#removeFiles())
     try {
-      await stage.#start(seed)
+      await stage.#start(seed, isAlone)
     } catch (error) {
       await stage.dispose()
       throw error
@@ -207,7 +212,7 @@ export class Stage {
     return stage
   }
 
-  async #start(seed: number): Promise<void> {
+  async #start(seed: number, isAlone: boolean): Promise<void> {
     const target = await this.shreds.open()
     const devnode = startDevnode({
       slotMs,
@@ -216,16 +221,17 @@ export class Stage {
         '--faults=lag,lie-slot',
       ],
     })
-    if (postgresMissing() === undefined) await this.#startPostgres()
+    if (!isAlone && postgresMissing() === undefined) await this.#startPostgres()
     this.devnode = await devnode
     this.node = await SolanaNode.of(this.devnode)
     for (let number = 0; number < (this.postgres === null ? 1 : 2); number++)
       this.gateways.push(await this.#gateway(number))
-    await Promise.all(this.gateways.map((gateway) => gateway.start()))
-    const { token, indexer } = await this.provision('every-endpoint', {
-      product: ['bundle', 'indexer'],
-    })
-    this.credentials = { token, indexer: indexer! }
+    // One after the other: both at once need twice the time of a busy machine.
+    for (const gateway of this.gateways) await gateway.start()
+    const product = ['bundle', 'indexer']
+    const added = await this.provision('everything', { product })
+    this.credentials = { token: added.token, indexer: added.indexer! }
+    this.subscription = added.subscription.id
     await this.#openDestination()
   }
 
@@ -301,12 +307,16 @@ export class Stage {
     for (const gateway of this.gateways) {
       if (gateway.isRunning) await gateway.kill('SIGKILL')
       for (const link of [...gateway.nodes, ...gateway.database]) link.close()
-      gateway.disk?.unmount()
     }
     await this.devnode?.dispose()
     this.postgres?.dispose()
     this.standby?.dispose()
     this.shreds.close()
+    this.#removeFiles()
+  }
+
+  #removeFiles(): void {
+    for (const gateway of this.gateways) gateway.disk?.unmount()
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

@@ -105,6 +105,7 @@ export class FromSlotReader extends RoamingReader {
   readonly #request: { readonly commitment: number; readonly fromSlot: number }
   #stream: Subscription | null = null
   #taken = 0
+  #from = 0
   /** Of slots that are not final. */
   #open: { slot: number; name: string }[] = []
 
@@ -123,7 +124,8 @@ export class FromSlotReader extends RoamingReader {
     while (!this.isOver || this.settled < last()) {
       const client = connect(this.place)
       const stream = new Subscription(client, withToken(this.place.token))
-      stream.ask({ ...this.#request, fromSlot: this.settled + 1 })
+      this.#from = this.settled + 1
+      stream.ask({ ...this.#request, fromSlot: this.#from })
       this.#stream = stream
       this.#taken = 0
       this.#open = []
@@ -146,6 +148,8 @@ export class FromSlotReader extends RoamingReader {
     for (; this.#taken < stream.updates.length; this.#taken++)
       for (const line of lineOf(stream, this.#taken)) {
         const { slot, name, isFinal } = noteOf(line)
+        // A gateway that is behind has earlier slots still to finalize, and sends their statuses.
+        if (slot < this.#from) continue
         this.#open.push({ slot, name })
         if (isFinal && slot > this.settled) this.#settle(slot)
       }

@@ -130,6 +130,8 @@ export class SlotAudit {
   messages = 0
   lost = 0
   repeated = 0
+  /** Readers with something wrong: how much of it, and in which slots. */
+  readonly wrong = new Map<string, { count: number; first: number; last: number }>()
   readonly #node: SolanaNode
   readonly #content: NodeContent
   #next: number
@@ -181,6 +183,8 @@ export class SlotAudit {
       if (count === 0) continue
       if (count > 0) this.lost += count
       else this.repeated -= count
+      const about = this.wrong.get(who) ?? { count: 0, first: slot, last: slot }
+      this.wrong.set(who, { ...about, count: about.count + Math.abs(count), last: slot })
       if (this.problems.length < problemsMax)
         this.problems.push(`${who}, slot ${slot}: ${count > 0 ? 'lost' : 'too many of'} ${name}`)
     }
