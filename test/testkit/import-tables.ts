@@ -253,7 +253,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  */
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_772,
-  products: 10_786,
+  products: 10_788,
   customers: 7_711,
   streams: 19_034,
   upstream: 9_648,
