@@ -35,6 +35,7 @@ export class Readers {
   readonly #source: SlotSource
   readonly #pairs: [name: string, processed: number, confirmed: number][] = []
   readonly #slots: number
+  readonly #roots: number
   readonly #blocks: number
 
   constructor(stage: VoidStage, sample: readonly SolanaUpdate[], clock: SeededCluster['clock']) {
@@ -61,6 +62,7 @@ export class Readers {
     const account = sample.find((one) => one.kind === 'account')
     if (account?.kind === 'account') pair('account', encodeBase58(account.pubkey))
     this.#slots = stage.subscribe('slot', { retractions: true })
+    this.#roots = stage.subscribe('root')
     const config = { commitment: 'confirmed', transactionDetails: 'signatures', showRewards: false }
     this.#blocks = stage.subscribe('block', 'all', config)
     this.#source = new SlotSource(undefined, { lost() {}, clock })
@@ -82,6 +84,12 @@ export class Readers {
       processed: { ...at(1), slots: held(this.#slots) },
       confirmed: { ...at(2), blocks: held(this.#blocks) },
     }
+  }
+
+  /** In the order in which they were notified. */
+  roots(): number[] {
+    const texts = this.stage.notified.get(this.#roots) ?? []
+    return texts.map((text) => Number(JSON.parse(text).params.result))
   }
 
   /** What the index is given of each slot. */
@@ -285,6 +293,8 @@ function judgeSubscriptions(readers: Readers, plain: Readers, range: Range): voi
       texts.map((text) => JSON.parse(text).parent),
     ])
   same(parents(ours.processed.slots!), parents(theirs.processed.slots!), 'slots')
+  const rooted = (one: Readers) => one.roots().filter((slot) => isWithin(slot, range))
+  same(rooted(readers), rooted(plain), 'roots')
 }
 
 /** A client that keys by slot and bank sees one winner of each slot, which is never taken back. */
