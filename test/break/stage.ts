@@ -31,7 +31,9 @@ import { preload } from './preload.ts'
 export const slotMs = 400
 /** Of the devnode's nodes; the last one lies. */
 const boxNodes = 4
-const diskSize = '512m'
+const diskSize = '1g'
+/** Minutes of the stream: a tenth of that disk would be one. */
+const streamBytes = 400 * 1024 * 1024
 const startsMax = 10
 const provisionMs = 60_000
 export const tipAccount = Keypair.generate().publicKey.toBase58()
@@ -179,6 +181,7 @@ export class Gateway {
       tpu: { tipAccounts, wait: true },
       shredstream: { feed: 'udp', allowPrivate: true },
       usage: { push: { file: this.usageFile, everyMs: 500 } },
+      streams: { bytes: streamBytes },
     }
   }
 }
