@@ -13,9 +13,11 @@ import { AddressBudget } from './customers/quota/address-budget.ts'
 import { usageFlushMs } from './customers/quota/quota.ts'
 import { waitingMax as noticesWaitingMax } from './customers/subscriptions/notice.ts'
 import {
+  engineBytesMax,
   factsMax,
   feedCallsMax,
   queriesMax,
+  queryBytes,
   queryProcesses,
   unackedBytesMax,
 } from './indexer/config.ts'
@@ -26,17 +28,20 @@ import { chainsOwned } from './operator/topology/chains-owned.ts'
 import * as cluster from './operator/topology/cluster.ts'
 import { Gateways } from './operator/topology/gateways.ts'
 import { bytes, restarted, row, type Topology, vital } from './operator/topology/lifecycle.ts'
+import { devnodeBytes, ofSets, programBytes } from './operator/topology/memory-bounds.ts'
 import { OperatorApi } from './operator/topology/operator-api.ts'
 import * as products from './operator/topology/products.ts'
 import * as state from './operator/topology/state.ts'
 import * as upstream from './operator/topology/upstream.ts'
 import { jobsMax } from './streams/analysis/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './streams/flows/execution.ts'
-import { resumeFramesMax } from './streams/log/log.ts'
+import { resumeBytesMax, resumeFramesMax } from './streams/log/log.ts'
 import { blocksKept, keptBytesMax } from './streams/log/shared-events.ts'
 
 const ownFrames = `${blocksKept} blocks, ${bytes(keptBytesMax)}`
 const { warm, processesMax } = queryProcesses
+const unsent = (bound: string) =>
+  ({ kind: 'queue', name: 'what a slow client has not read, each', bound }) as const
 
 export const topology: Topology = {
   lock: row({
@@ -60,8 +65,18 @@ export const topology: Topology = {
     does: 'records what comes in, on demand, for a replay of an incident',
     reads: ['lock'],
     owns: [
-      { kind: 'queue', name: 'records to be written', bound: bytes(recorderBytesMax) },
-      { kind: 'ring', name: 'taps of shreds and events', bound: `${bytes(tapRingBytes)} each` },
+      {
+        kind: 'queue',
+        name: 'records to be written',
+        bound: bytes(recorderBytesMax),
+        memory: () => recorderBytesMax,
+      },
+      {
+        kind: 'ring',
+        name: 'taps of shreds and events',
+        bound: `${bytes(tapRingBytes)} each`,
+        memory: () => 2 * tapRingBytes,
+      },
       { kind: 'file', name: '<data>/recordings', bound: 'sluice record --bytes, --for' },
     ],
     start: ({ clock, log, version }) => new Recorder({ clock, log: log.area('record'), version }),
@@ -96,6 +111,7 @@ export const topology: Topology = {
     kind: 'state',
     does: `the registry in memory, reloaded within ${registryPollMs} ms of a change`,
     reads: ['registry', 'sharedRegistry'],
+    owns: [{ kind: 'cache', name: 'subscriptions', bound: 'those of the registry' }],
     start: state.followRegistry,
   }),
   gate: row({
@@ -172,8 +188,19 @@ export const topology: Topology = {
     reads: ['indexFeeds'],
     writes: ['<data>/index, or the ClickHouse server'],
     owns: [
-      { kind: 'queue', name: 'rows that are not durable', bound: bytes(unackedBytesMax) },
-      { kind: 'process', name: 'index-writer', bound: 'one process', restart: restarted },
+      {
+        kind: 'queue',
+        name: 'rows that are not durable',
+        bound: bytes(unackedBytesMax),
+        memory: () => unackedBytesMax,
+      },
+      {
+        kind: 'process',
+        name: 'index-writer',
+        bound: 'one process',
+        restart: restarted,
+        memory: () => engineBytesMax + programBytes,
+      },
     ],
     isEnabled: ({ config }) => writesIndex(config),
     start: products.runIngest,
@@ -182,7 +209,14 @@ export const topology: Topology = {
     kind: 'pipeline',
     does: 'numbered event frames, kept for resume',
     reads: ['registry'],
-    owns: [{ kind: 'log', name: 'event log', bound: `${resumeFramesMax} frames` }],
+    owns: [
+      {
+        kind: 'log',
+        name: 'event log',
+        bound: `${resumeFramesMax} frames, ${bytes(resumeBytesMax)}`,
+        memory: () => resumeBytesMax,
+      },
+    ],
     start: (context, { registry }) => state.openEventLog(context, registry),
   }),
   sharedEvents: row({
@@ -190,7 +224,14 @@ export const topology: Topology = {
     does: 'one numbering of the frames of all gateways: appends with a lease, follows without it',
     reads: ['cluster', 'events'],
     writes: ['events'],
-    owns: [{ kind: 'queue', name: 'frames of the own source', bound: ownFrames }],
+    owns: [
+      {
+        kind: 'queue',
+        name: 'frames of the own source',
+        bound: ownFrames,
+        memory: () => keptBytesMax,
+      },
+    ],
     isEnabled: ({ config }) => sharesEvents(config),
     start: cluster.followEvents,
   }),
@@ -201,7 +242,12 @@ export const topology: Topology = {
     writes: ['events', 'sharedEvents'],
     owns: [
       { kind: 'thread', name: 'execution source', bound: 'one thread', restart: vital },
-      { kind: 'ring', name: 'event ring', bound: bytes(eventRingBytes) },
+      {
+        kind: 'ring',
+        name: 'event ring',
+        bound: bytes(eventRingBytes),
+        memory: () => eventRingBytes,
+      },
       {
         kind: 'thread',
         name: 'analysis',
@@ -218,7 +264,16 @@ export const topology: Topology = {
     does: 'the embedded chain, a node of its own: the one node of the set default',
     reads: ['lock'],
     writes: ['<data>/chain', 'shredstream'],
-    owns: [{ kind: 'process', name: 'devnode', bound: 'one process', restart: vital }],
+    owns: [
+      {
+        kind: 'process',
+        name: 'devnode',
+        bound: 'one process',
+        restart: vital,
+        memory: () => devnodeBytes,
+      },
+      { kind: 'cache', name: 'accounts of the chain', bound: 'those that transactions create' },
+    ],
     isEnabled: ({ config }) => needsDevnode(config),
     start: upstream.runDevnode,
   }),
@@ -239,7 +294,14 @@ export const topology: Topology = {
     kind: 'pipeline',
     does: 'JSON-RPC calls: from the stream of a set, or its nodes: failover, cache, single flight',
     reads: ['upstreams', 'chains'],
-    owns: [{ kind: 'cache', name: 'immutable answers', bound: 'upstreams.<set>.cacheBytes' }],
+    owns: [
+      {
+        kind: 'cache',
+        name: 'immutable answers',
+        bound: 'upstreams.<set>.cacheBytes',
+        memory: ofSets('cacheBytes'),
+      },
+    ],
     start: products.openProxy,
   }),
   verifyPool: row({
@@ -264,12 +326,19 @@ export const topology: Topology = {
     owns: [
       { kind: 'queue', name: 'requests under way', bound: `${queriesMax} requests` },
       { kind: 'file', name: '<data>/results.sock', bound: 'one connection per query process' },
-      { kind: 'process', name: 'index-queries', bound: 'one process', restart: restarted },
+      {
+        kind: 'process',
+        name: 'index-queries',
+        bound: 'one process',
+        restart: restarted,
+        memory: () => programBytes,
+      },
       {
         kind: 'process',
         name: 'index-query',
         bound: `${warm} idle, ${processesMax} processes; none with ClickHouse`,
         restart: 'replaced after each killed query',
+        memory: ({ indexer }) => (indexer.engine === 'duckdb' ? queryBytes.most() : 0),
       },
     ],
     isEnabled: ({ config }) => config.indexer.enabled,
@@ -289,6 +358,7 @@ export const topology: Topology = {
     kind: 'endpoint',
     does: 'PubSub over WebSocket, computed from the geyser stream of the set',
     reads: ['recorder', 'gate', 'quota', 'certificates', 'chains'],
+    owns: [unsent('websocket.unsentBytes')],
     isEnabled: ({ config }) => config.websocket.enabled,
     start: products.openWebsocket,
   }),
@@ -300,6 +370,7 @@ export const topology: Topology = {
       ...(['recorder', 'registry', 'sharedRegistry'] as const),
     ],
     writes: ['registry'],
+    owns: [unsent('grpc.backlogBytesMax')],
     isEnabled: ({ config }) => config.grpc.enabled,
     start: products.openGrpc,
   }),
@@ -310,6 +381,7 @@ export const topology: Topology = {
       ...(['recorder', 'gate', 'quota', 'certificates', 'addressBudget'] as const),
       ...(['events', 'execution', 'chains'] as const),
     ],
+    owns: [unsent(bytes(products.metricsUnsentBytes))],
     isEnabled: ({ config }) => config.metrics.enabled,
     start: products.openMetrics,
   }),
@@ -362,7 +434,13 @@ export const topology: Topology = {
     writes: ['registry'],
     owns: [
       { kind: 'file', name: '<data>/operator-http.sock', bound: 'operator.enabled adds a port' },
-      { kind: 'process', name: 'operator-api', bound: 'one process', restart: restarted },
+      {
+        kind: 'process',
+        name: 'operator-api',
+        bound: 'one process',
+        restart: restarted,
+        memory: () => programBytes,
+      },
     ],
     isEnabled: ({ isOfHub }) => isOfHub !== true,
     start: OperatorApi.start,

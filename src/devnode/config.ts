@@ -2,6 +2,10 @@
 import { choice, group, integer, type Values } from '../base/fields.ts'
 import { agaveVersions } from '../chain/solana/version.ts'
 
+/** Blocks that are in memory too; older ones are read from disk. */
+export const recentBlocks = 1_000
+export const recentBytes = 64 * 1024 * 1024
+
 /** `airdropLamports` of a faucet without a cap: its balance is the only bound. */
 export const airdropAny = Number.MAX_SAFE_INTEGER
 

@@ -13,7 +13,7 @@ import { slotStatus } from '../chain/solana/updates.ts'
 import { writeLocks } from '../chain/solana/write-locks.ts'
 import { LocalChain } from './chain.ts'
 import { CheatCodes } from './cheat-codes.ts'
-import { airdropAny, type ChainSection } from './config.ts'
+import { airdropAny, type ChainSection, recentBlocks, recentBytes } from './config.ts'
 import {
   type ChainKeys,
   clusterAccounts,
@@ -37,10 +37,6 @@ import { ChainStore, type RestoredBlock } from './store.ts'
 import { Svm, type VmAccount } from './svm.ts'
 import { slotsPerEpochOf, sysvarAccount } from './sysvars.ts'
 import { Traffic } from './traffic.ts'
-
-/** Blocks that are in memory too; older ones are read from disk. */
-const recentBlocks = 1_000
-const recentBytes = 64 * 1024 * 1024
 
 export interface EmbeddedDeps {
   /** Folder of the chain's state. */

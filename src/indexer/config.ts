@@ -1,4 +1,5 @@
 // The `indexer` section of the configuration.
+import { totalmem } from 'node:os'
 import { choice, flag, group, integer, text, texts, type Values } from '../base/fields.ts'
 
 /** What the writer has read and not yet written; beyond it, it pauses the streams. */
@@ -13,6 +14,15 @@ export const queriesMax = 1_024
 export const heldText = 'another Sluice program writes to this ClickHouse server'
 /** Query processes of the embedded engine: kept, also idle; at most. */
 export const queryProcesses = { warm: 2, processesMax: 6 }
+/** Memory of a query of the plan `standard`; of its process besides; what all may take together. */
+export const queryBytes = {
+  standard: 512_000_000,
+  overhead: 388_000_000,
+  most: (warm: number = queryProcesses.warm) =>
+    Math.max(warm * (queryBytes.standard + queryBytes.overhead), totalmem() / 2),
+}
+/** Memory of the embedded engine in the index writer. */
+export const engineBytesMax = 1_000_000_000
 
 export const indexerSection = group('SQL over what passed, on the HTTP interface of ClickHouse.', {
   enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),

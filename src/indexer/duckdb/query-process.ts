@@ -11,12 +11,13 @@ import { Fault, messageOf } from '../../base/errors.ts'
 import { workerEntry } from '../../base/threads/entry.ts'
 import { childPipe, FrameLink } from '../../base/threads/frames.ts'
 import { registerProcess } from '../../base/threads/running.ts'
+import { queryBytes } from '../config.ts'
 import type { ResultAddress } from '../queries/protocol.ts'
 import type { QueryGreeting, QueryJob, QueryProcessConfig, QueryReport } from './query-protocol.ts'
 import type { StoreSnapshot } from './store-files.ts'
 
 /** Memory on top of DuckDB's limit: the process itself, and what DuckDB does not count. */
-export const overheadBytes = 388_000_000
+export const overheadBytes = queryBytes.overhead
 const heapMegabytes = 192
 const startMsMax = 20_000
 /** Every process of this Node reserves as much. */

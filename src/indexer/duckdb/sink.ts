@@ -8,6 +8,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
 import { assert, isBug } from '../../base/assert.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
+import { engineBytesMax } from '../config.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import { HotFile } from './hot-file.ts'
 import { SealedFiles } from './sealed-files.ts'
@@ -38,7 +39,7 @@ export interface DuckdbSinkOptions extends Partial<typeof defaults> {
 const upkeepMs = 10_000
 const engineOptions = {
   threads: '1',
-  memory_limit: '1GB',
+  memory_limit: `${engineBytesMax / 1e9}GB`,
   /** Above this write-ahead log size DuckDB would checkpoint in the middle of a write. */
   wal_autocheckpoint: '1TB',
 }

@@ -5,17 +5,16 @@
 // DuckDB itself is never loaded into this process, and no result passes through it.
 // Thread: main of the query program.
 import { rm } from 'node:fs/promises'
-import { availableParallelism, totalmem } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { type ExceptionName, exception } from '../clickhouse/exceptions.ts'
-import { queryProcesses } from '../config.ts'
+import { queryBytes, queryProcesses } from '../config.ts'
 import type { Query, QueryEnd, QueryEngine, SentQuery } from '../engine.ts'
 import type { KillReason, QueryProcessMeters } from '../meters.ts'
 import { noTotals, type ResultAddress } from '../queries/protocol.ts'
 import { PooledQuery, QueryPool } from './query-pool.ts'
-import { overheadBytes } from './query-process.ts'
 import { LatestSnapshot } from './snapshot-socket.ts'
 import { openFolder } from './store-files.ts'
 import { BackOff, QueryWatch } from './watch.ts'
@@ -31,10 +30,6 @@ export interface DuckdbEngineDeps {
 }
 
 const threadsMax = 4
-/** Memory of a query of the plan `standard`. */
-const memoryBytes = 512_000_000
-/** Share of the machine's memory that all query processes together may take. */
-const memoryShare = 0.5
 const refreshMs = 30_000
 
 /** Resolves when a query process is ready; rejects with a Fault when none starts. */
@@ -50,8 +45,8 @@ export async function startDuckdbEngine(
   const parallel = availableParallelism()
   const threads = Math.min(threadsMax, parallel)
   const { processesMax, warm } = { ...queryProcesses, ...deps }
-  const totalBytes = Math.max(warm * (memoryBytes + overheadBytes), totalmem() * memoryShare)
-  const sizes = { processesMax, warm, parallel, threads, memoryBytes, totalBytes }
+  const memory = { memoryBytes: queryBytes.standard, totalBytes: queryBytes.most(warm) }
+  const sizes = { processesMax, warm, parallel, threads, ...memory }
   const pool = new QueryPool({ folder: path, results: deps.results, ...sizes }, deps.log)
   const version = await pool.start()
   return new DuckdbEngine(version, pool, snapshots, deps)

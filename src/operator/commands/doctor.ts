@@ -8,10 +8,11 @@ import { accept, messageOf } from '../../base/errors.ts'
 import type { OperatorAnswer } from '../../base/transport/operator-socket.ts'
 import { problemOfRegistry } from '../../customers/subscriptions/seen-head.ts'
 import { type Endpoint, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
+import { type MemoryBounds, memoryBoundsOf } from '../topology/memory-bounds.ts'
 import type { ServerStatus } from '../topology/service.ts'
 import { askServer } from './ask-server.ts'
 import { type OpenEndpoints, readEndpoints } from './endpoint-url.ts'
-import { bad, type Check, good, machineChecks } from './machine-checks.ts'
+import { bad, type Check, gibibytes, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
 import { registryPath, withStore } from './registry.ts'
 import { pushText } from './status.ts'
@@ -46,14 +47,25 @@ export const doctorVerb: Verb = {
       ...checkNodes(answer),
       ...checkUsagePush(answer),
     ]
+    // On demand: no other verb pays for loading the products.
+    const { topology } = await import('../../topology.ts')
+    const memory = memoryBoundsOf(topology, config)
     const rows = checks.map((check) => [check.state, check.name, check.found, check.next])
     const failed = checks.filter((check) => check.state === 'fail').length
     return accept({
-      json: { ok: failed === 0, checks },
-      text: tableOf(['state', 'check', 'found', 'do next'], rows, ''),
+      json: { ok: failed === 0, checks, memory },
+      text: `${tableOf(['state', 'check', 'found', 'do next'], rows, '')}\n\n${memoryText(memory)}`,
       exit: failed === 0 ? 0 : 1,
     })
   },
+}
+
+/** What each component may take, and what no constant bounds. */
+function memoryText({ bytes, rows, unbounded }: MemoryBounds): string {
+  const shown = rows.map((row) => [gibibytes(row.bytes), row.component, row.name])
+  const all = [...shown, [gibibytes(bytes), 'all', '']]
+  const table = tableOf(['memory at most', 'component', 'of'], all, '')
+  return [table, 'Not bounded by a constant:', ...unbounded.map((one) => `  ${one}`)].join('\n')
 }
 
 /** `running`: the addresses of our server; null while it starts or stops. */

@@ -3,6 +3,7 @@
 // Components that do not depend on each other start at the same time. When one fails to start, the
 // others are stopped, so that nothing stays half open.
 import { formatQuantity } from '../../base/units.ts'
+import type { Config } from '../config/config.ts'
 import type { Components } from './components.ts'
 import type { Context } from './context.ts'
 
@@ -15,6 +16,8 @@ export interface Owned {
   readonly bound: string
   /** How it comes back after it died; absent for memory. */
   readonly restart?: string
+  /** Bytes of memory that it takes at most; absent where no constant bounds them. */
+  readonly memory?: (config: Config) => number
 }
 
 type Name = keyof Components
@@ -28,7 +31,7 @@ interface Component<R extends Name, V> {
   /** Names of components or folders that it writes to. */
   readonly writes?: readonly string[]
   /** Where false, the component is not started and its value is null. */
-  isEnabled?(context: Context): boolean
+  isEnabled?(context: Pick<Context, 'config' | 'isOfHub'>): boolean
   /** A property: the parameters of a method are not checked against what the row declares. */
   readonly start: (context: Context, read: Pick<Components, NoInfer<R>>) => V | Promise<V>
   /** Default: the value's own `stop`, where it has one. */

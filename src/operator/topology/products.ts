@@ -14,7 +14,7 @@ import { QueryService } from '../../indexer/queries/service.ts'
 import { startGrpc } from '../../products/grpc/server.ts'
 import { openIndexFeeds } from '../../products/indexer/feeds.ts'
 import { startIndexer } from '../../products/indexer/server.ts'
-import { type MetricsDeps, startMetrics } from '../../products/metrics/server.ts'
+import { type MetricsDeps, startMetrics, unsentBytesMax } from '../../products/metrics/server.ts'
 import { declareRpcMeters } from '../../products/rpc/meters.ts'
 import { startRpc } from '../../products/rpc/server.ts'
 import { startShredstream } from '../../products/shredstream/server.ts'
@@ -32,6 +32,8 @@ import type { Components } from './components.ts'
 import type { Context } from './context.ts'
 import type { SetChains } from './set-chains.ts'
 import { downOf, setOf } from './upstream.ts'
+
+export const metricsUnsentBytes = unsentBytesMax
 
 /** Names this run of the server in the writer lease of ClickHouse. */
 const holder = `${hostname()} pid ${process.pid} run ${randomBytes(4).toString('hex')}`

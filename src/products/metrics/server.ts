@@ -40,7 +40,7 @@ import type { SolanaView } from './solana.ts'
 import { StreamSockets } from './stream-sockets.ts'
 
 /** A client with more unsent bytes than this is slow; one that stays slow is closed. */
-const unsentBytesMax = 4 * 1024 * 1024
+export const unsentBytesMax = 4 * 1024 * 1024
 const slowMsMax = 30_000
 const watchMs = 100
 /** Close code of a WebSocket whose stream ends for a while. */

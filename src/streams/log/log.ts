@@ -23,7 +23,7 @@ import {
 
 /** Resume buffer: whichever limit is reached first. */
 export const resumeFramesMax = 100_000
-const resumeBytesMax = 256 * 1024 * 1024
+export const resumeBytesMax = 256 * 1024 * 1024
 
 /** Sequence numbers are reserved in blocks, so that the registry is written once per block. */
 export const seqBlock = 65_536
