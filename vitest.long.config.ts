@@ -18,6 +18,7 @@ const soaks = files('long', [
   'pubsub-memory',
   'shredstream-flood',
   'shredstream-load',
+  'soak',
   'solana-rpc-abuse',
 ])
 

@@ -70,6 +70,7 @@ function digestOfInputs() {
     'test/cluster',
     'test/fuzz',
     'test/simulate',
+    'test/soak',
   ]
   const single = ['package-lock.json', 'tsconfig.json', 'tsconfig.build.json']
   const names = folders.flatMap((folder) =>
