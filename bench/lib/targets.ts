@@ -12,6 +12,7 @@ const accepting: ReadonlySet<string> = new Set(['rpc-endpoint'])
 const reasons: Readonly<Record<string, string>> = {
   'cluster-cost': ownCpu,
   'cluster-latency': 'it kills gateways and revokes tokens',
+  edge: 'it reads the memory of a server that it starts itself, and spends budgets',
   'execution-road': ownFeed,
   gateways: ownCpu,
   generator: 'it measures the generator of this machine',

@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { until } from './until.ts'
 
 export interface MemorySample {
@@ -19,7 +19,8 @@ export class MemoryProbe {
 
   /** For `startServer`. */
   get options() {
-    const entry = fileURLToPath(new URL('workers/memory-probe.mjs', import.meta.url))
+    // Benches call this from dist.
+    const entry = join(packageRoot(), 'test', 'testkit', 'workers', 'memory-probe.mjs')
     return { nodeFlags: ['--expose-gc', '--import', entry], env: { MEMORY_PROBE: this.#file } }
   }
 

@@ -1,0 +1,297 @@
+// What a modest customer of every endpoint sees of others at the edge of what they may do: ten
+// thousand idle and two thousand busy connections on an endpoint, a thousand gRPC streams, two
+// thousand new connections a second, eight addresses that spend their budget. Every second busy
+// connection and stream is not read. Client and server share the cores, so that rows named
+// `event loop` show the server's own queueing: how late its timers fired in the same time.
+// Thread: main of the bench process; the server and the clients are processes of their own.
+//
+//   probe, 6 endpoints ──► server ◄── crowd (another process)
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ExpositionText } from '../../src/client/exposition-text.ts'
+import { MemoryProbe, type MemorySample } from '../../test/testkit/memory-probe.ts'
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
+import { provision, type Server, startServer } from '../../test/testkit/server.ts'
+import { until } from '../../test/testkit/until.ts'
+import type { Bench, Contender, Goal, Measurement, RoundContext } from '../lib/bench.ts'
+import { type EdgeTarget, edgeEndpoints } from '../lib/edge-line.ts'
+import { Shared } from '../lib/shared.ts'
+import type { CrowdCounts, CrowdOrder, Probed } from './clients/edge-crowd.ts'
+
+/** Of a crowd, and of the other loads; a smoke run has a hundredth. */
+const sizes = { idle: 10_000, busy: 2_000, streams: 1_000, perSecond: 2_000 }
+/** Memory of the server for an idle connection, heap and native: measured 1 to 10 kB, gRPC 40. */
+const idleBytesMax = 64 * 1024
+/** Fewer connections cannot be told from garbage. */
+const idleMeasured = 1_000
+const busyEveryMs = 5_000
+const probeEveryMs = 25
+const attackers = 8
+const attackPauseMs = 100
+/** Little traffic, and budgets that are soon spent. */
+const smokeFlags = [
+  ...['--chain.traffic=5', '--metrics.generator.tps=50'],
+  ...['--addressBudget.bytesBurst=262144', '--addressBudget.bytesPerSecond=65536'],
+]
+const alone = 'others alone'
+const patience = 60_000
+
+interface Stage {
+  readonly server: Server
+  readonly targets: readonly EdgeTarget[]
+  readonly probe: BenchProcess
+  readonly crowd: BenchProcess
+  readonly memory: MemoryProbe
+  stop(): Promise<void>
+}
+
+/** Starts a load and says how large it is; `end` returns what is wrong with it. */
+interface Load {
+  readonly name: string
+  start(stage: Stage, part: number): Promise<{ readonly idle?: number }>
+  problem(counts: CrowdCounts, facts: LoadFacts): string | undefined
+}
+
+interface LoadFacts {
+  readonly part: number
+  /** Requests that the server counted as refused by the budget of their address. */
+  readonly budgetRefused: number
+}
+
+const crowds: readonly Load[] = edgeEndpoints.map((endpoint) => ({
+  name: `beside a crowd on ${endpoint}`,
+  async start({ targets, crowd }, part) {
+    const idle = Math.ceil(sizes.idle * part)
+    const target = targets.find((one) => one.endpoint === endpoint)!
+    const busy = Math.ceil(sizes.busy * part)
+    await crowd.call('crowd', { target, idle, busy, everyMs: busyEveryMs } satisfies CrowdOrder)
+    return { idle: idle + busy }
+  },
+  problem: ({ open, ended, refused, wrong }, { part }) => {
+    const wanted = Math.ceil(sizes.idle * part) + Math.ceil(sizes.busy * part)
+    const isWhole = open + ended === wanted && Object.keys(refused).length === 0
+    if (!isWhole) return `${open} of ${wanted} connections, refused ${JSON.stringify(refused)}`
+    return wrong === 0 ? undefined : `${wrong} wrong answers to the crowd`
+  },
+}))
+
+const streams: Load = {
+  name: 'beside 1,000 gRPC streams',
+  async start({ targets, crowd }, part) {
+    const target = targets.find(({ endpoint }) => endpoint === 'grpc')!
+    const count = Math.ceil(sizes.streams * part)
+    await crowd.call('subscribe', { target, count })
+    const isSent = async () => (await crowd.call<CrowdCounts>('counts')).asked === count
+    await until(isSent, 'the first update of every stream', patience)
+    return {}
+  },
+  problem: ({ wrong }) => (wrong === 0 ? undefined : `${wrong} streams ended`),
+}
+
+const renewed: Load = {
+  name: 'beside 2,000 new connections a second',
+  async start({ targets, crowd }, part) {
+    await crowd.call('renew', { targets, perSecond: sizes.perSecond * part })
+    const isMade = async () => (await crowd.call<CrowdCounts>('counts')).asked > 0
+    await until(isMade, 'the first new connection', patience)
+    return {}
+  },
+  problem: ({ refused, wrong }) => {
+    const count = Object.values(refused).reduce((sum, one) => sum + one, 0)
+    if (count > 0) return `new connections were refused: ${JSON.stringify(refused)}`
+    return wrong === 0 ? undefined : `${wrong} new connections got no right answer`
+  },
+}
+
+const attacked: Load = {
+  name: 'beside eight addresses that spend their budget',
+  async start({ server, crowd }) {
+    const url = server.url('metrics')
+    await crowd.call('attack', { url, count: attackers, pauseMs: attackPauseMs })
+    const isSpent = async () => ((await crowd.call<CrowdCounts>('counts')).refused[429] ?? 0) > 0
+    await until(isSpent, 'a budget to be spent', patience)
+    return {}
+  },
+  problem: ({ refused }, { budgetRefused }) => {
+    const { 429: limited = 0, ...others } = refused
+    if (Object.keys(others).length > 0) return `attackers got ${JSON.stringify(others)}`
+    // One or the other may be under way when they are read.
+    const isCounted = Math.abs(limited - budgetRefused) <= 18 * attackers
+    return isCounted ? undefined : `${limited} refusals, of which ${budgetRefused} were counted`
+  },
+}
+
+/** Connections that one address may have by default, and what the rest is told. */
+const limits = [
+  { endpoint: 'rpc', most: 1_024, told: 'closed' },
+  { endpoint: 'websocket', most: 100, told: '429' },
+  { endpoint: 'grpc', most: 256, told: 'closed' },
+] as const
+const beyondLimit = 40
+
+const refusing: Load = {
+  name: 'beside connections beyond the limit of an address',
+  async start({ targets, crowd }) {
+    for (const { endpoint, most, told } of limits) {
+      const target = targets.find((one) => one.endpoint === endpoint)!
+      const order = { target, count: most + beyondLimit }
+      const { open, refused } = await crowd.call<CrowdCounts>('beyond', order)
+      const others = Object.keys(refused).filter((status) => status !== told)
+      // The native server may refuse earlier: it counts by the kernel's table, some time ago.
+      if (open > most || open < most / 2 || others.length > 0)
+        throw new Error(`${endpoint}: ${open} of at most ${most}, ${JSON.stringify(refused)}`)
+    }
+    return {}
+  },
+  problem: () => undefined,
+}
+
+const loads = [...crowds, streams, renewed, attacked, refusing]
+const loopOf = (name: string) => `event loop, ${name}`
+
+export const bench: Bench = {
+  name: 'edge',
+  question: 'What does a modest customer see of crowds at the edge of what they may do?',
+  cores: 4,
+  seconds: 2,
+  baseline: probing(alone, null),
+  candidates: [
+    ...loads.map((load) => probing(load.name, load)),
+    ...[alone, ...loads.map(({ name }) => name)].map(loop),
+  ],
+  goals: loads.map(
+    (load): Goal => ({ contender: load.name, to: alone, figure: 'p99', atMost: 1.2 }),
+  ),
+  // One crowd of each protocol.
+  smoke: [
+    ...[alone, loopOf(alone)],
+    ...[...crowds.slice(0, 3), streams, renewed, attacked, refusing].map(({ name }) => name),
+  ],
+  verify: ({ evidence }) => evidence?.problem as string | undefined,
+}
+
+const shared = new Shared(start)
+
+async function start({ smoke }: RoundContext): Promise<Stage> {
+  const memory = new MemoryProbe()
+  const flags = smoke === true ? smokeFlags : []
+  const server = await startServer({ isWhole: true, flags, ...memory.options })
+  const bundle = ['--product=bundle', '--product=indexer', '--plan=unlimited']
+  const { token, indexer } = await provision(server.data, 'edge', ...bundle)
+  const basic = Buffer.from(`${indexer?.user}:${indexer?.password}`).toString('base64')
+  const entry = new URL('./clients/edge-crowd.js', import.meta.url)
+  const [probe, crowd] = [startProcess(entry), startProcess(entry)]
+  const targets = edgeEndpoints.map((endpoint): EdgeTarget => {
+    return { endpoint, port: server.doors[endpoint]!.port, token, basic }
+  })
+  const stop = async () => {
+    await Promise.all([probe.stop(), crowd.stop()])
+    await server.dispose()
+    memory.dispose()
+  }
+  const stage = { server, targets, probe, crowd, memory, stop }
+  // A new subscription is known within a second, and the chain has its first block.
+  await until(async () => problemOf(await probed(stage, 0.01)) === undefined, 'every endpoint')
+  return stage
+}
+
+function probed({ probe, targets }: Stage, seconds: number): Promise<Probed> {
+  return probe.call<Probed>('probe', { targets, seconds, everyMs: probeEveryMs })
+}
+
+function problemOf(found: Probed): string | undefined {
+  const wrong = Object.entries(found).filter(([, times]) => times.some(Number.isNaN))
+  if (wrong.length === 0) return
+  return `wrong answers to the customer of ${wrong.map(([endpoint]) => endpoint).join(', ')}`
+}
+
+/** What the last round of each load found of the server's event loop. */
+const loops = new Map<string, Measurement>()
+
+function probing(name: string, load: Load | null): Contender {
+  return {
+    name,
+    missing: ({ target }) => (target === undefined ? undefined : 'measures a server of its own'),
+    async run(context) {
+      const stage = await shared.get(context)
+      return measure(stage, { name, load, context })
+    },
+    close: () => shared.stop(),
+  }
+}
+
+/** Measured with the probes of the same name. */
+function loop(name: string): Contender {
+  return {
+    name: loopOf(name),
+    missing: ({ target }) => (target === undefined ? undefined : 'measures a server of its own'),
+    run: async () => loops.get(name)!,
+  }
+}
+
+async function measure(
+  stage: Stage,
+  { name, load, context }: { name: string; load: Load | null; context: RoundContext },
+): Promise<Measurement> {
+  const part = context.smoke === true ? 0.01 : 1
+  const memory = await memoryOf(stage)
+  const opened = await metersOf(stage)
+  const size = (await load?.start(stage, part)) ?? {}
+  const now = await memoryOf(stage)
+  // Later crowds reuse what earlier ones left to the allocator: what is retained shows them, too.
+  const grown = Math.max(now.resident - memory.resident, now.retained - memory.retained)
+  const before = await metersOf(stage)
+  const found = await probed(stage, context.seconds)
+  const after = await metersOf(stage)
+  const counts = await stage.crowd.call<CrowdCounts>('leave')
+  const budgetRefused = sumOf(await metersOf(stage), opened, 'address_refused_total')
+  loops.set(name, lagOf(before, after, context.seconds))
+  // The server closes them before the next load is opened.
+  await sleep(Math.min(1_000, context.seconds * 1000))
+  const { idle = 0 } = size
+  const each = idle >= idleMeasured ? grown / idle : undefined
+  const problem =
+    problemOf(found) ??
+    load?.problem(counts, { part, budgetRefused }) ??
+    (each !== undefined && each > idleBytesMax ? `${each} bytes for an idle connection` : undefined)
+  const times = Object.values(found).flat()
+  return {
+    opsPerSecond: times.length / context.seconds,
+    latencyUs: percentilesUs(times),
+    ...(each !== undefined && { bytesPerOp: each }),
+    evidence: { problem, counts },
+  }
+}
+
+function percentilesUs(ms: readonly number[]): { p50: number; p99: number; p999: number } {
+  const sorted = ms.toSorted((a, b) => a - b)
+  const at = (share: number) => 1000 * (sorted[Math.ceil(share * sorted.length) - 1] ?? 0)
+  return { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+}
+
+/** After its garbage was collected. */
+function memoryOf({ server, memory }: Stage): Promise<MemorySample> {
+  return memory.sample(server.child.pid!)
+}
+
+async function metersOf({ server }: Stage): Promise<ExpositionText> {
+  return new ExpositionText(await (await fetch(`${server.url('metrics')}/metrics`)).text())
+}
+
+function sumOf(after: ExpositionText, before: ExpositionText, name: string): number {
+  return after.sum(name) - before.sum(name)
+}
+
+/** The upper bounds of the buckets that the percentiles lie in. */
+function lagOf(before: ExpositionText, after: ExpositionText, seconds: number): Measurement {
+  const name = 'event_loop_lag_seconds'
+  const earlier = before.buckets(name)
+  const rows = [...after.buckets(name)].map(
+    ([bound, count]) => [bound, count - (earlier.get(bound) ?? 0)] as const,
+  )
+  const total = rows.at(-1)?.[1] ?? 0
+  const at = (share: number) => 1e6 * (rows.find(([, count]) => count >= share * total)?.[0] ?? 0)
+  return {
+    opsPerSecond: total / seconds,
+    latencyUs: { p50: at(0.5), p99: at(0.99), p999: at(0.999) },
+  }
+}
