@@ -19,7 +19,7 @@ import type { CrowdCounts, CrowdOrder, Probed } from './clients/edge-crowd.ts'
 
 /** Of a crowd, and of the other loads; a smoke run has a hundredth. */
 const sizes = { idle: 10_000, busy: 2_000, streams: 1_000, perSecond: 2_000 }
-/** Memory of the server for an idle connection, heap and native: measured 1 to 10 kB, gRPC 40. */
+/** Memory of the server for an idle connection, heap and native. */
 const idleBytesMax = 64 * 1024
 /** Fewer connections cannot be told from garbage. */
 const idleMeasured = 1_000

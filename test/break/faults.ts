@@ -18,6 +18,8 @@ export interface FaultContext {
 
 export interface Fault {
   readonly name: string
+  /** It ends with a start of the gateway. */
+  readonly isStart?: true
   /** Why it cannot be done here. */
   needs?(stage: Stage): string | undefined
   /** Begins it; what it returns ends it. */
@@ -36,6 +38,7 @@ const needsPostgres = (stage: Stage) => (stage.postgres === null ? 'PostgreSQL' 
 export const faults: readonly Fault[] = [
   {
     name: 'gateway killed',
+    isStart: true,
     apply: async ({ gateway, load }) => {
       load.forgive(gateway)
       await gateway.kill()
@@ -44,6 +47,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'gateway stopped',
+    isStart: true,
     apply: async ({ gateway }) => {
       await gateway.kill('SIGTERM')
       return () => gateway.start()
