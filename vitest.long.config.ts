@@ -24,6 +24,7 @@ const soaks = files('long', [
 
 /** What every run of the whole check has time for: kills, restarts and faults, two minutes of it. */
 const slice = files('long', [
+  'break',
   'chain-restart',
   'clickhouse-lease',
   'clickhouse-sink-contract',

@@ -1,5 +1,6 @@
 // Breaks the whole service for a while, with load on every endpoint, and checks what must hold: the
-// command `npm run break` as a process. Without PostgreSQL it breaks one gateway alone, and says so.
+// command `npm run break` as a process. The slice, and a machine without PostgreSQL, break one gateway
+// alone.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -9,7 +10,7 @@ import { root } from '../testkit/tree.ts'
 
 /** The same faults in every run of the slice; others in each full one, which prints its seed. */
 const options = isSlice
-  ? ['--for', '12s', '--seed', '1', '--clients', '3']
+  ? ['--for', '20s', '--seed', '1', '--clients', '3', '--alone']
   : ['--for', '10m', '--seed', String(Date.now() % 1_000_000)]
 /** Other tests run beside it, so that its bounds of time are not those of the command. */
 const patience = ['--patience', '10']
