@@ -13,7 +13,7 @@ import {
   untilShown as until,
 } from '../testkit/browser.ts'
 import { openTab, type Tab, type TabOptions } from '../testkit/live-tab.ts'
-import { someOf } from '../testkit/slice.ts'
+import { isSlice, someOf } from '../testkit/slice.ts'
 import { openSolana, type SolanaService } from '../testkit/solana-service.ts'
 import { someNodes } from '../testkit/solana-view.ts'
 
@@ -275,7 +275,7 @@ describe.skipIf(noBrowser !== null)(`the Solana page${skipped}`, () => {
     await shows(tab!, '#bar-slot', '777')
   })
 
-  test('stays under 400 elements, and makes none as time passes', async () => {
+  test.skipIf(isSlice)('stays under 400 elements, and makes none as time passes', async () => {
     const opened = await open(await openSolana())
     await opened.reaches('live')
     const elements = () => opened.page.evaluate('document.querySelectorAll("*").length')
@@ -393,7 +393,7 @@ describe.skipIf(noBrowser !== null)(`a Solana page without its server${skipped}`
     await tab!.reaches('live')
   })
 
-  test('says when the answers stand still', async () => {
+  test.skipIf(isSlice)('says when the answers stand still', async () => {
     let kept: Solana | null = null
     await openWith((document) => {
       kept ??= document
@@ -405,7 +405,7 @@ describe.skipIf(noBrowser !== null)(`a Solana page without its server${skipped}`
     expect(await tab!.text('#banner')).toContain('stands still')
   })
 
-  test('is offline when no answer ends', async () => {
+  test.skipIf(isSlice)('is offline when no answer ends', async () => {
     const held: Route[] = []
     await openWith((_, route) => {
       held.push(route)

@@ -14,7 +14,7 @@ import { HandClock } from '../testkit/fake-execution.ts'
 import { type Live, openLive } from '../testkit/live-service.ts'
 import { openTab, type Tab, type TabOptions } from '../testkit/live-tab.ts'
 import { bandColours, near } from '../testkit/pixels.ts'
-import { someOf } from '../testkit/slice.ts'
+import { isSlice, someOf } from '../testkit/slice.ts'
 
 // A browser on a busy machine is slow, and a test waits for several things.
 vi.setConfig({ testTimeout: 4 * pageDeadlineMs, hookTimeout: 2 * pageDeadlineMs })
@@ -143,15 +143,18 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     await opened.reaches('live', 'quiet')
   })
 
-  test('shows the age of the last event, then that the endpoint is about to close', async () => {
-    const clock = new HandClock()
-    const opened = await open(await openLive({ clock }))
-    await opened.reaches('live', 'quiet')
-    clock.advance(14_000)
-    await opened.reaches('degraded')
-    expect(await pill(opened)).toMatch(/^no event for 1\d s$/)
-    expect(await opened.text('#banner')).toMatch(/^the stream closes in \d+ s/)
-  })
+  test.skipIf(isSlice)(
+    'shows the age of the last event, then that the endpoint is about to close',
+    async () => {
+      const clock = new HandClock()
+      const opened = await open(await openLive({ clock }))
+      await opened.reaches('live', 'quiet')
+      clock.advance(14_000)
+      await opened.reaches('degraded')
+      expect(await pill(opened)).toMatch(/^no event for 1\d s$/)
+      expect(await opened.text('#banner')).toMatch(/^the stream closes in \d+ s/)
+    },
+  )
 
   test('has the age of the server right after it is opened, not one that starts anew', async () => {
     const clock = new HandClock()
@@ -208,7 +211,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     await opened.reaches('live', 'quiet')
   })
 
-  test('polls when the stream is refused, and streams when it may', async () => {
+  test.skipIf(isSlice)('polls when the stream is refused, and streams when it may', async () => {
     const service = await openLive({ section: { connectionsPerAddress: 1 } })
     const other = new WebSocket(`${service.ws}/v1/ws`)
     await until(() => other.readyState === WebSocket.OPEN, 'the other stream')

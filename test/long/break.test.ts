@@ -10,7 +10,7 @@ import { root } from '../testkit/tree.ts'
 
 /** The same faults in every run of the slice; others in each full one, which prints its seed. */
 const options = isSlice
-  ? ['--for', '20s', '--seed', '1', '--clients', '3', '--alone']
+  ? ['--for', '15s', '--seed', '1', '--clients', '3', '--alone']
   : ['--for', '10m', '--seed', String(Date.now() % 1_000_000)]
 /** Other tests run beside it, so that its bounds of time are not those of the command. */
 const patience = ['--patience', '10']
