@@ -197,6 +197,9 @@ class Run {
     const seeded = this.#gateways[0]!.verbs.seed([], [], emptyHead, async () => {})
     await this.#time.advance(1_000)
     if (!(await seeded)) throw new Error('the registry was not seeded')
+    // A standby that was never given the registry has nothing to go on with.
+    const { pair } = this.#postgres
+    while (pair.standby.wal.length < pair.primary.wal.length) await this.#time.advance(100)
     for (const gateway of this.#gateways) gateway.follower.start()
     await this.#time.advance(1_000)
     this.#check()
