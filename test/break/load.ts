@@ -2,9 +2,10 @@
 // calls by gateway, subscriptions and their changes, transactions that a node has.
 import { Keypair, PublicKey } from '@solana/web3.js'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { commitments } from '../testkit/roaming-readers.ts'
 import type { Provisioned } from '../testkit/server.ts'
 import { signedWith, transfer } from '../testkit/solana-node.ts'
-import { commitments, type Readers } from './readers.ts'
+import type { Readers } from './readers.ts'
 import { type Gateway, pause, type Stage, tipAccount } from './stage.ts'
 
 /** A call that is not answered by then is given up; what became of it is unknown. */

@@ -4,29 +4,22 @@ import { Client, credentials } from '@grpc/grpc-js'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { decodeFrame } from '../../src/streams/log/event-frame.ts'
 import { Rover } from '../cluster/rover.ts'
-import { everything } from '../testkit/geyser-everything.ts'
 import { Subscription, withToken } from '../testkit/grpc-stage.ts'
 import {
   ConsumerReader,
+  commitments,
+  comparedKinds,
   FromSlotReader,
+  feedsOf,
   type Place,
-  PubsubFeed,
   PubsubReader,
+  systemProgram,
 } from '../testkit/roaming-readers.ts'
 import { NodeContent, SlotAudit } from '../testkit/slot-audit.ts'
 import { until } from '../testkit/until.ts'
 import type { Stage } from './stage.ts'
 
-export const commitments = ['processed', 'confirmed', 'finalized'] as const
-const systemProgram = '1'.repeat(32)
-const tokenProgram = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'
 const stayMs = 8_000
-/** What a gateway passes on byte for byte, live and from what is kept; no large sysvars. */
-const kinds = {
-  ...everything,
-  accounts: { a: { account: [], owner: [systemProgram, tokenProgram], filters: [] } },
-  ...{ blocks: {}, entry: {}, slots: { s: {} } },
-}
 
 export class Readers {
   readonly audit: SlotAudit
@@ -58,7 +51,7 @@ export class Readers {
     const place = await readers.#place('readers')
     for (let index = 0; index < clients; index++) {
       readers.pubsub.push(new PubsubReader(place, feedsOf(index, oracle.accounts)))
-      const request = { ...kinds, commitment: index % 3, fromSlot: oracle.from }
+      const request = { ...comparedKinds, commitment: index % 3, fromSlot: oracle.from }
       readers.geyser.push(new ConsumerReader(place, `consumer-${index}`, request))
       readers.geyser.push(new FromSlotReader(place, `from-slot-${index}`, request))
       // Without a cluster the numbers of events begin anew with each process.
@@ -165,7 +158,7 @@ async function openOracle(stage: Stage): Promise<Oracle> {
   )
   const streams = clients.map((client, commitment) => {
     const stream = new Subscription(client, withToken('none'))
-    stream.ask({ ...kinds, commitment })
+    stream.ask({ ...comparedKinds, commitment })
     return stream
   })
   const seen = () => streams[0]!.of('account').map(({ account }) => account)
@@ -177,43 +170,4 @@ async function openOracle(stage: Stage): Promise<Oracle> {
   const from = (await stage.slotNow()) + 2
   await until(async () => (await stage.slotNow()) > from, 'a later slot')
   return { clients, streams, accounts: [...accounts], from }
-}
-
-/** Two subscriptions for each client, so that all clients together have each kind. */
-function feedsOf(index: number, accounts: readonly string[]): PubsubFeed[] {
-  const account = accounts[index % accounts.length]!
-  const program = index % 2 === 0 ? systemProgram : tokenProgram
-  const all = commitments.flatMap((commitment) => {
-    const config = { commitment, encoding: 'base64' }
-    const details = { transactionDetails: 'signatures', maxSupportedTransactionVersion: 0 }
-    return [
-      () => new PubsubFeed('logs', ['all', { commitment }], ({ signatures }) => signatures),
-      () =>
-        new PubsubFeed(
-          'transaction',
-          [{}, { commitment, ...details }],
-          ({ signatures }) => signatures,
-        ),
-      () =>
-        new PubsubFeed('account', [account, config], (content) => {
-          const state = content.accounts.get(account)
-          return state === undefined ? [] : [`${state.lamports}`]
-        }),
-      () =>
-        new PubsubFeed('program', [program, config], (content) =>
-          [...content.accounts]
-            .filter(([, { owner }]) => owner === program)
-            .map(([key, { lamports }]) => `${key} ${lamports}`),
-        ),
-    ]
-  })
-  const whole = ['all', { commitment: 'confirmed', transactionDetails: 'none' }]
-  const others = [
-    () => new PubsubFeed('slot', [], ({ parent }) => [`${parent}`]),
-    () => new PubsubFeed('root', [], () => ['']),
-    () => new PubsubFeed('block', whole, () => ['']),
-  ]
-  // Those of every slot first: a run with few clients has them all.
-  const ordered = [...others, ...all]
-  return [index * 2, index * 2 + 1].map((at) => ordered[at % ordered.length]!())
 }

@@ -8,8 +8,8 @@
 //   --clients n        PubSub clients; as many consumers, from_slot and event clients
 //   --patience x       multiplies the bounds of time, for a machine that is busy with other work
 // The exit code is 1 where a property does not hold.
-import { parseArgs } from 'node:util'
 import { removeFolders } from '../cluster/gateway-stage.ts'
+import { countFlag, durationFlag, exitWith, readFlags, refuseArguments } from '../testkit/flags.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
 import { checkAll, type Property } from './check.ts'
 import { type Fault, faults } from './faults.ts'
@@ -34,25 +34,32 @@ const memoryGrowth = 1.1
 /** Below this a process may vary by more than a tenth with one collection of garbage. */
 const memorySlackMb = 16
 
-const { values } = parseArgs({
-  options: {
-    for: { type: 'string', default: '10m' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    faults: { type: 'string', default: '' },
-    clients: { type: 'string', default: '8' },
-    patience: { type: 'string', default: '1' },
-    alone: { type: 'boolean', default: false },
-  },
+const { values, positionals } = readFlags({
+  for: { type: 'string', default: '10m' },
+  seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+  faults: { type: 'string', default: '' },
+  clients: { type: 'string', default: '8' },
+  patience: { type: 'string', default: '1' },
+  alone: { type: 'boolean', default: false },
 })
+refuseArguments(positionals)
+const seed = countFlag('seed', values.seed)
+const forMs = durationFlag('for', values.for)
+const patience = countFlag('patience', values.patience, 1)
+const clients = countFlag('clients', values.clients, 1)
+const named = faults.filter(({ name }) =>
+  values.faults.split(',').some((text) => name.includes(text)),
+)
+if (named.length === 0)
+  exitWith(
+    `no fault has ${values.faults} in its name: ${faults.map(({ name }) => name).join(', ')}`,
+  )
 
 interface Outcome extends Recovery {
   readonly fault: string
   readonly isLate: boolean
 }
 
-const seed = Number(values.seed)
-const forMs = durationOf(values.for)
-const patience = Number(values.patience)
 const outcomes: Outcome[] = []
 const beganMs = performance.now()
 const again = `npm run break -- --for ${values.for} --seed ${seed}${flagsLeft()}`
@@ -75,7 +82,7 @@ process.exit(code)
 
 async function run(stage: Stage): Promise<boolean> {
   const clientsRandom = randomOf(seed + 1)
-  const readers = await Readers.open(stage, clientsRandom, Number(values.clients))
+  const readers = await Readers.open(stage, clientsRandom, clients)
   const load = await Load.open(stage, readers, clientsRandom)
   const usable = usableFaults(stage)
   await calm(stage, readers)
@@ -138,8 +145,6 @@ async function calm(stage: Stage, readers: Readers): Promise<void> {
 }
 
 function usableFaults(stage: Stage): Fault[] {
-  const texts = values.faults.split(',')
-  const named = faults.filter(({ name }) => texts.some((text) => name.includes(text)))
   if (stage.postgres === null) console.log('no PostgreSQL: one gateway alone')
   console.log('not installed here: ClickHouse; the index is that of DuckDB')
   return named.filter((fault) => {
@@ -212,18 +217,12 @@ function log(text: string): void {
   console.log(`${seconds(performance.now() - beganMs).padStart(7)} s ${text}`)
 }
 
-function durationOf(text: string): number {
-  const [, count, unit] = /^(\d+(?:\.\d+)?)(s|m|h)$/.exec(text) ?? []
-  if (count === undefined) throw new Error('--for takes a time such as 30s, 10m or 1h')
-  return Number(count) * { s: 1_000, m: 60_000, h: 3_600_000 }[unit as 's' | 'm' | 'h']
-}
-
 function flagsLeft(): string {
-  const { faults: only, clients, patience: bound, alone } = values
+  const { faults: only, alone } = values
   const flags = [
     only === '' ? '' : ` --faults '${only}'`,
-    clients === '8' ? '' : ` --clients ${clients}`,
-    bound === '1' ? '' : ` --patience ${bound}`,
+    clients === 8 ? '' : ` --clients ${clients}`,
+    patience === 1 ? '' : ` --patience ${patience}`,
     alone ? ' --alone' : '',
   ]
   return flags.join('')

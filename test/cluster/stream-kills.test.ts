@@ -19,14 +19,16 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import { decodeFrame } from '../../src/streams/log/event-frame.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
-import { everything } from '../testkit/geyser-everything.ts'
 import { Subscription, withToken } from '../testkit/grpc-stage.ts'
 import {
   ConsumerReader,
+  commitments,
+  comparedKinds,
   FromSlotReader,
+  feedsOf,
   type Place,
-  PubsubFeed,
   PubsubReader,
+  systemProgram,
 } from '../testkit/roaming-readers.ts'
 import { provision, type Server, startServer } from '../testkit/server.ts'
 import { isSlice } from '../testkit/slice.ts'
@@ -47,15 +49,6 @@ const stayMs = killEveryMs < 30_000 ? 1_500 : 15_000
 const clientKinds = process.env.SLUICE_LONG_KINDS ?? 'pubsub,consumer,from-slot,event'
 const has = (kind: string) => clientKinds.split(',').includes(kind)
 const consumersPerSubscription = 8
-const commitments = ['processed', 'confirmed', 'finalized'] as const
-const systemProgram = '1'.repeat(32)
-const tokenProgram = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'
-/** What a gateway passes on byte for byte, live and from what is kept; no large sysvars. */
-const kinds = {
-  ...everything,
-  accounts: { a: { account: [], owner: [systemProgram, tokenProgram], filters: [] } },
-  ...{ blocks: {}, entry: {}, slots: { s: {} } },
-}
 
 const folder = mkdtempSync(join(tmpdir(), 'stream-kills-'))
 const random = randomOf(11)
@@ -125,53 +118,12 @@ function openNode(): Subscription[] {
     const client = new Client(new URL(devnode.url('grpc')).host, credentials.createInsecure())
     grpcClients.push(client)
     const stream = new Subscription(client, withToken('none'))
-    stream.ask({ ...kinds, commitment })
+    stream.ask({ ...comparedKinds, commitment })
     return stream
   })
 }
 
 const slotNow = async () => Number((await node.call('getSlot', { commitment: 'processed' })).result)
-
-/** Two subscriptions for each client, so that all clients have each kind several times. */
-function feedsOf(index: number, accounts: readonly string[]): PubsubFeed[] {
-  const kindsOf = commitments.flatMap((commitment) => {
-    const config = { commitment, encoding: 'base64' }
-    const account = accounts[index % accounts.length]!
-    const program = index % 2 === 0 ? systemProgram : tokenProgram
-    return [
-      () => new PubsubFeed('logs', ['all', { commitment }], ({ signatures }) => signatures),
-      () =>
-        new PubsubFeed(
-          'transaction',
-          [{}, { commitment, transactionDetails: 'signatures', maxSupportedTransactionVersion: 0 }],
-          ({ signatures }) => signatures,
-        ),
-      () =>
-        new PubsubFeed('account', [account, config], (content) => {
-          const state = content.accounts.get(account)
-          return state === undefined ? [] : [`${state.lamports}`]
-        }),
-      () =>
-        new PubsubFeed('program', [program, config], (content) =>
-          [...content.accounts]
-            .filter(([, { owner }]) => owner === program)
-            .map(([key, { lamports }]) => `${key} ${lamports}`),
-        ),
-    ]
-  })
-  const others = [
-    () => new PubsubFeed('slot', [], ({ parent }) => [`${parent}`]),
-    () => new PubsubFeed('root', [], () => ['']),
-    () =>
-      new PubsubFeed(
-        'block',
-        ['all', { commitment: 'confirmed', transactionDetails: 'none' }],
-        () => [''],
-      ),
-  ]
-  const all = [...kindsOf, ...others]
-  return [index * 2, index * 2 + 1].map((at) => all[at % all.length]!())
-}
 
 /** A busy node may drop a connection of ours; asking it is not what is tested. */
 async function again<T>(work: () => Promise<T>): Promise<T> {
@@ -242,7 +194,7 @@ async function begin() {
   const geyser: (ConsumerReader | FromSlotReader)[] = []
   const places: Place[] = []
   for (let index = 0; index < clients / 2; index++) {
-    const request = { ...kinds, commitment: index % 3, fromSlot }
+    const request = { ...comparedKinds, commitment: index % 3, fromSlot }
     const number = Math.floor(index / consumersPerSubscription)
     if (index % consumersPerSubscription === 0) places.push(await placeOf(`grpc-${number}`))
     if (has('consumer')) geyser.push(new ConsumerReader(places[number]!, `c${index}`, request))

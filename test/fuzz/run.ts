@@ -5,10 +5,10 @@
 //                   the corpus once it holds
 // A failing input is written to a file; the exit code is 1.
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { parseArgs } from 'node:util'
 import { Worker } from 'node:worker_threads'
+import { countFlag, exitWith, readFlags } from '../testkit/flags.ts'
 import { readCorpus, root, writeCorpus } from './corpus.ts'
 import { runTarget } from './fuzzer.ts'
 import { costOf, loadTarget, targetNames } from './targets.ts'
@@ -22,25 +22,24 @@ const inputBytesMax = 1024 * 1024
 const stackSizeMb = 1
 const failures = join(root, '.fuzz')
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    executions: { type: 'string', default: '20000' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    input: { type: 'string' },
-    jobs: { type: 'string', default: '1' },
-    keep: { type: 'boolean', default: false },
-  },
+const { values, positionals } = readFlags({
+  executions: { type: 'string', default: '20000' },
+  seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+  input: { type: 'string' },
+  jobs: { type: 'string', default: '1' },
+  keep: { type: 'boolean', default: false },
 })
 const unknown = positionals.filter((name) => !targetNames.includes(name))
-if (unknown.length > 0) {
-  console.error(`unknown target ${unknown.join(', ')}; the targets are ${targetNames.join(', ')}`)
-  process.exit(2)
-}
+if (unknown.length > 0)
+  exitWith(`unknown target ${unknown.join(', ')}; the targets are ${targetNames.join(', ')}`)
+const seed = countFlag('seed', values.seed)
+const executionsMax = countFlag('executions', values.executions, 1)
+const jobs = countFlag('jobs', values.jobs, 1)
+if (values.input !== undefined && !existsSync(values.input)) exitWith(`no file ${values.input}`)
 const names = positionals.length === 0 ? targetNames : positionals
 let failed = 0
 const waiting = [...names]
-await Promise.all(Array.from({ length: Number(values.jobs) }, work))
+await Promise.all(Array.from({ length: jobs }, work))
 console.log(`${names.length - failed} of ${names.length} targets without a failure`)
 // Sockets and threads of targets end with the process.
 process.exit(failed === 0 ? 0 : 1)
@@ -65,10 +64,9 @@ async function replay(name: string, path: string): Promise<boolean> {
 
 async function fuzz(name: string): Promise<boolean> {
   const beganMs = performance.now()
-  const seed = Number(values.seed)
   const state = new Int32Array(new SharedArrayBuffer(8))
   const bytes = new Uint8Array(new SharedArrayBuffer(inputBytesMax))
-  const executions = Math.ceil(Number(values.executions) / costOf(name))
+  const executions = Math.ceil(executionsMax / costOf(name))
   const workerData: ThreadInput = { name, seed, executions, keep: values.keep, state, bytes }
   const outcome = await outcomeOf(workerData)
   const seconds = (performance.now() - beganMs) / 1_000

@@ -1,13 +1,13 @@
 // `npm run simulate -- [world…]`: runs seeds of all worlds, or of some.
 //   --seed n       the first seed; without --seeds and --for it is the only one of each world
 //   --seeds k      so many seeds, spread over the worlds
-//   --for 10m      seeds until the time is over (s, m or h), the worlds in turn
+//   --for 10m      seeds until the time is over (such as 90s or 1h), the worlds in turn
 //   --defect name  with a defect of defects.ts: the seeds shall find it
 //   --steps n      scripts take no more steps with faults, as the message of a failure says
 // A seed that fails prints the command that runs it again, and that of its fewest steps; the exit
 // code is 1. Every so many seeds one is run twice: the same seed gives the same trace.
 import { register } from 'node:module'
-import { parseArgs } from 'node:util'
+import { countFlag, durationFlag, exitWith, readFlags } from '../testkit/flags.ts'
 import { defects } from './defects.ts'
 import {
   type Counts,
@@ -23,17 +23,13 @@ import {
 const twiceEvery = 25
 /** After so many seeds a world has met what it must meet. */
 const meetSeeds = 20
-const unitsMs = { s: 1_000, m: 60_000, h: 3_600_000 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    seed: { type: 'string' },
-    seeds: { type: 'string' },
-    for: { type: 'string' },
-    steps: { type: 'string', default: String(stepsMax) },
-    defect: { type: 'string' },
-  },
+const { values, positionals } = readFlags({
+  seed: { type: 'string' },
+  seeds: { type: 'string' },
+  for: { type: 'string' },
+  steps: { type: 'string', default: String(stepsMax) },
+  defect: { type: 'string' },
 })
 if (values.defect !== undefined) putIn(values.defect)
 // After the defect, which is put into modules as they are loaded.
@@ -43,13 +39,12 @@ const unknown = positionals.filter((name) => !known.includes(name))
 if (unknown.length > 0)
   exitWith(`unknown world ${unknown.join(', ')}; there are ${known.join(', ')}`)
 const withDefect = values.defect === undefined ? '' : ` --defect ${values.defect}`
-const forMs = values.for === undefined ? null : durationIn(values.for)
+const forMs = values.for === undefined ? null : durationFlag('for', values.for)
 const isOne = values.seed !== undefined && values.seeds === undefined && forMs === null
-const first = Number(values.seed ?? (forMs === null ? 1 : Date.now() % 1_000_000_000))
-const steps = Number(values.steps)
-const seeds = Number(values.seeds ?? 200)
-for (const [name, number] of Object.entries({ first, steps, seeds }))
-  if (!Number.isSafeInteger(number) || number < 0) exitWith(`${name}: ${number} is not a count`)
+const started = forMs === null ? 1 : Date.now() % 1_000_000_000
+const first = countFlag('seed', values.seed ?? String(started))
+const steps = countFlag('steps', values.steps)
+const seeds = countFlag('seeds', values.seeds ?? '200', 1)
 
 /** The seeds of a world, one after the other. */
 class Campaign {
@@ -134,14 +129,4 @@ function putIn(name: string): void {
   const defect = defects.find((one) => one.name === name)
   if (defect === undefined) exitWith(`unknown defect ${name}`)
   register(new URL('./with-defect.js', import.meta.url), { data: defect.cuts })
-}
-
-function durationIn(text: string): number {
-  const [, number, unit] = /^(\d+)([smh])$/.exec(text) ?? exitWith(`${text} is not like 10m`)
-  return Number(number) * unitsMs[unit as keyof typeof unitsMs]
-}
-
-function exitWith(message: string): never {
-  console.error(message)
-  process.exit(2)
 }

@@ -4,6 +4,7 @@ import { type Client, credentials, Client as GrpcClient } from '@grpc/grpc-js'
 import { WebSocket } from 'ws'
 import { PubsubClient, type PubsubError, type PubsubTopic } from '../../src/client/node.ts'
 import { ConsumerClient, lineOf } from './consumer-client.ts'
+import { everything } from './geyser-everything.ts'
 import { Subscription, withToken } from './grpc-stage.ts'
 import { type AuditedReader, noteOf, type SlotContent, SlotLines } from './slot-audit.ts'
 
@@ -14,6 +15,16 @@ export interface Place {
   random(): number
   /** Mean time at one gateway. */
   readonly stayMs: number
+}
+
+export const commitments = ['processed', 'confirmed', 'finalized'] as const
+export const systemProgram = '1'.repeat(32)
+const tokenProgram = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'
+/** What a gateway passes on byte for byte, live and from what is kept; no large sysvars. */
+export const comparedKinds = {
+  ...everything,
+  accounts: { a: { account: [], owner: [systemProgram, tokenProgram], filters: [] } },
+  ...{ blocks: {}, entry: {}, slots: { s: {} } },
 }
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
@@ -284,4 +295,43 @@ export class PubsubReader {
     const params = [signature, { commitment: waited.commitment }]
     client.subscribe('signature', params, () => void waited.told++)
   }
+}
+
+/** Two subscriptions for each client, so that all clients together have each kind. */
+export function feedsOf(index: number, accounts: readonly string[]): PubsubFeed[] {
+  const account = accounts[index % accounts.length]!
+  const program = [systemProgram, tokenProgram][index % 2]!
+  const all = commitments.flatMap((commitment) => {
+    const config = { commitment, encoding: 'base64' }
+    const details = { transactionDetails: 'signatures', maxSupportedTransactionVersion: 0 }
+    return [
+      () => new PubsubFeed('logs', ['all', { commitment }], ({ signatures }) => signatures),
+      () =>
+        new PubsubFeed(
+          'transaction',
+          [{}, { commitment, ...details }],
+          ({ signatures }) => signatures,
+        ),
+      () =>
+        new PubsubFeed('account', [account, config], (content) => {
+          const state = content.accounts.get(account)
+          return state === undefined ? [] : [`${state.lamports}`]
+        }),
+      () =>
+        new PubsubFeed('program', [program, config], (content) =>
+          [...content.accounts]
+            .filter(([, { owner }]) => owner === program)
+            .map(([key, { lamports }]) => `${key} ${lamports}`),
+        ),
+    ]
+  })
+  const whole = ['all', { commitment: 'confirmed', transactionDetails: 'none' }]
+  const others = [
+    () => new PubsubFeed('slot', [], ({ parent }) => [`${parent}`]),
+    () => new PubsubFeed('root', [], () => ['']),
+    () => new PubsubFeed('block', whole, () => ['']),
+  ]
+  // Those of every slot first: a run with few clients has them all.
+  const ordered = [...others, ...all]
+  return [index * 2, index * 2 + 1].map((at) => ordered[at % ordered.length]!())
 }

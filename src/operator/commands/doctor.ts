@@ -12,7 +12,7 @@ import { type MemoryBounds, memoryBoundsOf } from '../topology/memory-bounds.ts'
 import type { ServerStatus } from '../topology/service.ts'
 import { askServer } from './ask-server.ts'
 import { type OpenEndpoints, readEndpoints } from './endpoint-url.ts'
-import { bad, type Check, gibibytes, good, machineChecks } from './machine-checks.ts'
+import { bad, type Check, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
 import { registryPath, withStore } from './registry.ts'
 import { pushText } from './status.ts'
@@ -62,10 +62,11 @@ export const doctorVerb: Verb = {
 
 /** What each component may take, and what no constant bounds. */
 function memoryText({ bytes, rows, unbounded }: MemoryBounds): string {
-  const shown = rows.map((row) => [gibibytes(row.bytes), row.component, row.name])
-  const all = [...shown, [gibibytes(bytes), 'all', '']]
+  const size = (count: number) => `${Math.ceil(count / 2 ** 20)} MiB`
+  const shown = rows.map((row) => [size(row.bytes), row.component, row.name])
+  const all = [...shown, [size(bytes), 'all', '']]
   const table = tableOf(['memory at most', 'component', 'of'], all, '')
-  return [table, 'Not bounded by a constant:', ...unbounded.map((one) => `  ${one}`)].join('\n')
+  return [table, 'Bounded by a count:', ...unbounded.map((one) => `  ${one}`)].join('\n')
 }
 
 /** `running`: the addresses of our server; null while it starts or stops. */

@@ -176,7 +176,7 @@ function isAtLeast(version: string, [major, minor]: readonly [number, number]): 
   return haveMajor > major || (haveMajor === major && haveMinor >= minor)
 }
 
-export function gibibytes(bytes: number): string {
+function gibibytes(bytes: number): string {
   return `${(bytes / 2 ** 30).toFixed(1)} GiB`
 }
 
