@@ -6,8 +6,7 @@ import { type TapMemory, TapWriter } from '../src/base/rings/tap.ts'
 import { EventFeed } from '../src/streams/analysis/feed.ts'
 import type { AnalysisMemory } from '../src/streams/analysis/memory.ts'
 import type { ExecutionSourceSection } from '../src/upstream/execution/config.ts'
-import { openExecutionSource } from '../src/upstream/execution/open.ts'
-import { TappedSink } from '../src/upstream/execution/recorded-events.ts'
+import { openExecutionSource, TappedSink } from '../src/upstream/execution/open.ts'
 
 // Reason for the cast: flows/execution.ts fills workerData with exactly this.
 const { memory, section, isLossless, originMs, tap, control } = workerData as {

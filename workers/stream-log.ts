@@ -1,7 +1,10 @@
 // Worker thread of a set's stream log.
 import { parentPort, workerData } from 'node:worker_threads'
-import type { LogBounds } from '../src/streams/segments/segment-writer.ts'
-import { type LogRequest, LogThread } from '../src/streams/segments/writer-thread.ts'
+import {
+  type LogBounds,
+  type LogRequest,
+  LogThread,
+} from '../src/streams/segments/segment-writer.ts'
 
 const port = parentPort!
 const { folder, bounds } = workerData as { readonly folder: string; readonly bounds: LogBounds }

@@ -14,8 +14,12 @@ import { descriptor } from '../../src/chain/evm/event-ring.ts'
 import { EventType } from '../../src/chain/evm/event-type.ts'
 import { writeU16, writeU32, writeU64 } from '../../src/chain/evm/words.ts'
 import { EventFeed } from '../../src/streams/analysis/feed.ts'
-import { type AnalysisMemory, createMemory } from '../../src/streams/analysis/memory.ts'
-import { openProgram, type Program } from '../../src/streams/analysis/program.ts'
+import {
+  type AnalysisMemory,
+  createMemory,
+  openProgram,
+  type Program,
+} from '../../src/streams/analysis/memory.ts'
 import { loadAnalysisModule } from '../../src/streams/flows/execution.ts'
 
 export interface BlockShape {

@@ -5,9 +5,8 @@ import { keyOf } from '../../src/chain/solana/keys.ts'
 import { accountUpdate } from '../../src/chain/solana/update-build.ts'
 import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
-import { SlabPool } from '../../src/streams/geyser/frame.ts'
+import { SlabPool, SubscriberGroup } from '../../src/streams/geyser/frame.ts'
 import { Matcher } from '../../src/streams/geyser/matcher.ts'
-import { SubscriberGroup } from '../../src/streams/geyser/subscriber-group.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 
 const codec = loadCodec()

@@ -15,7 +15,7 @@ import { unlimitedPlan } from '../../src/customers/subscriptions/plans.ts'
 import { Subscriptions } from '../../src/products/websocket/subscriptions.ts'
 import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
 import type { Session } from '../../src/streams/pubsub/chain.ts'
-import { declareSubscriptionMeters } from '../../src/streams/pubsub/meters.ts'
+import { declareSubscriptionMeters } from '../../src/streams/pubsub/notifier.ts'
 import type { SubscriptionParams } from '../../src/streams/pubsub/read-params.ts'
 import { growthBench, type OpenWorks } from '../lib/growth.ts'
 

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openProgram, type Program } from '../../src/streams/analysis/program.ts'
+import { openProgram, type Program } from '../../src/streams/analysis/memory.ts'
 import { loadAnalysisModule } from '../../src/streams/flows/execution.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { buildNative, compilerMissing, runNative } from '../lib/native.ts'

@@ -6,7 +6,6 @@
 //
 // It serves a validator's protocols on loopback: to everybody, or to the holder of a secret alone.
 // As a cluster it serves them for several nodes, each with its own view of the chain.
-
 import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -31,8 +30,7 @@ import type {
   TransactionUpdate,
 } from '../chain/solana/updates.ts'
 import { type Shapes, shapesByVersion } from '../chain/solana/version.ts'
-import { Heads } from '../streams/geyser/heads.ts'
-import { openSolanaHub, publishUpdate } from '../streams/geyser/hub.ts'
+import { Heads, openSolanaHub, publishUpdate } from '../streams/geyser/hub.ts'
 import { ChainCluster } from './cluster/cluster.ts'
 import type { ClusterOptions } from './cluster/plan.ts'
 import type { ChainSection } from './config.ts'

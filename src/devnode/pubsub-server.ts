@@ -21,11 +21,9 @@ import type { Socket } from '../base/transport/socket.ts'
 import type { Shapes } from '../chain/solana/version.ts'
 import type { SolanaHub } from '../streams/geyser/hub.ts'
 import type { Customer, PubsubChain, Session } from '../streams/pubsub/chain.ts'
-import { PubsubEngine } from '../streams/pubsub/engine.ts'
+import { PubsubEngine, subscriptionMethods } from '../streams/pubsub/engine.ts'
 import { Ids } from '../streams/pubsub/feed.ts'
-import { declareSubscriptionMeters } from '../streams/pubsub/meters.ts'
-import { subscriptionMethods } from '../streams/pubsub/methods.ts'
-import { Notifier } from '../streams/pubsub/notifier.ts'
+import { declareSubscriptionMeters, Notifier } from '../streams/pubsub/notifier.ts'
 import type { Ledger } from './ledger/ledger.ts'
 
 export interface PubsubServerDeps {

@@ -7,9 +7,8 @@ import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import { blockhashBlocks, type SignatureStatus } from '../chain/solana/updates.ts'
 import { bodyOf } from './call-body.ts'
 import { readText } from './http-client/http-request.ts'
-import { isAnswer, readNodes } from './node-pool/call-node.ts'
 import type { UpstreamNode } from './node-pool/upstream-node.ts'
-import type { UpstreamSet } from './node-pool/upstream-set.ts'
+import { isAnswer, readNodes, type UpstreamSet } from './node-pool/upstream-set.ts'
 
 /** A longer answer is not read: its account is too large to keep. */
 const accountTextMax = 262_144

@@ -7,10 +7,15 @@ import type { Log } from '../base/telemetry/log.ts'
 import { encodeBase58 } from '../chain/solana/base58.ts'
 import { bodyOf, firstGood } from './call-body.ts'
 import { singleNodeSet } from './config.ts'
-import { callNode, type RpcReply, readNodes, unreached } from './node-pool/call-node.ts'
 import type { NodeSecrets } from './node-pool/node-secrets.ts'
 import type { UpstreamNode } from './node-pool/upstream-node.ts'
-import type { UpstreamSet } from './node-pool/upstream-set.ts'
+import {
+  callNode,
+  type RpcReply,
+  readNodes,
+  type UpstreamSet,
+  unreached,
+} from './node-pool/upstream-set.ts'
 import { Upstreams } from './node-pool/upstreams.ts'
 import type { Fate, TransactionSender } from './ports.ts'
 

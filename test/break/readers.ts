@@ -2,7 +2,7 @@
 // the audit that compares what they have with what the node itself has, slot by slot.
 import { Client, credentials } from '@grpc/grpc-js'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { decodeFrame } from '../../src/streams/log/event-frame.ts'
+import { decodeFrame } from '../../src/streams/log/shared-events.ts'
 import { Rover } from '../cluster/rover.ts'
 import { Subscription, withToken } from '../testkit/grpc-stage.ts'
 import {

@@ -17,7 +17,7 @@ import { Client, credentials } from '@grpc/grpc-js'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { decodeFrame } from '../../src/streams/log/event-frame.ts'
+import { decodeFrame } from '../../src/streams/log/shared-events.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { Subscription, withToken } from '../testkit/grpc-stage.ts'
 import {

@@ -35,11 +35,11 @@ const table: Readonly<Record<string, Row>> = {
     load: async () => (await import('./targets/http-endpoint.ts')).httpEndpoint,
   },
   'http-response': {
-    files: ['upstream/http-client/response-parser'],
+    files: ['upstream/http-client/http-request'],
     load: async () => (await import('./targets/http-response.ts')).httpResponse,
   },
   'http2-frames': {
-    files: ['upstream/geyser/http2-reader', 'upstream/geyser/messages'],
+    files: ['upstream/geyser/http2-reader'],
     load: async () => (await http2()).http2Frames,
   },
   'http2-headers': {
@@ -47,7 +47,7 @@ const table: Readonly<Record<string, Row>> = {
     load: async () => (await http2()).http2Headers,
   },
   'geyser-request': {
-    files: ['streams/geyser/codec', 'streams/geyser/filter-compile', 'streams/geyser/cuckoo'],
+    files: ['streams/geyser/codec', 'streams/geyser/filter-compile', 'streams/geyser/filter-set'],
     load: async () => (await geyser()).geyserRequest,
   },
   'geyser-update': {

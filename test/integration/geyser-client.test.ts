@@ -15,13 +15,13 @@ import { afterEach, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { GeyserClient, type GeyserEnd } from '../../src/upstream/geyser/geyser-client.ts'
 import {
+  frameMessage,
   frameOf,
   frameType,
   numberFrame,
   setting,
   settingsFrame,
 } from '../../src/upstream/geyser/http2-reader.ts'
-import { frameMessage } from '../../src/upstream/geyser/messages.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { until } from '../testkit/until.ts'
 

@@ -7,9 +7,14 @@ import { silentLog } from '../../src/base/telemetry/log.ts'
 import { updateField } from '../../src/chain/solana/geyser-parts.ts'
 import { slotUpdate } from '../../src/chain/solana/update-build.ts'
 import type { GeyserEnd } from '../../src/upstream/geyser/geyser-client.ts'
-import { Ingest, type IngestReport, inFlightBytesMax } from '../../src/upstream/geyser/ingest.ts'
-import { type BatchListener, IngestWorker } from '../../src/upstream/geyser/ingest-worker.ts'
-import { frameMessage, framePrefixBytes } from '../../src/upstream/geyser/messages.ts'
+import { frameMessage, framePrefixBytes } from '../../src/upstream/geyser/http2-reader.ts'
+import {
+  type BatchListener,
+  Ingest,
+  type IngestReport,
+  IngestWorker,
+  inFlightBytesMax,
+} from '../../src/upstream/geyser/ingest.ts'
 import { messageOf } from '../testkit/geyser-messages.ts'
 import { until } from '../testkit/until.ts'
 

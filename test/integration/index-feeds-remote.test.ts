@@ -27,8 +27,8 @@ import {
   GeyserClient,
   type GeyserEnd,
   type GeyserTarget,
+  subscribeRequest,
 } from '../../src/upstream/geyser/geyser-client.ts'
-import { subscribeRequest } from '../../src/upstream/geyser/geyser-requests.ts'
 import { Bundle, noRefill } from '../testkit/bundle.ts'
 import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { handOutSeqs } from '../testkit/fake-execution.ts'

@@ -1,7 +1,7 @@
 import { closeSync, openSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { oldSchemaHash } from '../../src/chain/evm/event-ring.ts'
-import { TimerPacer } from '../../src/upstream/execution/pacer.ts'
+import { TimerPacer } from '../../src/upstream/execution/playback.ts'
 import { RingFile } from '../../src/upstream/execution/ring-file.ts'
 import { eventRingHeader } from '../testkit/event-ring-writer.ts'
 import { type SeenEvent, SeenEvents } from '../testkit/execution-sink.ts'

@@ -9,7 +9,7 @@ import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import { startOperatorSocket } from '../../src/base/transport/operator-socket.ts'
 import { DrainedNodes, type DrainRequest } from '../../src/operator/topology/drained-nodes.ts'
-import { declareUpstreamMeters } from '../../src/upstream/node-pool/meters.ts'
+import { declareUpstreamMeters } from '../../src/upstream/node-pool/upstreams.ts'
 import { sampleEvery } from '../../src/upstream/proxy/rpc-proxy.ts'
 import { transactionSenders } from '../../src/upstream/transaction-senders.ts'
 import { ProxyStage, type SetOptions } from '../testkit/proxy-stage.ts'
@@ -209,7 +209,7 @@ describe('answers with other ids than the calls', () => {
     const node = await start(2)
     const { nodes } = stage.upstreams.set('default')!
     node.scripts.sendTransaction = swapped
-    const { callNode } = await import('../../src/upstream/node-pool/call-node.ts')
+    const { callNode } = await import('../../src/upstream/node-pool/upstream-set.ts')
     const body = '{"jsonrpc":"2.0","id":1,"method":"sendTransaction","params":[]}'
     expect(await callNode(nodes[1]!, body)).toMatchObject({ ok: false })
     expect(nodes[1]!.wrongs.id).toBe(1)

@@ -11,13 +11,14 @@ import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
-import type { EraPlace, LogBounds } from '../../src/streams/segments/segment-writer.ts'
-import { StreamLog, type ThreadEvents } from '../../src/streams/segments/stream-log.ts'
 import {
+  type EraPlace,
+  type LogBounds,
   type LogReport,
   type LogRequest,
   LogThread,
-} from '../../src/streams/segments/writer-thread.ts'
+} from '../../src/streams/segments/segment-writer.ts'
+import { StreamLog, type ThreadEvents } from '../../src/streams/segments/stream-log.ts'
 import { batchFrom, messageOf } from '../testkit/geyser-messages.ts'
 import { chainOf, from, inBatches, read, rememberAll } from '../testkit/replayed-updates.ts'
 import { onDisk, SimulatedDisk, withPlainSerialization } from './disk.ts'

@@ -1,7 +1,7 @@
 // A writer process at full speed against a reader that stalls repeatedly: every sequence number
 // is delivered once or reported as lost, and no event carries another event's bytes.
 import { afterEach, expect, test } from 'vitest'
-import { TimerPacer } from '../../src/upstream/execution/pacer.ts'
+import { TimerPacer } from '../../src/upstream/execution/playback.ts'
 import { RingFile } from '../../src/upstream/execution/ring-file.ts'
 import { SeenEvents } from '../testkit/execution-sink.ts'
 import { isAsWritten, RingWriterProcess } from '../testkit/ring-writer.ts'

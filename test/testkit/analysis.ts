@@ -8,9 +8,9 @@ import { BlockAnalyst, type BlockResult, SyncTable } from '../../src/streams/ana
 import {
   type Control,
   type ControlEvent,
+  EventFeed,
   parseControl,
-} from '../../src/streams/analysis/control.ts'
-import { EventFeed } from '../../src/streams/analysis/feed.ts'
+} from '../../src/streams/analysis/feed.ts'
 import { type AnalysisMemory, createMemory } from '../../src/streams/analysis/memory.ts'
 
 const file = new URL('../../dist/src/streams/analysis/analysis.wasm', import.meta.url)

@@ -34,10 +34,14 @@ import type {
 } from '../../src/customers/subscriptions/subscription.ts'
 import { type GrpcSection, grpcSection } from '../../src/products/grpc/config.ts'
 import { startGrpc } from '../../src/products/grpc/server.ts'
-import type { GrpcChain } from '../../src/streams/geyser/chain.ts'
 import { type Codec, loadCodec } from '../../src/streams/geyser/codec.ts'
-import { Heads } from '../../src/streams/geyser/heads.ts'
-import { openSolanaHub, publishUpdate, type SolanaHub } from '../../src/streams/geyser/hub.ts'
+import type { GrpcChain } from '../../src/streams/geyser/fan-out.ts'
+import {
+  Heads,
+  openSolanaHub,
+  publishUpdate,
+  type SolanaHub,
+} from '../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../src/streams/geyser/meters.ts'
 import { until } from './until.ts'
 

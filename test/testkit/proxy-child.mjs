@@ -17,7 +17,7 @@ import { declareRpcMeters } from '../../dist/src/products/rpc/meters.js'
 import { startRpc } from '../../dist/src/products/rpc/server.js'
 import { singleNodeSet } from '../../dist/src/upstream/config.js'
 import { Upstreams } from '../../dist/src/upstream/node-pool/upstreams.js'
-import { declareProxyMeters } from '../../dist/src/upstream/proxy/meters.js'
+import { declareProxyMeters } from '../../dist/src/upstream/proxy/method-policy.js'
 import { RpcProxy } from '../../dist/src/upstream/proxy/rpc-proxy.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-proxy-'))

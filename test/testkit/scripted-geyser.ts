@@ -10,7 +10,7 @@ import type {
   BatchListener,
   BatchStream,
   GeyserConnection,
-} from '../../src/upstream/geyser/ingest-worker.ts'
+} from '../../src/upstream/geyser/ingest.ts'
 import { batchFrom, messageOf } from './geyser-messages.ts'
 
 const fromSlotField = 11

@@ -15,7 +15,7 @@ import type { LedgerView, NodeView } from '../../src/devnode/cluster/node-view.t
 import { type ClusterOptions, type FaultName, usualFaults } from '../../src/devnode/cluster/plan.ts'
 import type { LedgerState } from '../../src/devnode/ledger/state.ts'
 import { lost, notAnswered } from '../../src/upstream/geyser/geyser-client.ts'
-import type { BatchListener, GeyserConnection } from '../../src/upstream/geyser/ingest-worker.ts'
+import type { BatchListener, GeyserConnection } from '../../src/upstream/geyser/ingest.ts'
 import { batchFrom, messageOf } from './geyser-messages.ts'
 import { randomOf, SyntheticSolana } from './synthetic-solana.ts'
 

@@ -1,4 +1,4 @@
-// A slow, obvious version of what analysis/transaction-text.ts writes: objects by JSON-RPC's names.
+// A slow, obvious version of what analysis/block-text.ts writes: objects by JSON-RPC's names.
 import {
   txnAccessListEntry,
   txnAuthListEntry,

@@ -4,7 +4,7 @@ import type { SolanaSet, SolanaView } from '../../src/products/metrics/solana.ts
 import { declareRpcMeters } from '../../src/products/rpc/meters.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
 import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
-import type { BlockFigures } from '../../src/streams/geyser/block-figures.ts'
+import type { BlockFigures } from '../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../src/streams/geyser/meters.ts'
 
 type Nodes = SolanaSet['nodes']

@@ -3,9 +3,12 @@ import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
-import type { LogBounds } from '../../src/streams/segments/segment-writer.ts'
+import {
+  type LogBounds,
+  type LogRequest,
+  LogThread,
+} from '../../src/streams/segments/segment-writer.ts'
 import { StreamLog, type ThreadEvents } from '../../src/streams/segments/stream-log.ts'
-import { type LogRequest, LogThread } from '../../src/streams/segments/writer-thread.ts'
 import { batchFrom, messageOf } from './geyser-messages.ts'
 import { inBatches } from './replayed-updates.ts'
 

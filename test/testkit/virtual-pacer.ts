@@ -1,6 +1,6 @@
 // A pacer whose clock advances only by waits, which return at once: days take no time.
 import type { Clock } from '../../src/base/clock.ts'
-import type { Pacer } from '../../src/upstream/execution/pacer.ts'
+import type { Pacer } from '../../src/upstream/execution/playback.ts'
 
 export class VirtualPacer implements Pacer {
   readonly clock: Clock

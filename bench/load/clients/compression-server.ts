@@ -2,8 +2,7 @@
 // Thread: a process of its own. Sends as fast as the readers take it.
 import { randomBytes } from 'node:crypto'
 import { accountUpdate } from '../../../src/chain/solana/update-build.ts'
-import { Heads } from '../../../src/streams/geyser/heads.ts'
-import { openSolanaHub, publishUpdate } from '../../../src/streams/geyser/hub.ts'
+import { Heads, openSolanaHub, publishUpdate } from '../../../src/streams/geyser/hub.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { usedSeconds } from '../../lib/processor-time.ts'
 import { openGrpcEndpoint } from './grpc-endpoint.ts'

@@ -15,7 +15,7 @@ import { Quota } from '../../../src/customers/quota/quota.ts'
 import { unlimitedPlan } from '../../../src/customers/subscriptions/plans.ts'
 import { openStore } from '../../../src/customers/subscriptions/store.ts'
 import { startGrpc } from '../../../src/products/grpc/server.ts'
-import type { GrpcChain } from '../../../src/streams/geyser/chain.ts'
+import type { GrpcChain } from '../../../src/streams/geyser/fan-out.ts'
 import { declareGrpcMeters, type GrpcMeters } from '../../../src/streams/geyser/meters.ts'
 
 const clock = systemClock

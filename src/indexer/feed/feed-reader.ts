@@ -15,17 +15,15 @@ import { reachable } from '../../base/transport/unix-socket.ts'
 import { batchOf } from '../../chain/solana/geyser-batch.ts'
 import { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import {
+  confirmedSlotRequest,
+  firstAvailableIn,
   GeyserClient,
   type GeyserEnd,
   type GeyserStream,
   type GeyserTarget,
-} from '../../upstream/geyser/geyser-client.ts'
-import {
-  confirmedSlotRequest,
-  firstAvailableIn,
   slotIn,
   subscribeRequest,
-} from '../../upstream/geyser/geyser-requests.ts'
+} from '../../upstream/geyser/geyser-client.ts'
 import type { Marks } from '../engine.ts'
 import {
   type FactFeed,

@@ -6,7 +6,7 @@ import { ProtoReader } from '../../base/proto-reader.ts'
 import { readEnvelope, updateField } from '../../chain/solana/geyser-parts.ts'
 import { keyText } from '../../chain/solana/key-text.ts'
 import { GeyserClient, type GeyserEnd } from '../../upstream/geyser/geyser-client.ts'
-import { framePrefixBytes } from '../../upstream/geyser/messages.ts'
+import { framePrefixBytes } from '../../upstream/geyser/http2-reader.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import {
   type Endpoint,

@@ -1,7 +1,7 @@
 // Threads, queues, hubs and caches of the component `chains`, with their bounds.
 import { gatewayBounds } from '../../streams/geyser/hub.ts'
 import { unfinalizedBytesInitial } from '../../streams/hub/hub.ts'
-import { lentBytesMax } from '../../streams/segments/batch-chunks.ts'
+import { lentBytesMax } from '../../streams/segments/segment-format.ts'
 import { waitingBytesMax } from '../../streams/segments/stream-log.ts'
 import { inFlightBytesMax } from '../../upstream/geyser/ingest.ts'
 import { bytes, type Owned, restarted, vital } from './lifecycle.ts'

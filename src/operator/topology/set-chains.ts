@@ -1,7 +1,6 @@
 // The chain of each set of nodes: geyser stream in its worker -> slots -> hub.
 // A set's stream carries its whole chain, so it is opened only for sets with readers: the default
 // set and those of subscriptions at the start, others with their first caller.
-
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
@@ -10,20 +9,24 @@ import type { Log } from '../../base/telemetry/log.ts'
 import { lowestVersion, oldestShapes, type Shapes, shapesOf } from '../../chain/solana/version.ts'
 import { StreamAnswers, type StreamAnswersDeps } from '../../streams/answers/stream-answers.ts'
 import { SolanaUpstream } from '../../streams/flows/solana-upstream.ts'
-import { BlockFiguresTracker } from '../../streams/geyser/block-figures.ts'
-import { Heads } from '../../streams/geyser/heads.ts'
-import { gatewayBounds, openSolanaHub, type SolanaHub } from '../../streams/geyser/hub.ts'
+import {
+  BlockFiguresTracker,
+  gatewayBounds,
+  Heads,
+  openSolanaHub,
+  type SolanaHub,
+} from '../../streams/geyser/hub.ts'
 import { PublishedSlots } from '../../streams/geyser/position.ts'
 import type { HubBounds } from '../../streams/hub/hub.ts'
 import { SharedTurns } from '../../streams/hub/replay-turns.ts'
+import { MINT_BYTES_READ } from '../../streams/pubsub/account-notifications.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
-import { MINT_BYTES_READ } from '../../streams/pubsub/mint-cache.ts'
 import type { StreamLogReading } from '../../streams/segments/meters.ts'
 import type { LogBounds } from '../../streams/segments/segment-writer.ts'
 import { StreamLog, startWriterThread } from '../../streams/segments/stream-log.ts'
 import { answersFromStream, defaultSet } from '../../upstream/config.ts'
 import { GeyserFeed } from '../../upstream/geyser/geyser-feed.ts'
-import { IngestWorker } from '../../upstream/geyser/ingest-worker.ts'
+import { IngestWorker } from '../../upstream/geyser/ingest.ts'
 import type { FeedReading } from '../../upstream/geyser/meters.ts'
 import type { UpstreamNode } from '../../upstream/node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../../upstream/node-pool/upstream-set.ts'
@@ -34,7 +37,6 @@ import {
   readAccounts,
   readSignatureStatus,
 } from '../../upstream/set-reads.ts'
-
 import type { Recorder } from '../record/recorder.ts'
 
 /** How far a stream may lag the best node of its set and still answer calls. */

@@ -16,8 +16,7 @@ import {
   type UpstreamsSection,
 } from '../../upstream/config.ts'
 import { declareGeyserMeters } from '../../upstream/geyser/meters.ts'
-import { declareUpstreamMeters } from '../../upstream/node-pool/meters.ts'
-import { Upstreams } from '../../upstream/node-pool/upstreams.ts'
+import { declareUpstreamMeters, Upstreams } from '../../upstream/node-pool/upstreams.ts'
 import { type Config, needsDevnode } from '../config/config.ts'
 import type { Recorder } from '../record/recorder.ts'
 import type { Context } from './context.ts'

@@ -10,7 +10,7 @@ import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { Budget, Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
-import { statusOf } from '../../streams/geyser/chain.ts'
+import { statusOf } from '../../streams/geyser/fan-out.ts'
 import { type GrpcMeters, type GrpcMethodName, grpcMethods } from '../../streams/geyser/meters.ts'
 import type { OpenCalls } from './health.ts'
 

@@ -42,8 +42,8 @@ import {
   type TipFact,
   type UsageFact,
 } from '../../indexer/feed-items.ts'
-import { type GrpcChain, statusOf } from '../../streams/geyser/chain.ts'
 import { loadCodec } from '../../streams/geyser/codec.ts'
+import { type GrpcChain, statusOf } from '../../streams/geyser/fan-out.ts'
 import { declareGrpcMeters } from '../../streams/geyser/meters.ts'
 import { GeyserService } from '../../streams/geyser/service.ts'
 import type { EventLog } from '../../streams/log/log.ts'

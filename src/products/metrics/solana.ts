@@ -6,7 +6,7 @@
 //   Meters: counts of the products ----'--> one document, at most once a second --> all readers
 import type { Family } from '../../base/telemetry/exposition.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
-import type { BlockFigures } from '../../streams/geyser/block-figures.ts'
+import type { BlockFigures } from '../../streams/geyser/hub.ts'
 
 export interface SolanaView {
   /** The default set first. Whoever calls it has the blocks of the next seconds read. */

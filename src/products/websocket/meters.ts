@@ -2,7 +2,10 @@
 
 import { type CallOutcome, callOutcomes } from '../../base/jsonrpc/serve.ts'
 import type { CounterChild, Meters, PairTally } from '../../base/telemetry/meters.ts'
-import { declareSubscriptionMeters, type SubscriptionMeters } from '../../streams/pubsub/meters.ts'
+import {
+  declareSubscriptionMeters,
+  type SubscriptionMeters,
+} from '../../streams/pubsub/notifier.ts'
 
 const closings = ['client', 'stopping', 'token', 'too-long', 'too-slow', 'bug', 'lost'] as const
 export type Closing = (typeof closings)[number]

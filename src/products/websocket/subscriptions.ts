@@ -8,11 +8,9 @@ import type { Clock } from '../../base/clock.ts'
 import type { MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
-import { PubsubEngine } from '../../streams/pubsub/engine.ts'
+import { PubsubEngine, subscriptionMethods } from '../../streams/pubsub/engine.ts'
 import { Ids, type Publish } from '../../streams/pubsub/feed.ts'
-import type { SubscriptionMeters } from '../../streams/pubsub/meters.ts'
-import { subscriptionMethods } from '../../streams/pubsub/methods.ts'
-import { Notifier } from '../../streams/pubsub/notifier.ts'
+import { Notifier, type SubscriptionMeters } from '../../streams/pubsub/notifier.ts'
 import type { Session } from './handle.ts'
 
 export interface SubscriptionsDeps {

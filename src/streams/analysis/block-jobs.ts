@@ -70,8 +70,16 @@ import {
   type RingViews,
   storePosition,
 } from '../../base/rings/layout.ts'
-import { type AnalysisMemory, formatState, syncTableBytes, topBytes, topEntries } from './memory.ts'
-import { analysed, openProgram, type Program } from './program.ts'
+import {
+  type AnalysisMemory,
+  analysed,
+  formatState,
+  openProgram,
+  type Program,
+  syncTableBytes,
+  topBytes,
+  topEntries,
+} from './memory.ts'
 
 /** Blocks that may be waiting or running at once. */
 export const jobsMax = 32
@@ -107,7 +115,7 @@ export type BlockResult =
       /** JSON of ContentionData and of TopAccesses. */
       readonly contention: Uint8Array
       readonly top: Uint8Array
-      /** The transactions' records, as transaction-text.ts reads them. */
+      /** The transactions' records, as block-text.ts reads them. */
       readonly transactions: Uint8Array
       // All three are views of one shared buffer of their own: transferred without a copy.
     }

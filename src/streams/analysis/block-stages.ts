@@ -1,8 +1,6 @@
 // Tracks the stage of each block from proposal to its final stage.
 // Stages only move forward; skips are allowed; Verified and Rejected are final. The key is the
 // consensus id, because several proposals may share a number.
-import type { BlockStage, LifecycleMove, LifecycleRecord, Tracked } from './lifecycle-record.ts'
-import { moveOf, recordOf } from './lifecycle-record.ts'
 
 /** Active blocks further below the head than this are evicted. */
 export const activeDepthMax = 1000
@@ -45,7 +43,7 @@ export class BlockStages {
       this.#head = block.number
       this.#forgetDeep()
     }
-    return [moveOf(block, null, proposal.timeNs)]
+    return [shapeOf(block, null, proposal.timeNs)]
   }
 
   /** BlockEnd adds the execution results; it is not a stage. */
@@ -111,7 +109,8 @@ export class BlockStages {
     block.stage = to
     block.stageNs = timeNs
     block.timings[to] = timeNs
-    const move = moveOf(block, from, timeNs)
+    block.from = from
+    const move = shapeOf(block, from, timeNs)
     if (isFinal(block)) this.#retire(block)
     return [move]
   }
@@ -165,4 +164,125 @@ export class BlockStages {
 
 function isFinal(block: Tracked): boolean {
   return block.stage === 'Verified' || block.stage === 'Rejected'
+}
+
+// Builds the two JSON forms of a block's lifecycle: a move on the stream, a record in REST.
+// Absent values are left out; times are float ms between event timestamps, never
+// below 0 (different threads of the node take them).
+
+type BlockStage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'
+
+/** State of one proposal. */
+interface Tracked {
+  readonly id: string
+  readonly number: number
+  readonly startSeqno: number
+  /** When it was proposed. */
+  readonly timeNs: bigint
+  readonly txnCount: number
+  stage: BlockStage
+  /** When it entered its current stage. */
+  stageNs: bigint
+  readonly timings: Partial<Record<BlockStage, bigint>>
+  /** Of the last move. */
+  from?: NonNullable<From>
+  ethHash?: string
+  gasUsed?: number
+  executedNs?: bigint
+}
+
+/** Payload of a Lifecycle frame; field names are wire names. */
+export interface LifecycleMove {
+  readonly block_hash: string
+  readonly block_number: number
+  readonly from_stage?: BlockStage
+  readonly to_stage: BlockStage
+  readonly time_in_previous_stage_ms?: number
+  readonly block_age_ms: number
+  readonly txn_count: number
+  readonly gas_used?: number
+  /** Time of the move by the source's clock: whole milliseconds since 1970. */
+  readonly at_ms: number
+}
+
+export interface LifecycleRecord extends LifecycleMove {
+  readonly current_stage: BlockStage
+  readonly eth_block_hash?: string
+  readonly stage_timings_ms: Readonly<Partial<Record<BlockStage, number>>>
+  readonly execution_time_ms?: number
+  readonly total_age_ms: number
+}
+
+type From = { readonly stage: BlockStage; readonly sinceNs: bigint } | null
+
+/** Returns the fields of the last move and all other known fields. */
+function recordOf(block: Tracked): LifecycleRecord {
+  const timings: Partial<Record<BlockStage, number>> = {}
+  for (const [stage, timeNs] of Object.entries(block.timings))
+    timings[stage as BlockStage] = msBetween(block.timeNs, timeNs)
+  return {
+    ...shapeOf(block, block.from ?? null, block.stageNs),
+    current_stage: block.stage,
+    ...(block.ethHash === undefined ? {} : { eth_block_hash: block.ethHash }),
+    stage_timings_ms: timings,
+    ...(block.executedNs === undefined
+      ? {}
+      : { execution_time_ms: msBetween(block.timeNs, block.executedNs) }),
+    total_age_ms: msBetween(block.timeNs, block.stageNs),
+  }
+}
+
+function shapeOf(block: Tracked, from: From, timeNs: bigint): LifecycleMove {
+  return {
+    block_hash: block.id,
+    block_number: block.number,
+    ...(from === null ? {} : { from_stage: from.stage }),
+    to_stage: block.stage,
+    ...(from === null ? {} : { time_in_previous_stage_ms: msBetween(from.sinceNs, timeNs) }),
+    block_age_ms: msBetween(block.timeNs, timeNs),
+    txn_count: block.txnCount,
+    ...(block.gasUsed === undefined ? {} : { gas_used: block.gasUsed }),
+    at_ms: wallMs(timeNs),
+  }
+}
+
+/** A time of the source's clock on the wire: whole milliseconds since 1970. */
+export function wallMs(atNs: bigint): number {
+  return Number(atNs / 1_000_000n)
+}
+
+function msBetween(startNs: bigint, endNs: bigint): number {
+  return endNs <= startNs ? 0 : Number(endNs - startNs) / 1e6
+}
+
+// Computes transactions per second over the last 2.5 blocks.
+// Limits: TPS window. At a BlockStart: n[-3] + n[-2] + floor(n[-1] / 2) over completed blocks, the
+// newest halved; no clock is read.
+
+const window = 3
+
+export class Tps {
+  /** Transactions of the last three blocks, oldest first; a missing block counts 0. */
+  readonly #counts = new Array<number>(window).fill(0)
+  #last: number | null = null
+
+  /** The value at the start of block `number`; skipped numbers count as empty blocks. */
+  start(number: number): number {
+    if (this.#last !== null)
+      for (let missing = 1; missing < number - this.#last && missing <= window; missing++)
+        this.#push(0)
+    this.#last = number
+    const [third = 0, second = 0, newest = 0] = this.#counts
+    return third + second + Math.floor(newest / 2)
+  }
+
+  /** Adds a completed block's transaction count; 0 for a block that was not seen whole. */
+  complete(txnCount: number): void {
+    this.#push(txnCount)
+  }
+
+  #push(txnCount: number): void {
+    this.#counts.shift()
+    this.#counts.push(txnCount)
+  }
 }

@@ -6,14 +6,13 @@
 //   | sync table: 128-byte lines of words, see block-jobs.ts                                   |
 //   | tops: the last results of the trackers, one entry per ticket, see block-jobs.ts          |
 //   | trackers: two states, one is current: [5-minute window f64, 0, accounts, storage]        |
-//   | control ring: block-level events for the main thread, see control.ts                     |
+//   | control ring: block-level events for the main thread, see feed.ts                        |
 //   | event ring: transaction-level events for the workers, see feed.ts                        |
 //   | scratch: one area per worker; untouched pages cost nothing                               |
 import { randomFillSync } from 'node:crypto'
 import { assert } from '../../base/assert.ts'
 import { cacheLineBytes, type RingDescriptor, ringByteLength } from '../../base/rings/layout.ts'
 import { RingWriter } from '../../base/rings/ring-writer.ts'
-import { openProgram } from './program.ts'
 
 /** Counters per tracker. */
 const trackerCounters = 1000
@@ -31,7 +30,7 @@ const eventRingBytesMin = 512 * 1024
 const eventRingBytesMax = 256 * 1024 * 1024
 const pageBytes = 65_536
 
-export interface MemoryOptions {
+interface MemoryOptions {
   /** Bytes of the event ring, a power of two; bounds the largest block that can be analysed. */
   readonly eventRingBytes: number
   /** Workers that may analyse at the same time. */
@@ -102,18 +101,13 @@ export function createMemory(module: WebAssembly.Module, options: MemoryOptions)
     scratchBytes,
     workers,
   }
-  format(made)
-  return made
-}
-
-/** Initializes everything, before any other thread has the memory. */
-function format(made: AnalysisMemory): void {
-  randomFillSync(new Uint8Array(made.memory.buffer, made.syncTable, secretBytes))
+  // Before any other thread has the memory.
+  randomFillSync(new Uint8Array(memory.buffer, syncTable, secretBytes))
   RingWriter.create(made.controlRing)
   RingWriter.create(made.eventRing)
   const program = openProgram(made)
-  for (const state of [made.states, made.states + made.stateBytes])
-    formatState(made, program, state)
+  for (const state of [states, states + stateBytes]) formatState(made, program, state)
+  return made
 }
 
 /** Empties the trackers of a state. */
@@ -135,4 +129,69 @@ export function trackerBytes(counters: number): number {
 
 function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple
+}
+
+// Opens the WebAssembly analysis module, compiled from wasm/; one instance per thread.
+// Thread: main (to format memory) and analysis workers. Instances share their memory.
+
+/** The exports of wasm/analysis.ts. Addresses are byte offsets in the shared memory. */
+export interface Program {
+  readSecret(at: number): void
+  useScratch(at: number, bytes: number): void
+  /** Returns 0 done, 1 damaged records, 2 more than fits the scratch. */
+  analyse(
+    ringData: number,
+    ringCapacity: number,
+    from: number,
+    to: number,
+    blockNumber: number,
+    wallNs: number,
+  ): number
+  encodeAgain(blockNumber: number, wallNs: number): number
+  feed(accountTracker: number, storageTracker: number): void
+  feedKeys(tracker: number, keys: number, count: number, keyBytes: number): void
+  formatTracker(at: number, counters: number, keyBytes: number): void
+  trackerBytes(counters: number): number
+  writeTop(tracker: number, limit: number, to: number): number
+  encodeTop(
+    to: number,
+    accounts: number,
+    accountCount: number,
+    storage: number,
+    storageCount: number,
+  ): number
+  readonly textAt: Cell
+  readonly textBytes: Cell
+  readonly headersAt: Cell
+  readonly headersBytes: Cell
+}
+
+/** A global variable of the module. */
+interface Cell {
+  readonly value: number
+}
+
+export const analysed = { done: 0, damaged: 1, tooLarge: 2 } as const
+
+/** Creates an instance. `syncTable` is the offset of the process's secret for hashing. */
+export function openProgram(at: {
+  readonly memory: WebAssembly.Memory
+  readonly module: WebAssembly.Module
+  readonly syncTable: number
+}): Program {
+  const bytes = new Uint8Array(at.memory.buffer)
+  const writeNumber = (value: number, to: number): number => {
+    const text = String(value)
+    for (let index = 0; index < text.length; index++) bytes[to + index] = text.charCodeAt(index)
+    return text.length
+  }
+  const { exports } = new WebAssembly.Instance(at.module, {
+    env: { memory: at.memory, writeNumber },
+  })
+  assert(typeof exports.analyse === 'function', 'the analysis module must export its functions')
+  // Reason for the cast: the module is compiled from sources of this folder, which the interface
+  // describes; a test compares the two.
+  const program = exports as unknown as Program
+  program.readSecret(at.syncTable)
+  return program
 }

@@ -1,7 +1,6 @@
 // Projects block-level events and analysis results, in order, into frames of the event log, and
 // keeps the blocks and lifecycles that REST and JSON-RPC return.
 // Order per block: at BlockStart TPS then Lifecycle; at BlockEnd TopAccesses then ContentionData.
-
 import type { FrameFacts } from '../../base/shared-log.ts'
 import {
   blockEnd,
@@ -13,13 +12,16 @@ import {
 import { EventType } from '../../chain/evm/event-type.ts'
 import { hexOf } from '../../chain/evm/hex.ts'
 import { readU64, readU256 } from '../../chain/evm/words.ts'
-import { BlockCache } from '../analysis/block-cache.ts'
 import type { JobOutcome } from '../analysis/block-jobs.ts'
-import { BlockStages } from '../analysis/block-stages.ts'
-import type { ControlEvent } from '../analysis/control.ts'
-import { ExecutedBlock } from '../analysis/executed-block.ts'
-import { type LifecycleMove, type LifecycleRecord, wallMs } from '../analysis/lifecycle-record.ts'
-import { Tps } from '../analysis/tps.ts'
+import {
+  BlockStages,
+  type LifecycleMove,
+  type LifecycleRecord,
+  Tps,
+  wallMs,
+} from '../analysis/block-stages.ts'
+import { BlockCache, ExecutedBlock } from '../analysis/executed-block.ts'
+import type { ControlEvent } from '../analysis/feed.ts'
 import type { FrameKind } from '../log/encoded.ts'
 
 /** The subset of log/log.ts that the projector writes to. */
@@ -63,21 +65,13 @@ export class ExecutionProjector {
   /** Source sequence numbers of frames that the log dropped: sent as a Gap when it resumes. */
   #dropped: GapPayload | null = null
   #open: OpenBlock | null = null
-  #latestBlock = 0
-  #chainId = chainIdDefault
+  latestBlock = 0
+  chainId = chainIdDefault
   /** Time of the last block-level event by the source's clock; null before the first. */
   #lastNs: bigint | null = null
 
   constructor(log: FrameLog) {
     this.#log = log
-  }
-
-  get latestBlock(): number {
-    return this.#latestBlock
-  }
-
-  get chainId(): bigint {
-    return this.#chainId
   }
 
   start(event: ControlEvent): void {
@@ -88,7 +82,7 @@ export class ExecutionProjector {
     const number = readU64(start, blockStart.blockNumber)
     const { seqno: startSeqno, timeNs } = event
     this.#open = { id, number, startSeqno, timeNs, start, isTorn: false }
-    this.#chainId = readU256(start, blockStart.chainId)
+    this.chainId = readU256(start, blockStart.chainId)
     const facts = { blockNumber: number, atNs: timeNs, key: id }
     this.#append('TPS', jsonOf(this.#tps.start(number)), event, facts)
     const txnCount = readU64(start, blockStart.txnCount)
@@ -104,7 +98,7 @@ export class ExecutionProjector {
       return
     }
     this.#open = null
-    this.#latestBlock = open.number
+    this.latestBlock = open.number
     this.#tps.complete(outcome === null ? 0 : event.txnCount)
     const ethHash = hexOf(event.payload, blockEnd.ethHash, 32)
     const gasUsed = readU64(event.payload, blockEnd.gasUsed)
@@ -170,7 +164,7 @@ export class ExecutionProjector {
 
   block(which: BlockRef): ExecutedBlock | null {
     if (typeof which === 'number') return this.#numbered(which)
-    if (which === 'latest') return this.#cache.last()
+    if (which === 'latest') return this.#cache.last
     if (which === 'earliest') return this.#cache.earliest()
     const stages = which === 'safe' ? ['Voted', 'Finalized', 'Verified'] : ['Finalized', 'Verified']
     return this.#cache.newest((block) => {

@@ -23,7 +23,7 @@ import { RingReader } from '../../base/rings/ring-reader.ts'
 import type { TapMemory } from '../../base/rings/tap.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
+import type { CounterChild, HistogramChild, Meters } from '../../base/telemetry/meters.ts'
 import { DedicatedWorker } from '../../base/threads/dedicated.ts'
 import { Pool } from '../../base/threads/pool.ts'
 import { blockStart } from '../../chain/evm/event-payload.ts'
@@ -37,10 +37,9 @@ import {
   jobsMax,
   SyncTable,
 } from '../analysis/block-jobs.ts'
-import { type Control, type ControlEvent, parseControl, rangeStatus } from '../analysis/control.ts'
+import { type Control, type ControlEvent, parseControl, rangeStatus } from '../analysis/feed.ts'
 import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
 import { type BlockRef, ExecutionProjector, type FrameLog } from './execution-projector.ts'
-import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
 
 /** Fits some 200 blocks like the real recording's, and a block of 15,000 transactions. */
 export const eventRingBytes = 64 * 1024 * 1024
@@ -149,7 +148,11 @@ class Pipeline implements ExecutionPipeline {
       syncTable: this.#syncTable,
       workers: memory.workers,
       run: (jobs, end) => this.#pool.run<readonly BlockResult[]>(jobs, end),
-      onFailure: (error, isGivenUp) => this.#noteFailure(error, isGivenUp),
+      onFailure: (error, isGivenUp) => {
+        this.#meters.retries.inc()
+        const fields = { reason: messageOf(error), isGivenUp }
+        deps.log.warn('analysis worker failed on a block', fields)
+      },
     })
     this.#reader = new ControlReader(memory.controlRing, {
       isLossless: this.#isLossless,
@@ -279,12 +282,6 @@ class Pipeline implements ExecutionPipeline {
   /** Lets the source overwrite everything below the position. */
   #release(position: number): void {
     if (this.#isLossless) moveLease(this.#ring, leaseSlot, position)
-  }
-
-  #noteFailure(error: unknown, isGivenUp: boolean): void {
-    this.#meters.retries.inc()
-    const fields = { reason: messageOf(error), isGivenUp }
-    this.#deps.log.warn('analysis worker failed on a block', fields)
   }
 }
 
@@ -448,4 +445,56 @@ function checkRecording({ source, path }: ExecutionSection): void {
 export async function loadAnalysisModule(): Promise<WebAssembly.Module> {
   const path = join(packageRoot(), 'dist', 'src', 'streams', 'analysis', 'analysis.wasm')
   return new WebAssembly.Module(await readFile(path))
+}
+
+// Meters of the execution pipeline between source and event log.
+
+const blockOutcomes = [
+  'analysed',
+  'overrun',
+  'malformed',
+  'too-large',
+  'failed',
+  'half-seen',
+] as const
+type BlockOutcome = (typeof blockOutcomes)[number]
+
+interface ExecutionMeters {
+  readonly blocks: Readonly<Record<BlockOutcome, CounterChild>>
+  readonly analysis: HistogramChild
+  readonly retries: CounterChild
+  readonly workerDeaths: CounterChild
+  readonly sourceRestarts: CounterChild
+}
+
+function declareExecutionMeters(meters: Meters): ExecutionMeters {
+  return {
+    blocks: meters.counters(
+      'sluice_analysis_blocks_total',
+      'Executed blocks by the outcome of their analysis.',
+      'outcome',
+      blockOutcomes,
+    ),
+    analysis: meters.histogram(
+      'sluice_analysis_seconds',
+      'Time from reading a BlockEnd to appending its frames to the log.',
+    ),
+    retries: meters.counter(
+      'sluice_analysis_retries_total',
+      'Block analyses whose worker failed; they were retried or given up.',
+    ),
+    workerDeaths: meters.counter(
+      'sluice_analysis_worker_deaths_total',
+      'Analysis workers that died.',
+    ),
+    sourceRestarts: meters.counter(
+      'sluice_source_restarts_total',
+      'Restarts of the execution source thread.',
+    ),
+  }
+}
+
+function outcomeOf(outcome: JobOutcome | null): BlockOutcome {
+  if (outcome === null) return 'half-seen'
+  return outcome.outcome === 'done' ? 'analysed' : outcome.reason
 }

@@ -41,15 +41,19 @@ import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import type { UpdateList } from '../hub/update-list.ts'
 import type { SlotItem } from './item-names.ts'
 import { OpenStreams, SlotCounts, type TrackerDeps } from './open-streams.ts'
-import { derived, Retractions, reasonToLose, reasonToReplace, withBank } from './retractions.ts'
 import {
   type Bank,
   bankStatuses,
+  derived,
   isSkipped,
   lastItems,
+  Retractions,
+  reasonToLose,
+  reasonToReplace,
   type SlotView,
   statusBit,
   TrackedSlot,
+  withBank,
 } from './tracked-slot.ts'
 
 /** Slots remembered below the newest finalized one: a replay may contain them. */
@@ -154,7 +158,9 @@ export class SlotTracker {
     if (view.bank !== tracked.bank) {
       this.counts.duplicates++
       if (view.isWhole) view.drop()
-      if (this.#mayWin(tracked)) view.add(update)
+      // Kept while it may win: its stream may confirm it.
+      const isRecent = tracked.slot + this.#keptSlots >= (this.#newest ?? 0)
+      if (isRecent && !tracked.hasStatus(slotStatus.confirmed)) view.add(update)
       return
     }
     if (tracked.blockhash !== null) {
@@ -212,7 +218,9 @@ export class SlotTracker {
     // What died of a confirmed slot was another bank, which a node replays.
     const isLate = status === slotStatus.dead && tracked.hasStatus(slotStatus.confirmed)
     if (tracked.hasStatus(status) || isOfVoid || isLate) this.counts.duplicates++
-    else if (status === slotStatus.confirmed) this.#confirm(tracked, update, stream)
+    else if (status === slotStatus.confirmed)
+      for (const one of this.#ancestry(tracked, status, stream))
+        this.#reach(one, one === tracked ? update : derived(one, status, update))
     else if (status === slotStatus.finalized) this.#finalize(tracked, update, stream)
     else if (status === slotStatus.processed && tracked.isOpen) tracked.defer(update)
     else if (status === slotStatus.dead) this.#die(tracked, view, update)
@@ -248,12 +256,6 @@ export class SlotTracker {
 
   get #keptSlots(): number {
     return this.#hub.slotTime.slotsIn(keptMs, keptSlots)
-  }
-
-  /** Whether items of a bank that is not published are kept: its stream may confirm it. */
-  #mayWin(tracked: TrackedSlot): boolean {
-    const isRecent = tracked.slot + this.#keptSlots >= (this.#newest ?? 0)
-    return isRecent && !tracked.hasStatus(slotStatus.confirmed)
   }
 
   /** The first bank of a slot, one that is known from another connection, or the next one. */
@@ -525,11 +527,6 @@ export class SlotTracker {
     if (view.blockhash === tracked.blockhash) return
     view.isDisputed = true
     this.#deps.disputed?.(view.stream, tracked.slot, view.blockhash)
-  }
-
-  #confirm(tracked: TrackedSlot, update: SlotUpdate, stream: number): void {
-    for (const one of this.#ancestry(tracked, slotStatus.confirmed, stream))
-      this.#reach(one, one === tracked ? update : derived(one, slotStatus.confirmed, update))
   }
 
   #finalize(tracked: TrackedSlot, update: SlotUpdate, stream: number): void {

@@ -1,6 +1,7 @@
 // One slot as the tracker knows it: its banks, what each stream has sent of them, and which items
 // are the block's. The tracker decides; nothing here publishes.
 import { keyOf } from '../../chain/solana/keys.ts'
+import { retractionUpdate, slotUpdate } from '../../chain/solana/update-build.ts'
 import {
   type AccountUpdate,
   type BlockMetaUpdate,
@@ -9,9 +10,11 @@ import {
   type RetractionReason,
   type SlotStatus,
   type SlotUpdate,
+  type SolanaUpdate,
   slotStatus,
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
+import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import { UpdateList } from '../hub/update-list.ts'
 import { type Arrival, ItemNames, type SlotItem } from './item-names.ts'
 
@@ -406,7 +409,8 @@ export class AssembledBlock implements BlockUpdate {
   readonly meta: BlockMetaUpdate
   readonly isMixed: boolean
   readonly hasVoid: boolean
-  readonly #items: UpdateList<SlotItem>
+  /** All of them, in the order of arrival. */
+  readonly items: UpdateList<SlotItem>
   #transactions: readonly TransactionUpdate[] | null = null
   #accounts: readonly AccountUpdate[] | null = null
 
@@ -421,18 +425,13 @@ export class AssembledBlock implements BlockUpdate {
     this.meta = meta
     this.isMixed = isMixed === true
     this.hasVoid = hasVoid
-    this.#items = items
-  }
-
-  /** All of them, in the order of arrival. */
-  get items(): UpdateList<SlotItem> {
-    return this.#items
+    this.items = items
   }
 
   /** Sorted by index in the block: nodes send them in the order their threads finish. */
   get transactions(): readonly TransactionUpdate[] {
     if (this.#transactions === null) {
-      const found = [...this.#items].filter((item) => item.kind === 'transaction')
+      const found = [...this.items].filter((item) => item.kind === 'transaction')
       this.#transactions = isAscending(found) ? found : found.sort((a, b) => a.index - b.index)
     }
     return this.#transactions
@@ -442,18 +441,99 @@ export class AssembledBlock implements BlockUpdate {
   get accounts(): readonly AccountUpdate[] {
     if (this.#accounts === null) {
       const last = new Map<string, AccountUpdate>()
-      for (const item of this.#items)
-        if (item.kind === 'account') last.set(keyOf(item.pubkey), item)
+      for (const item of this.items) if (item.kind === 'account') last.set(keyOf(item.pubkey), item)
       this.#accounts = [...last.values()]
     }
     return this.#accounts
   }
 
   get entries(): readonly EntryUpdate[] {
-    return [...this.#items].filter((item) => item.kind === 'entry')
+    return [...this.items].filter((item) => item.kind === 'entry')
   }
 }
 
 function isAscending(transactions: readonly TransactionUpdate[]): boolean {
   return transactions.every((one, at) => at === 0 || transactions[at - 1]!.index < one.index)
+}
+
+// What was published of a slot and is void is retracted, once and with its reason.
+
+export class Retractions {
+  /** Time of the newest status or meta. */
+  nowMs = 0
+  readonly #hub: SolanaHub
+
+  constructor(hub: SolanaHub) {
+    this.#hub = hub
+  }
+
+  /** Everything published of the slot is void. */
+  retract(tracked: TrackedSlot, reason: RetractionReason): void {
+    if (!tracked.hasPublished) return
+    this.#publish(tracked, reason, () => [])
+    tracked.hasPublished = false
+  }
+
+  /** The same, but for this content: it is of the bank that the slot has now. */
+  retractAllBut(tracked: TrackedSlot, content: readonly SolanaUpdate[]): void {
+    const { createdBank } = slotStatus
+    const from = { createdAtMs: this.nowMs }
+    this.#publish(tracked, tracked.retractedFor ?? 'fork', () => {
+      const status = tracked.hasStatus(createdBank) ? [derived(tracked, createdBank, from)] : []
+      return [...status, ...content].map((update) => withBank(tracked, update))
+    })
+    tracked.hasPublished = true
+  }
+
+  #publish(
+    tracked: TrackedSlot,
+    reason: RetractionReason,
+    restate: () => readonly SolanaUpdate[],
+  ): void {
+    const { slot } = tracked
+    const { id: bank } = tracked.bank
+    tracked.bank.id = tracked.nextBankId++
+    const moment = { slot, createdAtMs: this.nowMs }
+    publishUpdate(this.#hub, retractionUpdate(moment, { bank, reason, restated: restate() }))
+    tracked.retractedFor = reason
+    tracked.isSetBack = false
+  }
+}
+
+/** Why the bank of the slot has lost. */
+export function reasonToLose(tracked: TrackedSlot): RetractionReason {
+  if (tracked.hasStatus(slotStatus.dead)) return 'dead'
+  return tracked.isSetBack ? 'migration' : 'fork'
+}
+
+/** Why the next bank follows that of the slot, by all slots that are known. */
+export function reasonToReplace(
+  tracked: TrackedSlot,
+  slots: readonly TrackedSlot[],
+): RetractionReason {
+  if (tracked.hasStatus(slotStatus.dead)) return 'dead'
+  if (tracked.isSetBack) return 'migration'
+  // A leader can hand over only what was not complete.
+  if (tracked.blockhash === null) return 'handover'
+  if (!slots.some((one) => one.parent === tracked.slot && one.blockhash !== null)) return 'fork'
+  const confirmed = slots.filter((one) => one.hasStatus(slotStatus.confirmed))
+  const newest = Math.max(-1, ...confirmed.map(({ slot }) => slot))
+  for (const one of slots) if (one.slot > newest) one.isSetBack = true
+  return 'migration'
+}
+
+/** A status that no node sent, derived from a descendant's. */
+export function derived(
+  tracked: TrackedSlot,
+  status: SlotStatus,
+  from: { readonly createdAtMs: number },
+): SlotUpdate {
+  const { slot, parent } = tracked
+  return slotUpdate({ slot, createdAtMs: from.createdAtMs }, { parent, status })
+}
+
+/** With our id of the published bank, where the kind has one. */
+export function withBank<U extends SolanaUpdate>(tracked: TrackedSlot, update: U): U {
+  const hasId = update.kind === 'slot' || update.kind === 'blockMeta'
+  return hasId ? { ...update, bank: tracked.bank.id } : update
 }

@@ -25,12 +25,14 @@ import {
   type SubscribeRequest,
   type TransactionsRequest,
 } from './codec.ts'
-import { Cuckoo, fingerprintBits, fingerprintsPerBucket } from './cuckoo.ts'
 import {
   type AccountFilter,
   type BlockFilter,
+  Cuckoo,
   type DataSlice,
   type FilterSet,
+  fingerprintBits,
+  fingerprintsPerBucket,
   type KeyChange,
   keysAt,
   type ListAt,
@@ -40,8 +42,7 @@ import {
   type TransactionFilter,
 } from './filter-set.ts'
 import { namePrefix } from './frame.ts'
-import { watchedMax } from './joined-states.ts'
-import { StreamStates } from './stream-states.ts'
+import { StreamStates, watchedMax } from './joined-states.ts'
 
 export interface FilterLimits {
   /** Named filters of one kind. */

@@ -5,11 +5,13 @@
 //
 // Frames of one group follow each other in a slab; a run of them goes to every stream of the group
 // as one buffer. A slab is append-only, so published runs never change.
-
 import { assert } from '../../base/assert.ts'
 import { BackWriter } from '../../base/back-writer.ts'
+import { compressFrames } from '../../base/transport/grpc-compression.ts'
+import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
 import { framePrefixBytes } from '../../base/transport/grpc-stream.ts'
 import { varintBytes, writeVarint } from '../../base/varint.ts'
+import type { FilterSet, NamedFilter } from './filter-set.ts'
 
 /** Tags of SubscribeUpdate's update_oneof. */
 export const updateTag = {
@@ -189,7 +191,7 @@ export class SlabPool {
   }
 }
 
-export class Slab {
+class Slab {
   readonly bytes: Buffer
   readonly #pool: Buffer[] | null
   #uses = 1
@@ -217,4 +219,79 @@ export interface Run {
   readonly bytes: Buffer
   /** Released once per stream that has sent the run; null for memory outside the pool. */
   readonly slab: Slab | null
+}
+
+// A group of streams with equal filters: each update is matched and framed once for all of them.
+
+/** Batched bytes that are flushed before the end of the turn. */
+const flushBytes = 64 * 1024
+
+/** Receives runs of whole frames. */
+export interface RunSink {
+  /** The compression of the runs it takes; null for none. */
+  readonly encoding: GrpcEncoding | null
+  /** Must release the slab of each run once it is sent. */
+  take(runs: readonly Run[], bytes: number, frames: number): void
+}
+
+/** A filter in its group. `stamp` deduplicates one that the index names twice. */
+export interface Entry<F> {
+  readonly filter: F
+  readonly group: SubscriberGroup
+  stamp: number
+}
+
+export class SubscriberGroup {
+  /** Replaced by an equal set when the group becomes that of one stream. */
+  filters: FilterSet
+  readonly sinks = new Set<RunSink>()
+  readonly #batch: FrameBatch
+  readonly #wantsFlush: (group: SubscriberGroup) => void
+  /** Scratch of the matcher: which update matched last, and by which filters. */
+  stamp = 0
+  hit: NamedFilter | null = null
+  moreHits: NamedFilter[] | null = null
+
+  /**
+   * `wantsFlush` is called with the first frame after a flush; a body of more than `copyBytesMax`
+   * is sent as it is, and must not change.
+   */
+  constructor(
+    filters: FilterSet,
+    pool: SlabPool,
+    wantsFlush: (group: SubscriberGroup) => void,
+    copyBytesMax?: number,
+  ) {
+    this.filters = filters
+    this.#batch = new FrameBatch(pool, copyBytesMax)
+    this.#wantsFlush = wantsFlush
+  }
+
+  append(tag: number, prefix: Buffer, body: Uint8Array, suffix: Buffer): void {
+    const batch = this.#batch
+    if (batch.frames === 0) this.#wantsFlush(this)
+    batch.append(tag, prefix, body, suffix)
+    if (batch.bytes >= flushBytes) this.flush()
+  }
+
+  /** Sends all batched frames to the current streams of the group, compressed to those that ask. */
+  flush(): void {
+    const { bytes, frames } = this.#batch
+    if (frames === 0) return
+    const runs = this.#batch.take()
+    const compressed = new Map<GrpcEncoding, Run>()
+    for (const sink of this.sinks) {
+      const { encoding } = sink
+      if (encoding === null) {
+        for (const run of runs) run.slab?.retain(1)
+        sink.take(runs, bytes, frames)
+        continue
+      }
+      // Once for all streams that ask for it.
+      const run = compressed.get(encoding) ?? { bytes: compressFrames(runs, encoding), slab: null }
+      compressed.set(encoding, run)
+      sink.take([run], run.bytes.length, frames)
+    }
+    for (const run of runs) run.slab?.release()
+  }
 }

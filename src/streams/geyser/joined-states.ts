@@ -5,12 +5,19 @@
 //   write of A by T ─► last state of A, if of an ancestor ─► waits for T ─► T: before, after
 //
 // Bounded: states that were not written for longest are forgotten; then the one before is unknown.
+
+import { createHash } from 'node:crypto'
 import { assert } from '../../base/assert.ts'
 import { BackWriter } from '../../base/back-writer.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
-import type { AccountUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
+import {
+  type AccountUpdate,
+  endsBank,
+  type SolanaUpdate,
+  slotStatus,
+  type TransactionUpdate,
+} from '../../chain/solana/updates.ts'
 import type { KeyText } from '../hub/key-list.ts'
-import type { BankChain, ChainBank } from './bank-chain.ts'
 
 /** Accounts whose states a filter, or a subscription, is sent. */
 export const watchedMax = 1_000
@@ -160,3 +167,177 @@ function bytesOf({ before, after }: JoinedWrite): number {
 const none = Buffer.alloc(0)
 const noWrites: ReadonlyMap<KeyText, JoinedWrite> = new Map()
 const writer = new BackWriter()
+
+// The last states of accounts of one stream, along its chain of banks: for filters that are sent
+// only what changed, or the states before and after a transaction.
+//
+//   account write ─► bank of its slot ─► last write of the account ─► of an ancestor? equal?
+//
+// One state of each account is kept: the last that came, of whatever fork. Where that is not of an
+// ancestor, or came out of order, or was evicted, the state before is unknown, and never guessed.
+// It begins with the filters, so that a replay from the same slot has the same results.
+
+/** Accounts of a stream whose states are known, by filter: about 250 bytes each. */
+const statesMax = 65_536
+
+interface StateDigest {
+  readonly bank: ChainBank
+  /** Empty for one that was overtaken: what the account has now is unknown. */
+  readonly digest: string
+}
+
+export class StreamStates {
+  readonly #chain = new BankChain()
+  /** Of transactions filters that ask for it. */
+  readonly joined = new JoinedStates(this.#chain)
+  readonly #states = new Map<string, StateDigest>()
+  readonly #max: number
+
+  constructor(max = statesMax) {
+    this.#max = max
+  }
+
+  /** An update that the stream may or may not be sent. `isWhole`: of a meta, as in BankChain. */
+  take(update: SolanaUpdate, isWhole: () => boolean): void {
+    this.#chain.take(update, isWhole)
+    if (update.kind === 'blockMeta') this.joined.endSlot(update.slot)
+  }
+
+  restart(): void {
+    this.#chain.restart()
+    this.joined.restart()
+    this.#states.clear()
+  }
+
+  /** Whether a write that a filter matched changed something; true when that is unknown. */
+  isChange(filter: number, update: AccountUpdate): boolean {
+    const key = `${filter} ${keyOf(update.pubkey)}`
+    const before = this.#states.get(key)
+    const bank = this.#chain.of(update.slot)
+    const digest = digestOf(update)
+    this.#states.delete(key)
+    const isLate = before !== undefined && !before.bank.isVoid && before.bank.slot > update.slot
+    this.#states.set(key, isLate ? { bank: before.bank, digest: '' } : { bank, digest })
+    if (this.#states.size > this.#max) this.#states.delete(this.#states.keys().next().value!)
+    if (before === undefined || before.digest !== digest) return true
+    return !this.#chain.isAncestor(before.bank, bank)
+  }
+}
+
+/** Once for all streams and filters that a write is matched by. */
+const digests = new WeakMap<AccountUpdate, string>()
+
+/** Of all that a write may change; not of who wrote it and when. */
+function digestOf(update: AccountUpdate): string {
+  const known = digests.get(update)
+  if (known !== undefined) return known
+  const { lamports, owner, executable, rentEpoch, data } = update
+  const hash = createHash('sha256').update(`${lamports} ${executable} ${rentEpoch} `)
+  const digest = hash.update(owner).update(data).digest('binary')
+  digests.set(update, digest)
+  return digest
+}
+
+// Which banks of a stream are ancestors of which, from its statuses, metas and retractions.
+// What is not known is no ancestor: a slot of which nothing or only a part came breaks the chain.
+
+/** As many as the hub keeps content of; a healthy chain has about 33 that are not finalized. */
+const banksMax = 1_024
+
+class ChainBank {
+  readonly slot: number
+  parent: number | null
+  /** Another bank of the slot followed, the slot is dead, or another fork has won. */
+  isVoid = false
+  isFinal = false
+  /** All its items came; or it is over and some are missing. */
+  isWhole = false
+  hasGap = false
+
+  constructor(slot: number, parent: number | null) {
+    this.slot = slot
+    this.parent = parent
+  }
+}
+
+export class BankChain {
+  /** The last bank of each slot that is not below the newest finalized one. */
+  readonly #banks = new Map<number, ChainBank>()
+  #newestFinal: ChainBank | null = null
+  /** From this slot on no finalized one is missing. */
+  #unbrokenFrom = 0
+
+  restart(): void {
+    for (const bank of this.#banks.values()) bank.isVoid = true
+    this.#banks.clear()
+    this.#newestFinal = null
+  }
+
+  /** The bank whose items are published now. */
+  of(slot: number): ChainBank {
+    return this.#banks.get(slot) ?? this.#add(slot, null)
+  }
+
+  /** `isWhole`: of a meta, whether all items of its block are there. */
+  take(update: SolanaUpdate, isWhole: () => boolean): void {
+    const { slot } = update
+    if (update.kind === 'retraction') this.#void(slot)
+    else if (update.kind === 'blockMeta') {
+      const bank = this.of(slot)
+      bank.parent = update.parentSlot
+      bank.isWhole = isWhole()
+      bank.hasGap = !bank.isWhole
+    } else if (update.kind === 'slot') {
+      const { status, parent } = update
+      if (endsBank(status)) this.#void(slot)
+      if (status === slotStatus.createdBank) this.#add(slot, parent)
+      else if (this.#banks.has(slot)) this.of(slot).parent ??= parent
+      if (status === slotStatus.finalized) this.#finalize(slot, parent)
+    }
+  }
+
+  /** Whether everything between the two is known, and of one chain. A bank is its own ancestor. */
+  isAncestor(bank: ChainBank, of: ChainBank): boolean {
+    if (bank.isVoid) return false
+    for (let at: ChainBank | undefined = of; at !== undefined; at = this.#parentOf(at)) {
+      if (at.hasGap || at.slot < bank.slot) return false
+      if (at === bank) return true
+      if (at.isFinal) return bank.isFinal && bank.slot >= this.#unbrokenFrom
+    }
+    return false
+  }
+
+  #parentOf({ parent }: ChainBank): ChainBank | undefined {
+    return parent === null ? undefined : this.#banks.get(parent)
+  }
+
+  #add(slot: number, parent: number | null): ChainBank {
+    const bank = new ChainBank(slot, parent)
+    this.#banks.set(slot, bank)
+    if (this.#banks.size > banksMax) this.#void(this.#banks.keys().next().value!)
+    return bank
+  }
+
+  #void(slot: number): void {
+    const bank = this.#banks.get(slot)
+    if (bank === undefined) return
+    bank.isVoid = true
+    this.#banks.delete(slot)
+  }
+
+  /** Everything below it is final or void. */
+  #finalize(slot: number, parent: number | null): void {
+    const before = this.#newestFinal
+    if (before !== null && slot <= before.slot) return
+    const bank = this.#banks.get(slot) ?? this.#add(slot, parent)
+    bank.isFinal = true
+    if (before === null || bank.parent !== before.slot) this.#unbrokenFrom = slot
+    if (!bank.isWhole) this.#unbrokenFrom = slot + 1
+    this.#newestFinal = bank
+    for (const [old, { isFinal }] of this.#banks)
+      if (old < slot) {
+        if (!isFinal) this.#void(old)
+        else this.#banks.delete(old)
+      }
+  }
+}

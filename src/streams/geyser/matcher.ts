@@ -6,7 +6,6 @@
 // The index finds candidates by account, owner, mentioned key or signature, so that an update
 // costs by the streams it reaches, not by all streams. Filters without a key (all accounts, cuckoo
 // sets) are in lists that every update scans.
-
 import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { programsOf } from '../../chain/solana/instruction-filter.ts'
@@ -22,7 +21,15 @@ import {
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
 import type { KeyList, KeyText } from '../hub/key-list.ts'
-import { matchesAccount, matchesSlot, matchesTransaction, TransactionKeys } from './filter-match.ts'
+import {
+  AccountBodies,
+  BlockBodies,
+  matchesAccount,
+  matchesSlot,
+  matchesTransaction,
+  TransactionBodies,
+  TransactionKeys,
+} from './filter-match.ts'
 import {
   type AccountFilter,
   type KeyChange,
@@ -33,10 +40,8 @@ import {
   type SlotFilter,
   type TransactionFilter,
 } from './filter-set.ts'
-import { createdAtSuffix, updateTag } from './frame.ts'
-import type { StreamStates } from './stream-states.ts'
-import type { Entry, SubscriberGroup } from './subscriber-group.ts'
-import { AccountBodies, BlockBodies, TransactionBodies } from './update-bodies.ts'
+import { createdAtSuffix, type Entry, type SubscriberGroup, updateTag } from './frame.ts'
+import type { StreamStates } from './joined-states.ts'
 
 /** A list with changes that are not settled. */
 interface ChangingList {

@@ -12,8 +12,8 @@
 // A reader that continues gets what is published from the floor on but for what is named here.
 import { hash } from 'node:crypto'
 import { allCommitments, Commitment } from '../../base/commitment.ts'
+import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import {
-  type BlockMetaUpdate,
   endsBank,
   type RetractionUpdate,
   type SlotStatus,
@@ -24,7 +24,7 @@ import {
 import type { Hub } from '../hub/hub.ts'
 import type { UpdateList, UpdateReader } from '../hub/update-list.ts'
 
-export interface SlotState {
+interface SlotState {
   readonly slot: number
   /** Of its bank; null where no node said it. */
   readonly parent: number | null
@@ -36,7 +36,7 @@ export interface SlotState {
 }
 
 /** The first `count` of the names were passed. */
-export interface PartOfSlot {
+interface PartOfSlot {
   readonly slot: number
   readonly names: readonly string[]
   readonly count: number
@@ -67,17 +67,13 @@ function bit(status: number): number {
 }
 
 /** What was passed of the slots that are not finalized, at one commitment. */
-export class PassedSlots {
+class PassedSlots {
   readonly #slots = new Map<number, SlotState>()
-  #floor = 0
+  floor: number
 
   constructor({ floor, slots }: Pick<Position, 'floor' | 'slots'> = { floor: 0, slots: [] }) {
-    this.#floor = floor
+    this.floor = floor
     for (const state of slots) this.#slots.set(state.slot, state)
-  }
-
-  get floor(): number {
-    return this.#floor
   }
 
   get slots(): SlotState[] {
@@ -100,13 +96,13 @@ export class PassedSlots {
 
   clear(): void {
     this.#slots.clear()
-    this.#floor = 0
+    this.floor = 0
   }
 
   take(update: SolanaUpdate): void {
     // Nothing was published before the first slot.
-    if (this.#floor === 0) this.#floor = update.slot
-    if (update.slot < this.#floor) return
+    if (this.floor === 0) this.floor = update.slot
+    if (update.slot < this.floor) return
     const state = this.#slots.get(update.slot)
     switch (update.kind) {
       case 'slot':
@@ -137,7 +133,7 @@ export class PassedSlots {
   }
 
   #finalize(slot: number): void {
-    this.#floor = slot + 1
+    this.floor = slot + 1
     for (const old of this.#slots.keys()) if (old <= slot) this.#slots.delete(old)
   }
 
@@ -195,26 +191,17 @@ export class PublishedSlots {
   }
 
   /** Each name is made once, however many readers ask. */
-  #namesOf(list: UpdateList<SolanaUpdate>) {
-    const known = this.#names.get(list) ?? new NameList(list.reader())
-    this.#names.set(list, known)
-    return known.all()
+  #namesOf(list: UpdateList<SolanaUpdate>): Omit<PartOfSlot, 'slot'> {
+    const { reader, names } = this.#names.get(list) ?? { reader: list.reader(), names: [] }
+    this.#names.set(list, { reader, names })
+    for (let one = reader.next(); one !== null; one = reader.next()) names.push(nameOf(one))
+    return { names, count: names.length }
   }
 }
 
-class NameList {
-  readonly #reader: UpdateReader<SolanaUpdate>
-  readonly #names: string[] = []
-
-  constructor(reader: UpdateReader<SolanaUpdate>) {
-    this.#reader = reader
-  }
-
-  all(): Omit<PartOfSlot, 'slot'> {
-    for (let one = this.#reader.next(); one !== null; one = this.#reader.next())
-      this.#names.push(nameOf(one))
-    return { names: this.#names, count: this.#names.length }
-  }
+interface NameList {
+  readonly reader: UpdateReader<SolanaUpdate>
+  readonly names: string[]
 }
 
 /** The same at every gateway: without what a node numbers itself. */
@@ -406,7 +393,7 @@ class Left {
   #judgeWhole(update: SolanaUpdate): 'had' | 'conflict' {
     if (update.kind !== 'blockMeta') return 'had'
     this.#isContentDone = true
-    return isBlock(update, this.#state) ? 'had' : 'conflict'
+    return update.blockhash === this.#state.blockhash ? 'had' : 'conflict'
   }
 
   #had(update: SolanaUpdate): boolean {
@@ -423,10 +410,6 @@ class Left {
 
 function isSame(parent: number | null, other: number | null): boolean {
   return parent === null || other === null || parent === other
-}
-
-function isBlock({ blockhash }: BlockMetaUpdate, state: SlotState): boolean {
-  return blockhash === state.blockhash
 }
 
 const version = 1
@@ -470,4 +453,118 @@ interface Encoded {
   readonly floor: number
   readonly slots: readonly (readonly [number, number | null, number, number, string])[]
   readonly parts: readonly (readonly [number, string])[]
+}
+
+// A consumer: a name under which the server remembers how far a client has come.
+//
+//   ping 7 ──► pong 7           marks the place of the pong in the stream
+//   ping -7 ─► stored ─► pong -7   commits it: all before pong 7 counts as processed
+//
+// The next stream with that name continues at the place that was committed last. It takes the name
+// over: a stream has it until another one asks for it.
+
+/** Metadata of a call that names its consumer. */
+export const consumerHeader = 'consumer'
+/** Places of a stream that can still be committed: the newest ones. */
+const marksMax = 256
+
+/** The consumers of one subscription, wherever they are stored. */
+export interface ConsumerNames {
+  /** Takes a name over. `taken` is called when another stream has it, or when it was reset. */
+  open(name: string, taken: () => void): Promise<HeldConsumer | ConsumerRefusal>
+}
+
+type ConsumerRefusal = 'bad-name' | 'too-many' | 'away'
+
+interface HeldConsumer {
+  /** What was committed last; null for a new name. */
+  readonly position: string | null
+  /** Stores what is committed last within a moment. Resolves when it, or a later one, is stored. */
+  commit(position: () => string): Promise<void>
+  close(): void
+}
+
+/** The statuses of streams that cannot have their consumer. */
+export const consumerStatus = {
+  'bad-name': {
+    code: grpcCode.invalidArgument,
+    details: 'consumer: 1 to 64 letters, digits or . _ -',
+  },
+  'too-many': {
+    code: grpcCode.resourceExhausted,
+    details: 'a subscription has at most 16 consumers: reset one that is not needed',
+  },
+  away: {
+    code: grpcCode.unavailable,
+    details: 'the positions of consumers cannot be read now, try again',
+    retryAfterMs: 1_000,
+  },
+  'no-log': {
+    code: grpcCode.failedPrecondition,
+    details: 'consumers are not available here: the server keeps no stream log (streams.keep)',
+  },
+  taken: {
+    code: grpcCode.aborted,
+    details: 'another stream continues as this consumer, or it was reset',
+  },
+} satisfies Record<string, GrpcStatus>
+
+export const laterVersion: GrpcStatus = {
+  code: grpcCode.failedPrecondition,
+  details: 'the position of this consumer was stored by a later release',
+}
+
+export class Consumer {
+  readonly #held: HeldConsumer
+  readonly #marks = new Map<number, Position>()
+  #committed: Position | null
+  /** Where the stream begins; null for a new consumer, and for a position of a later release. */
+  readonly start: Position | null
+
+  constructor(held: HeldConsumer) {
+    this.#held = held
+    this.start = held.position === null ? null : decodePosition(held.position)
+    this.#committed = this.start
+  }
+
+  get isOfLaterVersion(): boolean {
+    return this.start === null && this.#held.position !== null
+  }
+
+  /** The place of a pong; one with the same id before is forgotten. */
+  mark(id: number, position: Position): void {
+    this.#marks.delete(id)
+    this.#marks.set(id, position)
+    if (this.#marks.size > marksMax) this.#marks.delete(this.#marks.keys().next().value!)
+  }
+
+  /** Null when no pong with that id is remembered. */
+  commitMark(id: number): Promise<void> | null {
+    const position = this.#marks.get(id)
+    if (position === undefined) return null
+    // What lies before it can only be committed again by mistake.
+    for (const old of this.#marks.keys()) {
+      if (old === id) break
+      this.#marks.delete(old)
+    }
+    return this.commit(position)
+  }
+
+  /** What was passed of the slot counts no more. */
+  drop(slot: number): void {
+    const at = this.#committed
+    if (at === null) return
+    const slots = at.slots.filter((one) => one.slot !== slot)
+    const parts = at.parts.filter((one) => one.slot !== slot)
+    void this.commit({ ...at, slots, parts })
+  }
+
+  commit(position: Position): Promise<void> {
+    this.#committed = position
+    return this.#held.commit(() => encodePosition(position))
+  }
+
+  close(): void {
+    this.#held.close()
+  }
 }

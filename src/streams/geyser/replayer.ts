@@ -11,10 +11,9 @@ import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
 import { type ReplayedChain, ReplayPace, type ReplayTurns } from '../hub/replay-turns.ts'
 import { copyFilters, type FilterSet, type KeyChange, ownFilters } from './filter-set.ts'
-import type { SlabPool } from './frame.ts'
+import { type RunSink, type SlabPool, SubscriberGroup } from './frame.ts'
 import { Matcher } from './matcher.ts'
 import { newestPassed, type Position, type PublishedSlots, type Resumption } from './position.ts'
-import { type RunSink, SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes at which the replay pauses. */
 export const aheadBytes = 1024 * 1024

@@ -23,13 +23,6 @@ import {
   numberOf,
   type SubscribeRequest,
 } from './codec.ts'
-import {
-  Consumer,
-  type ConsumerNames,
-  consumerHeader,
-  consumerStatus,
-  laterVersion,
-} from './consumer.ts'
 import type { FanOut } from './fan-out.ts'
 import {
   compileFilters,
@@ -38,11 +31,19 @@ import {
   type FilterLimits,
 } from './filter-compile.ts'
 import { type FilterSet, type KeyChange, keysAt, listsOf, withRetractions } from './filter-set.ts'
-import { frameOf, type Run, updateTag } from './frame.ts'
+import { frameOf, type Run, type SubscriberGroup, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
-import { type Position, type PublishedSlots, Resumption } from './position.ts'
+import {
+  Consumer,
+  type ConsumerNames,
+  consumerHeader,
+  consumerStatus,
+  laterVersion,
+  type Position,
+  type PublishedSlots,
+  Resumption,
+} from './position.ts'
 import { aheadBytes, Replayer, type ReplayingStream, type ReplayMeans } from './replayer.ts'
-import type { SubscriberGroup } from './subscriber-group.ts'
 
 /** Unsent bytes in http2; the rest stays in our queue, which a status can overtake. */
 const handedBytesMax = 256 * 1024

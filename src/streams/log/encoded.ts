@@ -1,8 +1,9 @@
 // Frames of the metrics stream, each encoded once per encoding whatever the number of clients.
 //
 //   {"seq":<n>,"<Kind>":<payload>}      JSON, UTF-8; the msgpack form is derived from these bytes
+
+import { assert } from '../../base/assert.ts'
 import type { FrameFacts } from '../../base/shared-log.ts'
-import { jsonToMsgpack } from './json-to-msgpack.ts'
 
 /** Kinds that a client may subscribe to. Events (spec). */
 export const streamKinds = ['TPS', 'ContentionData', 'TopAccesses', 'Lifecycle'] as const
@@ -53,4 +54,193 @@ export function envelope(seq: number, kind: LogKind): string {
 
 export function toMsgpack(frame: StoredFrame): Buffer {
   return jsonToMsgpack(frame.json)
+}
+
+// Transcodes UTF-8 JSON to msgpack, byte to byte, without building objects in between.
+// Thread: main, once per frame that a msgpack client receives.
+// Integers stay exact up to 64 bits, which a conversion through JavaScript numbers would lose.
+
+const quote = 0x22
+const backslash = 0x5c
+const minus = 0x2d
+const closeArray = 0x5d
+const closeObject = 0x7d
+
+/** `json` must be valid: it comes from our own encoders. Anything else is a broken invariant. */
+export function jsonToMsgpack(json: Uint8Array): Buffer {
+  const source = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
+  // No value grows by more than 4 bytes over its text plus separator, except a one-digit float
+  // (3 to 9 bytes); three times the text is enough for all of them.
+  const writer = new Transcoder(source, Buffer.allocUnsafe(source.length * 3 + 16))
+  writer.value()
+  return writer.finish()
+}
+
+class Transcoder {
+  readonly #source: Buffer
+  readonly #target: Buffer
+  #read = 0
+  #written = 0
+
+  constructor(source: Buffer, target: Buffer) {
+    this.#source = source
+    this.#target = target
+  }
+
+  finish(): Buffer {
+    this.#skipSpace()
+    assert(this.#read === this.#source.length, 'one JSON value and nothing after it')
+    return Buffer.from(this.#target.subarray(0, this.#written))
+  }
+
+  value(): void {
+    this.#skipSpace()
+    switch (this.#source[this.#read]) {
+      case 0x7b:
+        this.#container({ header: 0xde, close: closeObject, isMap: true })
+        break
+      case 0x5b:
+        this.#container({ header: 0xdc, close: closeArray, isMap: false })
+        break
+      case quote:
+        this.#string()
+        break
+      case 0x74:
+        this.#word('true', 0xc3)
+        break
+      case 0x66:
+        this.#word('false', 0xc2)
+        break
+      case 0x6e:
+        this.#word('null', 0xc0)
+        break
+      default:
+        this.#number()
+        break
+    }
+  }
+
+  /** The count is only known at the end, so the header has a fixed width of 16 bits. */
+  #container(shape: { header: number; close: number; isMap: boolean }): void {
+    this.#target[this.#written] = shape.header
+    const countAt = this.#written + 1
+    this.#written += 3
+    this.#read++
+    let count = 0
+    for (this.#skipSpace(); this.#source[this.#read] !== shape.close; this.#skipSpace()) {
+      if (count > 0) this.#expect(0x2c)
+      if (shape.isMap) {
+        this.#skipSpace()
+        this.#string()
+        this.#skipSpace()
+        this.#expect(0x3a)
+      }
+      this.value()
+      count++
+    }
+    this.#read++
+    this.#target.writeUInt16BE(count, countAt)
+  }
+
+  #string(): void {
+    assert(this.#source[this.#read] === quote, 'a JSON string begins with a quote')
+    const from = this.#read
+    let hasEscape = false
+    let at = from + 1
+    for (; this.#source[at] !== quote; at++) {
+      assert(at < this.#source.length, 'a JSON string ends')
+      if (this.#source[at] !== backslash) continue
+      hasEscape = true
+      at++
+    }
+    this.#read = at + 1
+    const bytes = hasEscape
+      ? Buffer.from(JSON.parse(this.#source.toString('utf8', from, at + 1)) as string)
+      : this.#source.subarray(from + 1, at)
+    this.#stringHeader(bytes.length)
+    this.#target.set(bytes, this.#written)
+    this.#written += bytes.length
+  }
+
+  #stringHeader(length: number): void {
+    if (length < 32) this.#target[this.#written++] = 0xa0 | length
+    else if (length < 0x100) {
+      this.#target[this.#written++] = 0xd9
+      this.#target[this.#written++] = length
+    } else if (length < 0x10000) {
+      this.#target[this.#written++] = 0xda
+      this.#written = this.#target.writeUInt16BE(length, this.#written)
+    } else {
+      this.#target[this.#written++] = 0xdb
+      this.#written = this.#target.writeUInt32BE(length, this.#written)
+    }
+  }
+
+  #number(): void {
+    const from = this.#read
+    let isInteger = true
+    let at = from
+    for (; at < this.#source.length; at++) {
+      const byte = this.#source[at]!
+      if (byte >= 0x30 && byte <= 0x39) continue
+      if (byte === 0x2e || byte === 0x65 || byte === 0x45 || byte === 0x2b) isInteger = false
+      else if (byte !== minus) break
+    }
+    assert(at > from, 'a JSON value')
+    this.#read = at
+    const text = this.#source.toString('latin1', from, at)
+    const value = Number(text)
+    assert(Number.isFinite(value), 'a JSON number')
+    if (!isInteger || Object.is(value, -0)) this.#float(value)
+    else if (Number.isSafeInteger(value)) this.#integer(value)
+    else this.#wideInteger(BigInt(text), value)
+  }
+
+  #integer(value: number): void {
+    const target = this.#target
+    if (value < 0) {
+      if (value >= -32) target[this.#written++] = value & 0xff
+      else this.#header(0xd3, () => target.writeBigInt64BE(BigInt(value), this.#written))
+    } else if (value < 0x80) target[this.#written++] = value
+    else if (value < 0x100) this.#header(0xcc, () => target.writeUInt8(value, this.#written))
+    else if (value < 0x10000) this.#header(0xcd, () => target.writeUInt16BE(value, this.#written))
+    else if (value <= 0xffffffff)
+      this.#header(0xce, () => target.writeUInt32BE(value, this.#written))
+    else this.#header(0xcf, () => target.writeBigUInt64BE(BigInt(value), this.#written))
+  }
+
+  #wideInteger(value: bigint, rounded: number): void {
+    if (value >= 0n && value < 1n << 64n)
+      this.#header(0xcf, () => this.#target.writeBigUInt64BE(value, this.#written))
+    else if (value < 0n && value >= -(1n << 63n))
+      this.#header(0xd3, () => this.#target.writeBigInt64BE(value, this.#written))
+    else this.#float(rounded)
+  }
+
+  #float(value: number): void {
+    this.#header(0xcb, () => this.#target.writeDoubleBE(value, this.#written))
+  }
+
+  #header(byte: number, body: () => number): void {
+    this.#target[this.#written++] = byte
+    this.#written = body()
+  }
+
+  #word(word: string, byte: number): void {
+    const end = this.#read + word.length
+    assert(this.#source.toString('latin1', this.#read, end) === word, 'a JSON word')
+    this.#read = end
+    this.#target[this.#written++] = byte
+  }
+
+  #expect(byte: number): void {
+    assert(this.#source[this.#read] === byte, 'a JSON separator')
+    this.#read++
+  }
+
+  #skipSpace(): void {
+    let byte = this.#source[this.#read]
+    while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09)
+      byte = this.#source[++this.#read]
+  }
 }

@@ -10,9 +10,12 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { filtersTake } from '../../chain/solana/account-filter.ts'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
+import { decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
 import { accountParser } from '../../chain/solana/json-parsed/accounts.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
-import { isTokenProgram } from '../../chain/solana/token-account.ts'
+import type { AccountData, ReadAccount } from '../../chain/solana/json-parsed/parsed.ts'
+import { isSameKey, keyOf } from '../../chain/solana/keys.ts'
+import { nativeMint, sysvarOwner, sysvars } from '../../chain/solana/programs.ts'
+import { isTokenProgram, readMint, readTokenAccount } from '../../chain/solana/token-account.ts'
 import {
   type AccountParser,
   type AccountView,
@@ -27,9 +30,7 @@ import {
 import type { NotificationDeps } from './block-notifications.ts'
 import type { PubsubChain } from './chain.ts'
 import type { CommitmentFeeds, Feed } from './feed.ts'
-import { MintCache } from './mint-cache.ts'
 import type { AccountParams, ProgramParams, TokenOwnerParams } from './read-params.ts'
-import { type NotedWrite, SlotWrites, walletOf } from './slot-writes.ts'
 
 /** Slots whose writes wait, as many as the hub keeps; it has the same updates in memory. */
 const SLOTS_MAX = 1_024
@@ -39,7 +40,7 @@ const WAITING_MAX = 1_000
 type WaitingWrites = Map<number, SlotWrites>
 
 /** The writes of a slot in the order in which they are notified. */
-export type WriteOrder = (writes: SlotWrites) => Iterable<NotedWrite>
+type WriteOrder = (writes: SlotWrites) => Iterable<NotedWrite>
 
 const inOrderOfWriting: WriteOrder = (writes) => [...writes.keys()].flatMap((key) => writes.of(key))
 
@@ -274,4 +275,241 @@ function walletsOf(update: AccountUpdate, writes: SlotWrites): ReadonlySet<strin
   const before = holder === null ? null : decodeKey(holder)
   for (const wallet of [now, before]) if (wallet !== null) wallets.add(keyOf(wallet))
   return wallets
+}
+
+// The writes of a slot that wait until it reaches a commitment: of each account the last one, and
+// those before it that a subscription to every write takes.
+//
+//   account A:  write 1 <- write 3 <- write 4 (last)      write 2 was of interest to nobody
+//
+// A write is named by how many of its account follow it in the bank, which is the same at every
+// gateway of the set, also at one that has not seen the start of the slot.
+
+interface Write {
+  readonly update: AccountUpdate
+  /** Number of the write among those of its account that were seen. */
+  readonly number: number
+  /** Whether it stays when another one follows. */
+  readonly isKept: boolean
+  /** The kept one before it. */
+  readonly previous: Write | null
+}
+
+/** A write, and how many of its account follow it. */
+export interface NotedWrite {
+  readonly update: AccountUpdate
+  readonly following: number
+}
+
+export class SlotWrites {
+  /** The last write by account, in the order of these. */
+  readonly #last = new Map<string, Write>()
+  /** Who had a token account before the first transaction that touched it; null for nobody. */
+  readonly #holders = new Map<string, { readonly index: number; readonly wallet: string | null }>()
+
+  has(key: string): boolean {
+    return this.#last.has(key)
+  }
+
+  /** The accounts in the order of their last writes. */
+  keys(): Iterable<string> {
+    return this.#last.keys()
+  }
+
+  add(key: string, update: AccountUpdate, isKept: boolean): void {
+    const before = this.#last.get(key)
+    const previous = before?.isKept === false ? before.previous : (before ?? null)
+    // Removed first: notifications are in the order of the last writes.
+    this.#last.delete(key)
+    this.#last.set(key, { update, number: (before?.number ?? 0) + 1, isKept, previous })
+  }
+
+  /** The writes of an account, oldest first. */
+  of(key: string): NotedWrite[] {
+    const last = this.#last.get(key)
+    const found: NotedWrite[] = []
+    for (let one = last ?? null; one !== null; one = one.previous)
+      found.push({ update: one.update, following: last!.number - one.number })
+    return found.reverse()
+  }
+
+  /** Remembers who had the token accounts that the transaction touched. */
+  addHolders({ info, index, keys }: TransactionUpdate): void {
+    const { preTokenBalances, postTokenBalances } = decodeTransactionInfo(info).meta
+    const owners = new Map<number, string | null>()
+    for (const { accountIndex } of postTokenBalances) owners.set(accountIndex, null)
+    for (const { accountIndex, owner } of preTokenBalances) owners.set(accountIndex, owner)
+    for (const [at, wallet] of owners) {
+      const key = keys[at]
+      if (key === undefined) continue
+      const known = this.#holders.get(keyOf(key))
+      if (known === undefined || index < known.index)
+        this.#holders.set(keyOf(key), { index, wallet })
+    }
+  }
+
+  /** In base58; null where it is unknown, or nobody had it. */
+  holderOf(key: string): string | null {
+    return this.#holders.get(key)?.wallet ?? null
+  }
+
+  /** Adds what another one has read of the same slot, up to the same update. */
+  merge(other: SlotWrites): void {
+    for (const [key, last] of other.#last) {
+      const own = this.#last.get(key)
+      this.#last.set(key, own === undefined ? last : merged(own, last))
+    }
+    for (const [key, holder] of other.#holders) this.#holders.set(key, holder)
+  }
+}
+
+function merged(own: Write, other: Write): Write {
+  const byFollowing = new Map<number, Write>()
+  for (const last of [other, own])
+    for (let one: Write | null = last; one !== null; one = one.previous)
+      byFollowing.set(last.number - one.number, one)
+  const count = Math.max(own.number, other.number)
+  let previous: Write | null = null
+  for (const following of [...byFollowing.keys()].sort((a, b) => b - a))
+    previous = { ...byFollowing.get(following)!, number: count - following, previous }
+  return { ...previous!, isKept: own.isKept || other.isKept }
+}
+
+/** Who owns the token account; null when it is none. */
+function walletOf({ owner, data }: AccountUpdate): Uint8Array | null {
+  return readTokenAccount(owner, data)?.owner ?? null
+}
+
+// Caches mints for `jsonParsed` token accounts, whose decimals, interest and multiplier are only
+// in their mint (LRU), and the cluster's time, which interest depends on.
+//
+//   token account -> load: mint known -> null
+//                          unknown    -> batch of this turn -> readAccounts, once for all waiting
+//   mint or Clock sysvar on the stream -> learn: replaces what a node returned
+
+const MINTS_MAX = 10_000
+/** As many as getMultipleAccounts takes. */
+const BATCH_MAX = 100
+/** Notifications wait no longer than this; they are then sent as base64. */
+const LOAD_MS_MAX = 2_000
+/** A mint that could not be loaded is not requested again before this. */
+const MISSING_MS = 5_000
+/**
+ * The bytes of a mint that are read: enough for all extensions of fixed length. Those of variable
+ * length come after them and do not change how amounts are shown.
+ */
+export const MINT_BYTES_READ = 1_280
+
+interface CachedMint {
+  /** Null when no node has it. */
+  readonly account: AccountData | null
+  readonly cachedMs: number
+}
+
+interface Batch {
+  readonly keys: Map<string, Uint8Array>
+  readonly done: Promise<void>
+}
+
+class MintCache {
+  readonly #readAccounts: PubsubChain['readAccounts']
+  readonly #clock: Clock
+  /** Least recently used first. */
+  readonly #mints = new Map<string, CachedMint>()
+  readonly #loading = new Map<string, Batch>()
+  #batch: Batch | null = null
+
+  constructor(readAccounts: PubsubChain['readAccounts'], clock: Clock) {
+    this.#readAccounts = readAccounts
+    this.#clock = clock
+  }
+
+  /** Reads a cached mint, or the Clock sysvar. */
+  readonly read: ReadAccount = (pubkey) =>
+    this.#mints.get(keyOf(pubkey))?.account ??
+    (isSameKey(pubkey, sysvars.clock) ? this.#wallClock() : null)
+
+  /**
+   * Loads the mint of a token account. Null when none is needed or it is cached; otherwise resolves
+   * when it is cached or the load timed out. Never rejects.
+   */
+  load({ owner, data }: AccountData): Promise<void> | null {
+    const mint = readTokenAccount(owner, data)?.mint
+    if (mint === undefined || isSameKey(mint, nativeMint)) return null
+    const key = keyOf(mint)
+    const cached = this.#mints.get(key)
+    if (cached === undefined || this.#isExpired(cached))
+      return (this.#loading.get(key) ?? this.#enqueue(key, mint)).done
+    this.#put(key, cached)
+    return null
+  }
+
+  /** Takes an account of the stream: a mint is cached, one that was closed is evicted. */
+  learn({ pubkey, owner, data }: AccountData & { readonly pubkey: Uint8Array }): void {
+    const isKept = readMint(owner, data) !== null || isSameKey(pubkey, sysvars.clock)
+    if (isKept) this.#cache(keyOf(pubkey), { owner, data })
+    else if (this.#mints.size > 0) this.#mints.delete(keyOf(pubkey))
+  }
+
+  /** To be called when `learn` will miss updates. */
+  clear(): void {
+    this.#mints.clear()
+  }
+
+  /** Stands in for the Clock sysvar until the stream has sent one. */
+  #wallClock(): AccountData {
+    const data = Buffer.alloc(40)
+    data.writeBigInt64LE(BigInt(Math.floor(this.#clock.nowMs() / 1_000)), 32)
+    return { owner: sysvarOwner, data }
+  }
+
+  #isExpired({ account, cachedMs }: CachedMint): boolean {
+    return account === null && this.#clock.monotonicMs() - cachedMs > MISSING_MS
+  }
+
+  #enqueue(key: string, mint: Uint8Array): Batch {
+    let batch = this.#batch
+    if (batch === null || batch.keys.size === BATCH_MAX) {
+      const keys = new Map<string, Uint8Array>()
+      batch = { keys, done: this.#run(keys) }
+      this.#batch = batch
+    }
+    batch.keys.set(key, mint)
+    this.#loading.set(key, batch)
+    return batch
+  }
+
+  async #run(keys: ReadonlyMap<string, Uint8Array>): Promise<void> {
+    // The other token accounts of this turn join the batch.
+    await new Promise((resolve) => setImmediate(resolve))
+    if (this.#batch?.keys === keys) this.#batch = null
+    let timer: NodeJS.Timeout | undefined
+    const timeout = new Promise<readonly null[]>((resolve) => {
+      timer = setTimeout(resolve, LOAD_MS_MAX, [])
+    })
+    const accounts = await Promise.race([this.#readAccounts([...keys.values()]), timeout])
+    clearTimeout(timer)
+    for (const [index, key] of [...keys.keys()].entries()) {
+      this.#loading.delete(key)
+      // The stream's version is newer.
+      if ((this.#mints.get(key)?.account ?? null) === null)
+        this.#cache(key, accounts[index] ?? null)
+    }
+  }
+
+  #cache(key: string, account: AccountData | null): void {
+    const kept = account && { owner: copyOf(account.owner), data: copyOf(account.data) }
+    this.#put(key, { account: kept, cachedMs: this.#clock.monotonicMs() })
+  }
+
+  #put(key: string, mint: CachedMint): void {
+    this.#mints.delete(key)
+    this.#mints.set(key, mint)
+    if (this.#mints.size > MINTS_MAX) this.#mints.delete(this.#mints.keys().next().value!)
+  }
+}
+
+/** Owned bytes: a view would keep a whole message of the stream alive. */
+function copyOf(bytes: Uint8Array): Uint8Array {
+  return Uint8Array.prototype.slice.call(bytes, 0, MINT_BYTES_READ)
 }

@@ -12,13 +12,14 @@ import type { Clock } from '../../base/clock.ts'
 import { allCommitments, Commitment, isCommitment } from '../../base/commitment.ts'
 import {
   type BlockUpdate,
+  type RetractionUpdate,
   type SlotUpdate,
   type SolanaUpdate,
   slotStatus,
   type TransactionUpdate,
 } from '../../chain/solana/updates.ts'
-import { AccountNotifications } from './account-notifications.ts'
-import { BlockNotifications } from './block-notifications.ts'
+import { AccountNotifications, type NotedWrite, type SlotWrites } from './account-notifications.ts'
+import { BlockNotifications, SlotNotifications } from './block-notifications.ts'
 import type { PubsubChain } from './chain.ts'
 import {
   type Bank,
@@ -32,8 +33,6 @@ import {
 import type { Feed, FeedIndex } from './feed.ts'
 import type { Notify } from './notifier.ts'
 import type { SubscriptionParams } from './read-params.ts'
-import { SlotNotifications } from './slot-notifications.ts'
-import type { NotedWrite, SlotWrites } from './slot-writes.ts'
 import {
   TransactionNotifications,
   type TransactionNotificationsDeps,
@@ -352,4 +351,78 @@ function familyOf(kind: SubscriptionParams['kind']): 'accounts' | 'transactions'
 /** Whether something of its slot that keys select is published with it, or was before. */
 export function isReached(commitment: Commitment, update: SolanaUpdate): boolean {
   return update.kind !== 'slot' || (isCommitment(update.status) && update.status >= commitment)
+}
+
+// Serves the subscriptions with retractions: what was notified at processed and is void is taken
+// back. They have an index of their own, because only they get again what a retraction restates.
+//
+//   notification of slot 9 ─► the feed remembers the slot ─► finalized: forgets it
+//   retraction of slot 9 ───► `retracted` to the feeds that remember it ─► what it restates
+
+export class RetractingFeeds {
+  readonly #index: FeedIndex
+  readonly #notifier: Notify
+  readonly #accounts: AccountNotifications
+  readonly #transactions: TransactionNotifications
+  readonly #slots: SlotNotifications
+
+  constructor(deps: CursorFeedsDeps) {
+    this.#index = deps.index
+    this.#notifier = deps.notifier
+    this.#accounts = new AccountNotifications(deps)
+    this.#transactions = new TransactionNotifications(deps)
+    this.#slots = new SlotNotifications(deps)
+  }
+
+  /** An update at processed. */
+  take(update: SolanaUpdate): void {
+    switch (update.kind) {
+      case 'account':
+        if (this.#index.all.size > 0 && !update.isStartup) this.#accounts.take(processed, update)
+        break
+      case 'transaction':
+        if (this.#index.all.size === 0) break
+        this.#accounts.takeTransaction(processed, update)
+        this.#transactions.take(processed, update)
+        break
+      case 'block':
+        this.#slots.takeBlock(update)
+        break
+      case 'slot':
+        this.#takeSlot(update)
+        break
+      case 'retraction':
+        this.#retract(update)
+    }
+  }
+
+  restart(): void {
+    this.#accounts.restart()
+    this.#slots.restart()
+    for (const { sentSlots } of this.#index.all) sentSlots?.clear()
+  }
+
+  #takeSlot(update: SlotUpdate): void {
+    this.#slots.take(update)
+    this.#accounts.takeSlot(processed, update)
+    if (update.status !== slotStatus.finalized) return
+    for (const { sentSlots } of this.#index.all) sentSlots?.delete(update.slot)
+  }
+
+  #retract(update: RetractionUpdate): void {
+    const { slot, restated } = update
+    this.#accounts.retract(slot)
+    this.#slots.retract(slot)
+    for (const feed of this.#index.all) {
+      if (feed.sentSlots?.has(slot) !== true) continue
+      this.#notifier.send(feed, retractedText(update), slot)
+      feed.sentSlots.delete(slot)
+    }
+    for (const one of restated) this.take(one)
+  }
+}
+
+/** The result of a notification that takes back those of the slot. */
+export function retractedText({ slot, bank, reason }: RetractionUpdate): string {
+  return `{"retracted":{"slot":${slot},"bank":${bank},"reason":"${reason}"}}`
 }

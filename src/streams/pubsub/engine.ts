@@ -5,37 +5,49 @@
 //     a slot's content at confirmed and finalized: in slices, after what is sent of its status
 //   subscribe with resume -> log, from the cursor on, to one connection -> the live feed
 //   connection too slow -> the same, from where it is
+import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { allCommitments, Commitment } from '../../base/commitment.ts'
+import { codesOf } from '../../base/codes.ts'
+import { allCommitments, Commitment, commitmentNames } from '../../base/commitment.ts'
+import {
+  type Answer,
+  encodedText,
+  failure,
+  type RpcError,
+  rpcErrors,
+} from '../../base/jsonrpc/build.ts'
+import type { Method, MethodTable } from '../../base/jsonrpc/serve.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import { watchedMax } from '../geyser/joined-states.ts'
 import { AccountNotifications } from './account-notifications.ts'
-import { BlockNotifications } from './block-notifications.ts'
+import { BlockNotifications, SlotNotifications } from './block-notifications.ts'
 import type { PubsubChain, Session } from './chain.ts'
-import type { PubsubCursor } from './cursor.ts'
-import { CursorFeeds, isReached } from './cursor-feeds.ts'
+import { type PubsubCursor, readCursor } from './cursor.ts'
+import { CursorFeeds, isReached, RetractingFeeds } from './cursor-feeds.ts'
 import { type Feed, FeedIndex, FeedRegistry, type Ids, type Refused } from './feed.ts'
-import { FeedReplays, type ResumeProblem } from './feed-replay.ts'
+import { CLEANED_UP, FeedReplays, type ResumeProblem } from './feed-replay.ts'
 import { ChangingKeys } from './key-changes.ts'
-import type { SubscriptionMeters } from './meters.ts'
-import type { Notifier } from './notifier.ts'
+import { type Notifier, overRate, type SubscriptionMeters } from './notifier.ts'
 import {
   hasCursor,
+  hasMoreIn,
   hasRetractions,
   type KeysChange,
+  readers,
+  readId,
+  readKeysChange,
+  resumeIn,
   type SignatureParams,
   type SubscriptionParams,
   type TransactionParams,
+  topics,
 } from './read-params.ts'
-import { RetractingFeeds } from './retracting-feeds.ts'
 import { SignatureNotifications } from './signature-notifications.ts'
-import { SlicedUpdates } from './sliced-updates.ts'
-import { SlotNotifications } from './slot-notifications.ts'
 import { TransactionNotifications } from './transaction-notifications.ts'
 
-export interface PubsubEngineDeps {
+interface PubsubEngineDeps {
   readonly chain: PubsubChain
   readonly ids: Ids
   readonly notifier: Notifier
@@ -45,7 +57,7 @@ export interface PubsubEngineDeps {
 }
 
 /** Why keys were not changed. */
-export type KeysProblem =
+type KeysProblem =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'invalid'; readonly why: string }
   | { readonly kind: 'refused'; readonly reason: Refused }
@@ -310,5 +322,209 @@ export class PubsubEngine {
       case 'retraction':
         this.#signatures.retract(update)
     }
+  }
+}
+
+// The subscribe and unsubscribe methods of PubSub, and the one that changes keys.
+// Subscribing answers with the id, then notifications follow; the answer always comes first.
+
+/** `engineOf` returns the engine that serves a connection. */
+export function subscriptionMethods<S extends Session>(
+  engineOf: (session: S) => PubsubEngine,
+): MethodTable<S> {
+  const table: Record<string, Method<S>> = {
+    transactionUpdate: ({ params }, session) => {
+      const change = readKeysChange(params)
+      if ('code' in change) return failure(change)
+      const problem = engineOf(session).changeKeys(session, change)
+      return problem === null ? DONE : notChanged(problem, session)
+    },
+    voteSubscribe: () => failure(NO_VOTES),
+    voteUnsubscribe: () => failure(NO_VOTES),
+  }
+  for (const topic of topics) {
+    table[`${topic}Subscribe`] = (call, session) => {
+      const params = readers[topic](call.params)
+      if ('code' in params) return failure(params)
+      const resume = readResume(resumeIn(topic, call.params), params)
+      if (resume !== null && 'code' in resume) return failure(resume)
+      const engine = engineOf(session)
+      const isHeld = topic === 'transaction' && hasMoreIn(call.params)
+      const feed =
+        resume === null
+          ? engine.subscribe(session, params)
+          : engine.resume(session, params, resume, isHeld)
+      if (typeof feed === 'string') return refused(feed, session)
+      return 'kind' in feed ? failure(notResumed(feed)) : encodedText(String(feed.id))
+    }
+    table[`${topic}Unsubscribe`] = ({ params }, session) => {
+      const id = readId(params)
+      if (id === null) return failure(rpcErrors.invalidParams)
+      return engineOf(session).unsubscribe(session, id) ? DONE : failure(UNKNOWN_ID)
+    }
+  }
+  return table
+}
+
+const DONE = encodedText('true')
+const UNKNOWN_ID: RpcError = { code: -32602, message: 'Invalid subscription id.' }
+const NO_VOTES: RpcError = {
+  code: rpcErrors.unknownMethod.code,
+  message: 'Method not supported: the geyser stream carries no votes',
+}
+const NODE_FULL: RpcError = {
+  code: -32603,
+  message: 'Internal Error: Subscription refused. Node subscription limit reached',
+}
+
+/** Null where nothing is resumed. */
+function readResume(given: unknown, params: SubscriptionParams): PubsubCursor | RpcError | null {
+  if (given === undefined || !hasCursor(params)) return null
+  const cursor = typeof given === 'string' ? readCursor(given) : 'malformed'
+  if (cursor === 'malformed') return invalidCursor(cursor, 'the cursor is malformed')
+  if (cursor === 'version') return invalidCursor(cursor, 'the cursor is of another version')
+  const own = 'commitment' in params ? params.commitment : null
+  if (cursor.topic === params.kind && cursor.commitment === own) return cursor
+  const level = cursor.commitment === null ? '' : ` at ${commitmentNames[cursor.commitment]}`
+  return invalidCursor('kind', `the cursor is of ${cursor.topic}Subscribe${level}`)
+}
+
+function invalidCursor(reason: string, why: string): RpcError {
+  const { code } = rpcErrors.invalidParams
+  return { code, message: `Invalid params: ${why}`, data: { reason: `cursor-${reason}` } }
+}
+
+function notResumed(problem: ResumeProblem): RpcError {
+  switch (problem.kind) {
+    case 'too-old': {
+      const { oldestSlot } = problem
+      const message = `The slots after the cursor are not kept. First available slot: ${oldestSlot}`
+      return { code: CLEANED_UP, message, data: { reason: 'cursor-too-old', oldestSlot } }
+    }
+    case 'ahead':
+      return invalidCursor('ahead', 'the cursor is of slots that this chain has not reached')
+    case 'unavailable': {
+      const data = { reason: 'replay-unavailable' }
+      return { code: codesOf.unavailable.jsonrpc, message: 'Replay is not available', data }
+    }
+  }
+}
+
+function notChanged(problem: KeysProblem, session: Session): Answer {
+  if (problem.kind === 'unknown') return failure(UNKNOWN_ID)
+  if (problem.kind === 'refused') return refused(problem.reason, session)
+  const { code } = rpcErrors.invalidParams
+  return failure({ code, message: `Invalid params: failed to change keys: ${problem.why}` })
+}
+
+function refused(reason: Refused, { budget }: Session): Answer {
+  const { subscriptionsPerConnection: perConnection, distinctSubscriptions } = budget.plan
+  switch (reason) {
+    case 'chain-down':
+      return failure(rpcErrors.nodeUnhealthy)
+    case 'node-full':
+      return failure(NODE_FULL)
+    case 'subscribed':
+      return failure(invalidCursor('in-use', 'the connection has this subscription already'))
+    case 'connection-full':
+      return exhausted(`the plan has ${perConnection} subscriptions on one connection`, {
+        reason: 'subscriptions',
+        limit: perConnection,
+      })
+    case 'customer-full':
+      return exhausted(`the plan has ${distinctSubscriptions} distinct subscriptions`, {
+        reason: 'distinct-subscriptions',
+        limit: distinctSubscriptions,
+      })
+    case 'customer-over-rate':
+      return exhausted('notifications cost more than the plan allows', overRate(budget))
+  }
+}
+
+function exhausted(why: string, data: object): Answer {
+  return failure({ code: codesOf.exhausted.jsonrpc, message: `Too many requests: ${why}`, data })
+}
+
+// Takes updates in their order: a few at once, the rest in slices of a millisecond, between which
+// the thread serves others. All that a slot brings to a commitment is published in one turn, and
+// is a tenth of a second of work for a reader of everything.
+
+/** Updates of a slot that are taken where they are published. */
+const AT_ONCE = 64
+const SLICE_MS = 1
+/** A slot has about 10,000; with more the oldest are taken at once. */
+const WAITING_MAX = 65_536
+
+type Take = (commitment: Commitment, update: SolanaUpdate) => void
+
+interface Waiting {
+  readonly commitment: Commitment
+  readonly update: SolanaUpdate
+  /** The hub's newest slot when it was published. */
+  readonly era: number
+}
+
+export class SlicedUpdates {
+  readonly #take: Take
+  #waiting: Waiting[] = []
+  /** Those before it were taken. */
+  #next = 0
+  /** Of the slot of the last update, until the next slice. */
+  #taken = 0
+  #slot = -1
+  #slice: NodeJS.Immediate | null = null
+
+  constructor(take: Take) {
+    this.#take = take
+  }
+
+  add(commitment: Commitment, update: SolanaUpdate, era: number): void {
+    this.#slice ??= setImmediate(this.#onSlice)
+    if (update.slot !== this.#slot) this.#taken = 0
+    this.#slot = update.slot
+    if (this.isEmpty && this.#taken < AT_ONCE) {
+      this.#taken++
+      this.#take(commitment, update)
+      return
+    }
+    this.#waiting.push({ commitment, update, era })
+    if (this.#waiting.length - this.#next > WAITING_MAX) this.#takeNext()
+  }
+
+  get isEmpty(): boolean {
+    return this.#next === this.#waiting.length
+  }
+
+  /** The era of the oldest update that waits. */
+  get oldestEra(): number | null {
+    return this.#waiting[this.#next]?.era ?? null
+  }
+
+  /** Takes all that waits. */
+  finish(): void {
+    while (!this.isEmpty) this.#takeNext()
+  }
+
+  readonly #onSlice = (): void => {
+    this.#slice = null
+    this.#taken = 0
+    const endMs = performance.now() + SLICE_MS
+    while (!this.isEmpty) {
+      this.#takeNext()
+      if (performance.now() >= endMs) break
+    }
+    if (!this.isEmpty) this.#slice = setImmediate(this.#onSlice)
+  }
+
+  #takeNext(): void {
+    const next = this.#waiting[this.#next]
+    assert(next !== undefined, 'an update waits')
+    // Counted first: taking it may finish the rest.
+    this.#next++
+    if (this.#next === this.#waiting.length || this.#next > WAITING_MAX) {
+      this.#waiting = this.#waiting.slice(this.#next)
+      this.#next = 0
+    }
+    this.#take(next.commitment, next.update)
   }
 }

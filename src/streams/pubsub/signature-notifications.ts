@@ -23,11 +23,10 @@ import {
 } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
 import type { LandedSignature, PubsubChain, Session } from './chain.ts'
+import { retractedText } from './cursor-feeds.ts'
 import type { Feed, FeedIndex, FeedRegistry } from './feed.ts'
-import type { SubscriptionMeters } from './meters.ts'
-import type { Notifier } from './notifier.ts'
+import type { Notifier, SubscriptionMeters } from './notifier.ts'
 import { hasRetractions, type SignatureParams } from './read-params.ts'
-import { retractedText } from './retracting-feeds.ts'
 
 /**
  * Between the answer to a subscribe and the first notification. A client that gets both in one read

@@ -5,14 +5,14 @@
 //   era 7 (file) ─► era 8 (file) ─► era 9 (waits to be written) ─► era 10 (memory) ─► live
 //        └ batches are read shortly before they are reached; few are held
 import { assert } from '../../base/assert.ts'
-import type { Commitment } from '../../base/commitment.ts'
-import type { ReceivedBatch } from '../../chain/solana/received-batch.ts'
+import { Commitment } from '../../base/commitment.ts'
+import { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import type { BlockMetaUpdate, RetractionUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SlotItem } from '../flows/item-names.ts'
 import { AssembledBlock } from '../flows/tracked-slot.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { Replay, ReplayOptions, ReplaySource } from '../hub/hub.ts'
-import { UpdateList, type UpdateSource } from '../hub/update-list.ts'
+import { UpdateList, type UpdateRun, type UpdateSource } from '../hub/update-list.ts'
 import type {
   KeptBlock,
   KeptElement,
@@ -45,11 +45,9 @@ export interface ReadableRun extends KeptRun {
   readonly source?: UpdateSource
 }
 
-export type ReadableElement =
-  | ReadableRun
-  | KeptUpdate
-  | (KeptBlock & { readonly items: readonly ReadableRun[] })
-  | (KeptRetraction & { readonly restated: readonly ReadableElement[] })
+type ReadableBlock = KeptBlock & { readonly items: readonly ReadableRun[] }
+type ReadableRetraction = KeptRetraction & { readonly restated: readonly ReadableElement[] }
+export type ReadableElement = ReadableRun | KeptUpdate | ReadableBlock | ReadableRetraction
 
 export interface ReadableEra {
   readonly run: number
@@ -249,10 +247,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     return slot < this.#options.fromSlot || (passes !== null && slots?.every(passes) === true)
   }
 
-  #readBlock(
-    { items, ...block }: KeptBlock & { readonly items: readonly ReadableRun[] },
-    held: number,
-  ): AssembledBlock | 'loading' {
+  #readBlock({ items, ...block }: ReadableBlock, held: number): AssembledBlock | 'loading' {
     const list = new UpdateList<SlotItem>()
     for (const run of items) {
       const source = this.#sourceOf(run, held)
@@ -262,13 +257,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     return new AssembledBlock(block.meta as BlockMetaUpdate, list, block)
   }
 
-  #readRetraction({
-    update,
-    restated,
-  }: KeptRetraction & { readonly restated: readonly ReadableElement[] }):
-    | RetractionUpdate
-    | 'skipped'
-    | 'loading' {
+  #readRetraction({ update, restated }: ReadableRetraction) {
     const retraction = update as RetractionUpdate
     if (!this.#isWanted(retraction.slot)) return 'skipped'
     const held = restated.reduce((sum, one) => sum + runsIn(one), 0)
@@ -402,4 +391,72 @@ function runsIn(element: KeptElement): number {
 
 function countOf(element: KeptElement): number {
   return element.kind === 'run' ? element.end - element.start : 1
+}
+
+// What a hub published, as elements of an era: which batches it takes, and runs of them.
+
+/** Per commitment. */
+export type Lists = readonly (readonly UpdateRun<SolanaUpdate>[])[]
+
+export interface BatchUse {
+  readonly source: ReceivedBatch
+  /** Published as processed in this era: it must contain the batch. */
+  readonly isOwn: boolean
+}
+
+export function runsOf(lists: Lists): BatchUse[] {
+  const uses: BatchUse[] = []
+  const add = ({ source, update }: UpdateRun<SolanaUpdate>, isOwn: boolean) => {
+    if (source !== null) uses.push(useOf(source, isOwn))
+    else if (update instanceof AssembledBlock)
+      for (const item of update.items.runs()) add(item, false)
+    else if (update?.kind === 'retraction')
+      for (const restated of runsFrom(update.restated)) add(restated, false)
+  }
+  for (const [commitment, list] of lists.entries())
+    for (const run of list) add(run, commitment === Commitment.processed)
+  return uses
+}
+
+function runsFrom(updates: Iterable<SolanaUpdate>): readonly UpdateRun<SolanaUpdate>[] {
+  const list = new UpdateList<SolanaUpdate>()
+  for (const update of updates) list.push(update)
+  return list.runs()
+}
+
+function useOf(source: UpdateSource, isOwn: boolean): BatchUse {
+  assert(source instanceof ReceivedBatch, 'a node sent it')
+  return { source, isOwn }
+}
+
+/** With its source; the place of a batch is not known yet. */
+export function elementOf(run: UpdateRun<SolanaUpdate>): ReadableElement {
+  const { source, update, start, end } = run
+  if (source !== null) return runOf(source, start, end)
+  if (update instanceof AssembledBlock) {
+    const { slot, isMixed, hasVoid } = update
+    const items = update.items.runs().map((item) => runOf(item.source!, item.start, item.end))
+    return { kind: 'block', slot, isMixed, hasVoid, meta: plain(update.meta), items }
+  }
+  if (update?.kind !== 'retraction') return { kind: 'update', update: plain(update!) }
+  const { restated, ...own } = update
+  return { kind: 'retraction', update: plain(own), restated: runsFrom(restated).map(elementOf) }
+}
+
+function runOf(source: UpdateSource, start: number, end: number): ReadableRun {
+  assert(source instanceof ReceivedBatch, 'a node sent it')
+  const slots = new Set<number>()
+  for (let at = start; at < end; at++) slots.add(source.slotAt(at))
+  const slot = source.slotAt(end - 1)
+  return { kind: 'run', era: 0, batch: 0, start, end, slot, slots: [...slots], source }
+}
+
+/** Its bytes are views of a batch: a copy is passed on alone. */
+function plain<T extends object>(update: T): T {
+  const entries = Object.entries(update).map(([name, value]) => [
+    name,
+    value instanceof Uint8Array ? new Uint8Array(value) : value,
+  ])
+  // Reason for the cast: the same members.
+  return Object.fromEntries(entries) as T
 }

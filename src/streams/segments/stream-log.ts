@@ -24,20 +24,21 @@ import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { ClosedEra, KeptStream, ReplayOptions } from '../hub/hub.ts'
 import type { UpdateRun, UpdateSource } from '../hub/update-list.ts'
-import { BatchChunks } from './batch-chunks.ts'
-import { type BatchUse, elementOf, type Lists, runsOf } from './era-elements.ts'
 import {
+  type BatchUse,
+  elementOf,
   type KeptEras,
   KeptReplay,
+  type Lists,
   type LogPosition,
   type ReadableElement,
   type ReadableEra,
   type ReadableRun,
+  runsOf,
 } from './kept-replay.ts'
-import type { Finalized, KeptElement, KeptRun } from './segment-format.ts'
+import { BatchChunks, type Finalized, type KeptElement, type KeptRun } from './segment-format.ts'
 import { type ReadMemory, SegmentReader } from './segment-reader.ts'
-import type { EraPlace, LogBounds } from './segment-writer.ts'
-import type { LogReport, LogRequest } from './writer-thread.ts'
+import type { EraPlace, LogBounds, LogReport, LogRequest } from './segment-writer.ts'
 
 /** Eras that wait to be written; with more the log begins anew. */
 export const waitingBytesMax = 256 * 1024 * 1024

@@ -6,9 +6,7 @@ import { descriptor } from '../../chain/evm/event-ring.ts'
 import { EventType } from '../../chain/evm/event-type.ts'
 import { differenceU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink, ExecutionSource } from '../ports.ts'
-import type { Pacer } from './pacer.ts'
-import { type Passes, passesOf } from './passes.ts'
-import { Playback } from './playback.ts'
+import { type Pacer, type Passes, Playback, passesOf } from './playback.ts'
 import { loadRecording, type Recording } from './recording.ts'
 
 export interface SnapshotOptions {

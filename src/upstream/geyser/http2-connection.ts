@@ -18,8 +18,8 @@ import {
   preface,
   setting,
   settingsFrame,
+  type TakeMessages,
 } from './http2-reader.ts'
-import type { TakeMessages } from './messages.ts'
 
 /** Flow-control window: fills a link of 1 Gbit/s at 250 ms. */
 const windowBytes = 32 * 1024 * 1024

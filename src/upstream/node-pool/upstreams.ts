@@ -2,8 +2,10 @@
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Log } from '../../base/telemetry/log.ts'
+import { latencyBuckets, type Meters } from '../../base/telemetry/meters.ts'
 import type { SetSection, UpstreamsSection } from '../config.ts'
-import type { UpstreamNode } from './upstream-node.ts'
+import { nodeStates } from './node-health.ts'
+import { callOutcomes, type UpstreamNode, wrongs } from './upstream-node.ts'
 import { UpstreamSet } from './upstream-set.ts'
 
 /** How often probes are checked; each is sent once per slot. */
@@ -11,7 +13,7 @@ const tickMs = 100
 /** How long the start waits for the first probes. */
 const firstProbeMsMax = 1_500
 
-export interface UpstreamsDeps {
+interface UpstreamsDeps {
   readonly clock: Clock
   readonly log: Log
   readonly random?: () => number
@@ -79,10 +81,10 @@ export class Upstreams {
 
 // Status of a node for the operator: one row of plain values without an address.
 
-export type NodeReport = ReturnType<typeof reportOf>
+type NodeReport = ReturnType<typeof reportOf>
 
 /** A row per node, in the order of the configuration. */
-export function reportNodes(nodes: readonly UpstreamNode[]): NodeReport[] {
+function reportNodes(nodes: readonly UpstreamNode[]): NodeReport[] {
   const counts = nodes.map((node) => node.latency.count(node.nowMs()))
   const total = counts.reduce((sum, count) => sum + count, 0)
   return nodes.map((node, index) => reportOf(node, total === 0 ? 0 : counts[index]! / total))
@@ -114,4 +116,82 @@ function reportOf(node: UpstreamNode, share: number) {
 
 function rounded(ms: number | null): number | null {
   return ms === null ? null : Math.round(ms * 100) / 100
+}
+
+// Meters of the upstream nodes, read from them at scrape.
+// The labels are a set's name and a node's number, never an address or a token.
+
+export function declareUpstreamMeters(meters: Meters, upstreams: Upstreams): void {
+  const nodes = () => upstreams.sets().flatMap((set) => set.nodes)
+  // The sets are the configuration's; a meter without series is declared all the same.
+  const labels = { set: [] as string[], node: [] as string[] }
+  const gauge = (name: string, help: string, read: (node: UpstreamNode) => number | null) =>
+    meters.gaugesRead(name, help, labels, function* () {
+      for (const node of nodes()) {
+        const value = read(node)
+        if (value !== null) yield [labelsOf(node), value]
+      }
+    })
+  meters.gaugesRead(
+    'sluice_upstream_info',
+    'The nodes and their regions',
+    { ...labels, region: [] as string[] },
+    function* () {
+      for (const node of nodes()) yield [{ ...labelsOf(node), region: node.region }, 1]
+    },
+  )
+  gauge('sluice_upstream_up', 'Whether the node is in the rotation', (node) =>
+    node.state === 'up' ? 1 : 0,
+  )
+  meters.gaugesRead(
+    'sluice_upstream_state',
+    'State of the node: 1 for the one that it is in',
+    { ...labels, state: nodeStates },
+    function* () {
+      for (const node of nodes()) yield [{ ...labelsOf(node), state: node.state }, 1]
+    },
+  )
+  gauge('sluice_upstream_slot', 'Highest slot that the node has reported', (node) => node.slot())
+  gauge('sluice_upstream_lag_slots', 'Slots behind the best of its set', (node) => node.lagSlots)
+  gauge('sluice_upstream_waiting', 'Calls that wait for a response', (node) => node.waiting)
+  meters.counterRead(
+    'sluice_upstream_requests_total',
+    'Calls to the node by how they ended',
+    { ...labels, outcome: callOutcomes },
+    function* () {
+      for (const node of nodes())
+        for (const outcome of callOutcomes)
+          yield [{ ...labelsOf(node), outcome }, node.outcomes[outcome]]
+    },
+  )
+  meters.counterRead(
+    'sluice_upstream_wrong_total',
+    'Answers or blocks of the node that cannot be right, by what is wrong',
+    { ...labels, reason: wrongs },
+    function* () {
+      for (const node of nodes())
+        for (const reason of wrongs) yield [{ ...labelsOf(node), reason }, node.wrongs[reason]]
+    },
+  )
+  meters.counterRead(
+    'sluice_upstream_probe_failures_total',
+    'Probes of the node that failed or stayed unanswered',
+    labels,
+    function* () {
+      for (const node of nodes()) yield [labelsOf(node), node.probeFailures]
+    },
+  )
+  meters.histogramsRead(
+    'sluice_upstream_seconds',
+    "Time to the head of the node's answer",
+    latencyBuckets,
+    labels,
+    function* () {
+      for (const node of nodes()) yield [labelsOf(node), node.seconds.read()]
+    },
+  )
+}
+
+function labelsOf({ set, number }: UpstreamNode): { set: string; node: string } {
+  return { set, node: String(number) }
 }

@@ -7,7 +7,6 @@
 //        ├► cache hit                               ─► answer
 //        ├► an identical read is in flight          ─► its answer (single flight)
 //        └► Read: pick, failover, hedge             ─► answer ─► cache, slots seen
-
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
@@ -23,16 +22,26 @@ import type { Call } from '../../base/jsonrpc/parse.ts'
 import { LogThrottle } from '../../base/telemetry/log.ts'
 import { bodyOf } from '../call-body.ts'
 import { defaultSet } from '../config.ts'
-import { callNode } from '../node-pool/call-node.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
-import type { UpstreamSet } from '../node-pool/upstream-set.ts'
+import { callNode, type UpstreamSet } from '../node-pool/upstream-set.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
 import type { AnswerSource } from '../ports.ts'
 import { AnswerCache } from './answer-cache.ts'
-import type { ProxyTally } from './meters.ts'
-import { isLasting, type MethodPolicy, policyOf, readOptions } from './method-policy.ts'
-import { ProxyRead, type ReadDeps, type ReadRequest, type ReadResult } from './proxy-read.ts'
-import { send, unhealthy } from './send.ts'
+import {
+  isLasting,
+  type MethodPolicy,
+  type ProxyTally,
+  policyOf,
+  readOptions,
+} from './method-policy.ts'
+import {
+  ProxyRead,
+  type ReadDeps,
+  type ReadRequest,
+  type ReadResult,
+  send,
+  unhealthy,
+} from './proxy-read.ts'
 import { apiVersionIn, CustomerSlots, eachShown, heightIn, slotIn } from './shown-slots.ts'
 
 /** A read is hedged no sooner than this, however fast its method usually is. */

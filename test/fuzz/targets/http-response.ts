@@ -3,7 +3,7 @@ import { ok } from 'node:assert'
 import {
   ResponseParser,
   type ResponseSink,
-} from '../../../src/upstream/http-client/response-parser.ts'
+} from '../../../src/upstream/http-client/http-request.ts'
 import { nativeMessages } from '../native-parser.ts'
 import { pieces, same, type Target, text } from '../target.ts'
 

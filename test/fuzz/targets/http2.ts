@@ -5,13 +5,13 @@ import { duplexPair } from 'node:stream'
 import { encodeHeaders, HeaderBlocks, HeaderDecoder } from '../../../src/upstream/geyser/hpack.ts'
 import {
   frameFlag,
+  frameMessage,
   frameOf,
   frameType,
   Http2Reader,
   preface,
   settingsFrame,
 } from '../../../src/upstream/geyser/http2-reader.ts'
-import { frameMessage } from '../../../src/upstream/geyser/messages.ts'
 import { type Chance, pieces, same, type Target, text } from '../target.ts'
 
 const stream = 1

@@ -14,8 +14,11 @@ import {
   recordingKind,
 } from '../../../src/base/recording-file.ts'
 import { readHead } from '../../../src/base/records.ts'
-import { BatchChunks } from '../../../src/streams/segments/batch-chunks.ts'
-import { decodeBatch, decodeEra } from '../../../src/streams/segments/segment-format.ts'
+import {
+  BatchChunks,
+  decodeBatch,
+  decodeEra,
+} from '../../../src/streams/segments/segment-format.ts'
 import { SegmentReader } from '../../../src/streams/segments/segment-reader.ts'
 import { SegmentWriter, segmentFile } from '../../../src/streams/segments/segment-writer.ts'
 import { type Chance, same, type Target } from '../target.ts'

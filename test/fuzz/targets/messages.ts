@@ -3,9 +3,8 @@ import { ok } from 'node:assert'
 import { unpack } from 'msgpackr'
 import { parseRequest } from '../../../src/base/jsonrpc/parse.ts'
 import { parseConnect, parseMessage } from '../../../src/products/metrics/handle.ts'
-import { frameKinds } from '../../../src/streams/log/encoded.ts'
-import { decodeFrame, encodeFrame, isPayload } from '../../../src/streams/log/event-frame.ts'
-import { jsonToMsgpack } from '../../../src/streams/log/json-to-msgpack.ts'
+import { frameKinds, jsonToMsgpack } from '../../../src/streams/log/encoded.ts'
+import { decodeFrame, encodeFrame, isPayload } from '../../../src/streams/log/shared-events.ts'
 import { cursorText, readCursor } from '../../../src/streams/pubsub/cursor.ts'
 import {
   hasMoreIn,

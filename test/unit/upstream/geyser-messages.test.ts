@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { frameMessage, MessageBatcher } from '../../../src/upstream/geyser/messages.ts'
+import { frameMessage, MessageBatcher } from '../../../src/upstream/geyser/http2-reader.ts'
 
 function split(chunks: readonly Buffer[], flushes = false) {
   const found: Buffer[] = []

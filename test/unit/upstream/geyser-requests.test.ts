@@ -6,7 +6,7 @@ import {
   slotIn,
   solanaVersionIn,
   subscribeRequest,
-} from '../../../src/upstream/geyser/geyser-requests.ts'
+} from '../../../src/upstream/geyser/geyser-client.ts'
 
 const codec = loadCodec()
 const decode = (bytes: Uint8Array) => {

@@ -1,4 +1,4 @@
-// Exports of the analysis module, as analysis/program.ts declares them. Thread: analysis worker.
+// Exports of the analysis module, as analysis/memory.ts declares them. Thread: analysis worker.
 // All state is in the shared memory; module variables keep nothing from one block to the next.
 import { finish, readSecret, sumAddress, sumSlot } from './bytes'
 import { contend, spare } from './contention'

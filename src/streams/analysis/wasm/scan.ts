@@ -3,7 +3,7 @@
 // is checked against lengths and bounds, and the caller checks afterwards whether it was intact.
 //
 //   record   0 length and flags u32   4 type u32   8 transaction + 1 u32   16 time u64   24 payload
-//            (rings/layout.ts, analysis/event-record.ts)
+//            (rings/layout.ts, analysis/feed.ts)
 //   scratch  | transaction times | storage accesses | account accesses | headers | ...
 //   transaction times   32 bytes: enter u64, exit u64, header u64, end u64; ns, 0 = not seen
 //   storage access      16 bytes: payload u32, transaction + 1 u32, key hash u32, address hash u32

@@ -7,12 +7,10 @@
 //   stage                    N voted            N finalized        N verified
 import { assert } from '../../../base/assert.ts'
 import type { ExecutionSink, ExecutionSource } from '../../ports.ts'
-import type { Pacer } from '../pacer.ts'
+import type { Pacer } from '../playback.ts'
 import { BlockEvents } from './block-events.ts'
-import { type StageName, writeStage } from './block-header.ts'
-import { EventWriter } from './event-writer.ts'
-import { fateOf, type Proposal, proposalOf, type Shape } from './proposal.ts'
-import { TrafficPlan } from './traffic-plan.ts'
+import { EventWriter, type StageName, writeStage } from './event-writer.ts'
+import { fateOf, type Proposal, proposalOf, type Shape, TrafficPlan } from './traffic-plan.ts'
 
 export interface GeneratorOptions {
   readonly seed: number

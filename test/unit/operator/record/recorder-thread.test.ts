@@ -10,7 +10,7 @@ import {
   type RecorderReport,
   RecorderThread,
 } from '../../../../src/operator/record/recorder-thread.ts'
-import { TappedSink } from '../../../../src/upstream/execution/recorded-events.ts'
+import { TappedSink } from '../../../../src/upstream/execution/open.ts'
 import { canMount, mountSmallDisk } from '../../../testkit/small-disk.ts'
 
 const ringBytes = 1024 * 1024

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
-import { rangeStatus } from '../../../../src/streams/analysis/control.ts'
-import { EventFeed } from '../../../../src/streams/analysis/feed.ts'
+import { EventFeed, rangeStatus } from '../../../../src/streams/analysis/feed.ts'
 import { Bench } from '../../../testkit/analysis.ts'
 import { addressOf, EventScript, idOf } from '../../../testkit/event-script.ts'
 

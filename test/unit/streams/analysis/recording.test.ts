@@ -2,9 +2,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { blockStart } from '../../../../src/chain/evm/event-payload.ts'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { readU256 } from '../../../../src/chain/evm/words.ts'
+import { Tps } from '../../../../src/streams/analysis/block-stages.ts'
 import { TextCache } from '../../../../src/streams/analysis/block-text.ts'
 import { ExecutedBlock } from '../../../../src/streams/analysis/executed-block.ts'
-import { Tps } from '../../../../src/streams/analysis/tps.ts'
 import { type AnalysedBlock, Bench } from '../../../testkit/analysis.ts'
 import {
   contractsWithContention,

@@ -2,10 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   addressBytes,
+  openProgram,
+  type Program,
   storageKeyBytes,
   trackerBytes,
 } from '../../../../src/streams/analysis/memory.ts'
-import { openProgram, type Program } from '../../../../src/streams/analysis/program.ts'
 import { analysisModule } from '../../../testkit/analysis.ts'
 
 const module = analysisModule()

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { Tps } from '../../../../src/streams/analysis/tps.ts'
+import { Tps } from '../../../../src/streams/analysis/block-stages.ts'
 
 function values(blocks: readonly (readonly [number: number, txns: number])[]): number[] {
   const tps = new Tps()

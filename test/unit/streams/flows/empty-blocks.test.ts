@@ -16,7 +16,7 @@ import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts
 import type { Run } from '../../../../src/streams/geyser/frame.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
-import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/notifier.ts'
 import { limits } from '../../../testkit/filter-limits.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { budgetOn, looseSession } from '../../../testkit/loose-session.ts'

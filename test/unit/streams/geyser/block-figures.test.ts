@@ -3,8 +3,11 @@ import { describe, expect, test, vi } from 'vitest'
 import { decodeTransactionInfo } from '../../../../src/chain/solana/geyser-decode.ts'
 import { readCost } from '../../../../src/chain/solana/geyser-parts.ts'
 import type { BlockUpdate, SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
-import { BlockFiguresTracker } from '../../../../src/streams/geyser/block-figures.ts'
-import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import {
+  BlockFiguresTracker,
+  openSolanaHub,
+  publishUpdate,
+} from '../../../../src/streams/geyser/hub.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 

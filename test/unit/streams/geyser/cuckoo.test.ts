@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Cuckoo, SipHash } from '../../../../src/streams/geyser/cuckoo.ts'
+import { Cuckoo, SipHash } from '../../../../src/streams/geyser/filter-set.ts'
 import { buildCuckoo } from '../../../testkit/cuckoo-builder.ts'
 import { randomOf } from '../../../testkit/synthetic-solana.ts'
 

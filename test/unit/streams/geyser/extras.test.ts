@@ -5,10 +5,12 @@ import type { AccountContent } from '../../../../src/chain/solana/geyser-content
 import { keyOf } from '../../../../src/chain/solana/keys.ts'
 import { accountUpdate, retractionUpdate } from '../../../../src/chain/solana/update-build.ts'
 import type { AccountUpdate, SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
-import { BankChain } from '../../../../src/streams/geyser/bank-chain.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
-import { JoinedStates } from '../../../../src/streams/geyser/joined-states.ts'
-import { StreamStates } from '../../../../src/streams/geyser/stream-states.ts'
+import {
+  BankChain,
+  JoinedStates,
+  StreamStates,
+} from '../../../../src/streams/geyser/joined-states.ts'
 import {
   codec,
   GeyserStage,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
-import { unaryMethods } from '../../../../src/streams/geyser/unary.ts'
+import { unaryMethods } from '../../../../src/streams/geyser/service.ts'
 import { TestChain } from '../../../testkit/grpc-stage.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 

@@ -2,8 +2,8 @@
 // or anything at all.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeFrame, encodeFrame } from '../../../../src/streams/log/event-frame.ts'
-import { jsonToMsgpack } from '../../../../src/streams/log/json-to-msgpack.ts'
+import { jsonToMsgpack } from '../../../../src/streams/log/encoded.ts'
+import { decodeFrame, encodeFrame } from '../../../../src/streams/log/shared-events.ts'
 import { contentionOf } from '../../../testkit/fake-execution.ts'
 
 const row = (head: unknown, payload: string) =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { Unpackr, unpack } from 'msgpackr'
 import { describe, expect, test } from 'vitest'
-import { jsonToMsgpack } from '../../../../src/streams/log/json-to-msgpack.ts'
+import { jsonToMsgpack } from '../../../../src/streams/log/encoded.ts'
 
 // Maps, because the decoder renames a key `__proto__` when it makes objects.
 const unpackr = new Unpackr({ int64AsType: 'number', mapsAsObjects: false })

@@ -15,7 +15,7 @@ import {
 import { type SlotStatus, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
-import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/notifier.ts'
 import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'
 import { idleChain } from '../../../testkit/pubsub-chain.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'

@@ -14,7 +14,7 @@ import {
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
-import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/notifier.ts'
 import { budgetOn, looseSession } from '../../../testkit/loose-session.ts'
 import { idleChain } from '../../../testkit/pubsub-chain.ts'
 

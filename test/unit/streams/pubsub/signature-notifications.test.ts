@@ -14,7 +14,7 @@ import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/upda
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import type { LandedSignature, PubsubChain } from '../../../../src/streams/pubsub/chain.ts'
-import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/meters.ts'
+import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/notifier.ts'
 import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'
 import { idleChain } from '../../../testkit/pubsub-chain.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'

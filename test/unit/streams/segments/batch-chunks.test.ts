@@ -11,9 +11,9 @@ import {
   BatchChunks,
   type LaidOut,
   lentBytesMax,
-} from '../../../../src/streams/segments/batch-chunks.ts'
+} from '../../../../src/streams/segments/segment-format.ts'
+import { type LogRequest, LogThread } from '../../../../src/streams/segments/segment-writer.ts'
 import { StreamLog, type ThreadEvents } from '../../../../src/streams/segments/stream-log.ts'
-import { type LogRequest, LogThread } from '../../../../src/streams/segments/writer-thread.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { chainOf, from, inBatches, read, rememberAll } from '../../../testkit/replayed-updates.ts'
 

@@ -12,8 +12,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { allCommitments } from '../../../../src/base/commitment.ts'
-import { BatchChunks } from '../../../../src/streams/segments/batch-chunks.ts'
-import { decodeBatch, decodeEra } from '../../../../src/streams/segments/segment-format.ts'
+import {
+  BatchChunks,
+  decodeBatch,
+  decodeEra,
+} from '../../../../src/streams/segments/segment-format.ts'
 import { SegmentWriter, segmentFile } from '../../../../src/streams/segments/segment-writer.ts'
 import { caseCount } from '../../../testkit/case-count.ts'
 

@@ -23,7 +23,7 @@ import {
   Generator,
   type GeneratorOptions,
 } from '../../../../src/upstream/execution/generator/generator.ts'
-import { Random, Zipf } from '../../../../src/upstream/execution/generator/random.ts'
+import { Random, Zipf } from '../../../../src/upstream/execution/generator/traffic-plan.ts'
 import { type SeenEvent, SeenEvents } from '../../../testkit/execution-sink.ts'
 import { VirtualPacer } from '../../../testkit/virtual-pacer.ts'
 

@@ -12,7 +12,7 @@ import {
 } from '../../../../src/chain/evm/event-ring.ts'
 import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { readU64, writeU16, writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
-import { RingFileReader } from '../../../../src/upstream/execution/ring-file-reader.ts'
+import { RingFileReader } from '../../../../src/upstream/execution/ring-file.ts'
 import { EventRingWriter, eventRingHeader } from '../../../testkit/event-ring-writer.ts'
 import { SeenEvents } from '../../../testkit/execution-sink.ts'
 

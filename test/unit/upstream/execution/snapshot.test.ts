@@ -30,8 +30,7 @@ import {
   writeU64,
 } from '../../../../src/chain/evm/words.ts'
 import { Generator } from '../../../../src/upstream/execution/generator/generator.ts'
-import { passesOf } from '../../../../src/upstream/execution/passes.ts'
-import { Playback } from '../../../../src/upstream/execution/playback.ts'
+import { Playback, passesOf } from '../../../../src/upstream/execution/playback.ts'
 import { loadRecording } from '../../../../src/upstream/execution/recording.ts'
 import {
   Snapshot,

@@ -2,12 +2,12 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   frameFlag,
+  frameMessage,
   frameOf,
   frameType,
   Http2Reader,
   settingsFrame,
 } from '../../../../src/upstream/geyser/http2-reader.ts'
-import { frameMessage } from '../../../../src/upstream/geyser/messages.ts'
 
 const inPlace = 3
 const { data, ping, settings } = frameType

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ResponseParser } from '../../../../src/upstream/http-client/response-parser.ts'
+import { ResponseParser } from '../../../../src/upstream/http-client/http-request.ts'
 
 /** The parsed response, from bytes in pieces that end at `cuts`. */
 function parse(text: string | Buffer, cuts: readonly number[] = [], isClosed = false) {
