@@ -54,7 +54,10 @@ export class Fault extends Error {
 /** True for what the world did: a `Fault`, or an error of the system or of LMDB with its number. */
 export function isFault(error: unknown): boolean {
   if (error instanceof Fault) return true
-  const code = error instanceof Error && 'code' in error ? error.code : null
+  if (!(error instanceof Error)) return false
+  // LMDB rejects promises of its own, out of reach, when a commit fails, as on a full disk.
+  if ('commitError' in error) return true
+  const code = 'code' in error ? error.code : null
   return typeof code === 'number' || (typeof code === 'string' && /^E(?!RR_)[A-Z]/.test(code))
 }
 

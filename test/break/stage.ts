@@ -91,6 +91,10 @@ export class Gateway {
     return child !== undefined && child.exitCode === null && child.signalCode === null
   }
 
+  get hasDied(): boolean {
+    return this.deaths.length > 0
+  }
+
   /** What the preload does in its processes from now on. */
   control(state: { readonly shiftMs?: number; readonly ballastMb?: number }): void {
     writeFileSync(this.#controlFile, JSON.stringify(state))
@@ -125,7 +129,9 @@ export class Gateway {
     this.#isKilled = false
     server.child.once('exit', (code, signal) => {
       const lines = server.stderr().trim().split('\n').slice(-3).join(' | ')
-      if (!this.#isKilled) this.deaths.push(`gateway ${this.number}: ${signal ?? code}: ${lines}`)
+      if (this.#isKilled) return
+      this.deaths.push(`gateway ${this.number}: ${signal ?? code}: ${lines}`)
+      console.log(`ended by itself: ${this.deaths.at(-1)}`)
     })
   }
 

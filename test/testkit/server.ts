@@ -106,7 +106,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     output.err += chunk
   })
   await until(() => {
-    if (child.exitCode !== null) throw new Error(`server ended: ${output.err}${output.out}`)
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(`server ended: ${output.err}${output.out}`)
     // The banner is written first, but its pipe may be read later than the file is seen.
     return existsSync(doorsFile) && output.out.endsWith('\n')
   }, 'the doors to open').catch((error: Error) => {
