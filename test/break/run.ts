@@ -11,6 +11,7 @@
 import { removeFolders } from '../cluster/gateway-stage.ts'
 import { countFlag, durationFlag, exitWith, readFlags, refuseArguments } from '../testkit/flags.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 import { checkAll, type Property } from './check.ts'
 import { type Fault, faults } from './faults.ts'
 import { Load } from './load.ts'
@@ -143,6 +144,9 @@ async function calm(stage: Stage, readers: Readers): Promise<void> {
   const { ms, last, lastError } = await recoveryOf(stage, performance.now())
   if (ms > hangMs) throw new Error(`before any fault: ${last}: ${lastError}`)
   await readers.audit.compare(readers.audited)
+  // A new folder keeps nothing beyond a restart before its first finalized slot.
+  const isKept = () => readers.audited.every(({ settled }) => settled > readers.from)
+  await until(isKept, 'the first slots at every reader', hangMs)
 }
 
 function usableFaults(stage: Stage): Fault[] {

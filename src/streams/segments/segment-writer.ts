@@ -396,6 +396,8 @@ export type LogRequest =
       readonly generation: number
       readonly run: number
       readonly last: EraPlace | null
+      /** A disk that is still full gets the older half. */
+      readonly mayDrop: boolean
     }
 
 export type LogReport =
@@ -475,8 +477,8 @@ export class LogThread {
         break
       case 'resume': {
         this.#generation = request.generation
-        const { run, last } = request
-        const eras = writer.resume({ run, last, isFull: this.#isFull })
+        const { run, last, mayDrop } = request
+        const eras = writer.resume({ run, last, isFull: this.#isFull && mayDrop })
         this.#isBroken = false
         this.#opened('resumed', eras)
       }

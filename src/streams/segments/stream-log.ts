@@ -44,7 +44,10 @@ import type { EraPlace, LogBounds, LogReport, LogRequest } from './segment-write
 export const waitingBytesMax = 256 * 1024 * 1024
 /** Copied to the thread per turn of the event loop. */
 const turnBytes = 1024 * 1024
-const retryMs = 10_000
+/** The first retry after a fault; each further one waits twice as long, up to the last. */
+const retryMs = { first: 1_000, most: 10_000 }
+/** A disk that is full is asked so often before it gets the older half. */
+const fullRetries = 4
 
 export interface StreamLogDeps {
   readonly folder: string
@@ -152,6 +155,8 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #resets = 0
   #writtenEras = 0
   #retry: NodeJS.Timeout | null = null
+  /** Since nothing waited. */
+  #retries = 0
 
   /** Resolves once it is known what earlier runs wrote, or that the log is down. */
   readonly ready: Promise<void>
@@ -339,9 +344,8 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     this.#bytes = bytes
     const before = this.oldestSlot
     this.#removeUpTo(first === undefined ? Number.POSITIVE_INFINITY : first.segment - 1)
-    const { oldestSlot } = this
-    if (oldestSlot !== before) this.#resets++
-    this.#deps.log.warn('stream log is up again', { oldestSlot })
+    if (this.oldestSlot !== before) this.#resets++
+    this.#deps.log.warn('stream log is up again', { oldestSlot: this.oldestSlot })
     this.#cursor = { run: 0, batches: 0 }
     this.#eraBefore = null
     this.#sent = 0
@@ -474,6 +478,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     this.#bytes = bytes
     this.#writtenEras++
     this.#run.eras.push(place)
+    if (this.#waiting.length === 0) this.#retries = 0
     if (removed !== null) this.#removeUpTo(removed)
   }
 
@@ -528,13 +533,15 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #retryLater(): void {
+    const waitMs = Math.min(retryMs.most, retryMs.first * 2 ** this.#retries)
     this.#retry ??= setTimeout(() => {
       this.#retry = null
+      this.#retries++
       // Up again meanwhile: the fault was that of a request before one that began anew.
       if (this.#state !== 'down') return
       if (this.#thread === null) void this.#start()
       else if (!this.#continue()) this.#retryLater()
-    }, retryMs).unref()
+    }, waitMs).unref()
   }
 
   #continue(): boolean {
@@ -542,7 +549,8 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     if (this.#mustReset) return this.#post({ kind: 'reset', generation })
     const run = this.#run.number
     const last = this.#run.eras.at(-1) ?? (this.#runs.at(-1) ?? this.#earlier.at(-1))?.eras.at(-1)
-    return this.#post({ kind: 'resume', generation, run, last: last ?? null })
+    const mayDrop = this.#retries > fullRetries
+    return this.#post({ kind: 'resume', generation, run, last: last ?? null, mayDrop })
   }
 
   /** The first era from that slot on; null when there is none. The one behind it is read ahead. */

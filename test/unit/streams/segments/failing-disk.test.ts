@@ -121,6 +121,37 @@ describe('a disk that fails', () => {
     expect(thread.requests.map(({ kind }) => kind)).toEqual([])
   })
 
+  it('that is full is asked five times before it gets what was kept', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const updates = chainOf(40)
+    const { log, sink, thread, feed } = await serve()
+    sink.opened(null)
+    await feed(updates.slice(0, at(updates, 1020)))
+    const asked = async (slot: number) => {
+      thread.fail = 'ENOSPC: no space left on device, write'
+      await feed(updates.slice(at(updates, slot), at(updates, slot + 1)))
+      const drops: boolean[] = []
+      for (let retry = 0; retry < 5; retry++) {
+        vi.advanceTimersByTime(10_000)
+        for (const request of thread.requests)
+          if (request.kind === 'resume') drops.push(request.mayDrop)
+        thread.run()
+      }
+      thread.fail = null
+      vi.advanceTimersByTime(10_000)
+      thread.run()
+      expect(log.counts().isUp).toBe(true)
+      for (let turns = 0; turns < 5; turns++) {
+        await turn()
+        thread.run()
+      }
+      return drops
+    }
+    expect(await asked(1020)).toEqual([false, false, false, false, true])
+    // Written meanwhile: another full disk is another one.
+    expect(await asked(1021)).toEqual([false, false, false, false, true])
+  })
+
   it('with its thread is asked again once there is another one', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout'] })
     const updates = chainOf(20)
