@@ -36,14 +36,12 @@ export function transactionSenders(
 ): SetSender[] {
   return names.map((name, index) => {
     const set = upstreams.set(name)
-    return set === null ? addressSender(`upstream ${index + 1}`, name, deps) : new SetSender(set)
+    if (set !== null) return new SetSender(set)
+    // The address may contain a key of the provider: only this name appears in logs.
+    const own = `upstream ${index + 1}`
+    const single = new Upstreams({ [own]: singleNodeSet({ rpc: name }) }, deps)
+    return new SetSender(single.set(own)!, single)
   })
-}
-
-/** The address may contain a key of the provider: only `name` appears in logs. */
-function addressSender(name: string, address: string, deps: SenderDeps): SetSender {
-  const upstreams = new Upstreams({ [name]: singleNodeSet({ rpc: address }) }, deps)
-  return new SetSender(upstreams.set(name)!, upstreams)
 }
 
 export class SetSender implements TransactionSender {
@@ -120,12 +118,8 @@ function outcomeOf({ error }: RpcReply, secrets: NodeSecrets): Outcome<null> {
   if (errOf(error.data) === 'AlreadyProcessed') return accept(null)
   const redacted = secrets.redactError({ code, message: String(message), data: error.data })
   const err = errOf(redacted.data)
-  return refuse(
-    'rejected',
-    'upstream',
-    redacted.message,
-    err === undefined ? {} : { data: { err } },
-  )
+  const data = err === undefined ? {} : { data: { err } }
+  return refuse('rejected', 'upstream', redacted.message, data)
 }
 
 function errOf(data: unknown): unknown {

@@ -30,17 +30,13 @@ export class LazyBlockText {
   /** Index of each piece's first transaction; above the count after the last piece. */
   readonly #starts: number[] = [0]
   #length = 0
-  #estimatedBytes: number
+  /** Exact once the whole text was built. */
+  estimatedBytes: number
 
   constructor(source: TextSource, estimatedBytes: number, memory: TextCache) {
     this.#source = source
-    this.#estimatedBytes = estimatedBytes
+    this.estimatedBytes = estimatedBytes
     this.#memory = memory
-  }
-
-  /** Exact once the whole text was built. */
-  get estimatedBytes(): number {
-    return this.#estimatedBytes
   }
 
   /** The piece at an index, null after the last one. Pieces must be requested in order. */
@@ -54,7 +50,7 @@ export class LazyBlockText {
     if (this.#starts.length === index + 1) {
       this.#starts.push(next)
       this.#length += piece.length
-      if (next > count) this.#estimatedBytes = this.#length
+      if (next > count) this.estimatedBytes = this.#length
     }
     this.#pieces[index] = piece
     this.#memory.add(this, piece.length)
@@ -71,29 +67,25 @@ export class LazyBlockText {
 export class TextCache {
   readonly #bytesMax: number
   readonly #texts = new Map<LazyBlockText, number>()
-  #bytes = 0
+  bytes = 0
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   add(text: LazyBlockText, bytes: number): void {
     const before = this.#texts.get(text) ?? 0
     this.#texts.delete(text)
     this.#texts.set(text, before + bytes)
-    this.#bytes += bytes
+    this.bytes += bytes
     for (const oldest of this.#texts.keys()) {
-      if (this.#bytes <= this.#bytesMax) break
+      if (this.bytes <= this.#bytesMax) break
       this.remove(oldest)
     }
   }
 
   remove(text: LazyBlockText): void {
-    this.#bytes -= this.#texts.get(text) ?? 0
+    this.bytes -= this.#texts.get(text) ?? 0
     this.#texts.delete(text)
     text.drop()
   }

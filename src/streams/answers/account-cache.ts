@@ -56,7 +56,7 @@ export class AccountCache {
   /** The highest slot of any write. */
   #highestSlot = 0
   #finalizedSlot = 0
-  #bytes = 0
+  bytes = 0
   #reads = 0
   /** Called when a slot that was read before has changed: a late write, or a gap. */
   onChange: () => void = () => {}
@@ -83,10 +83,6 @@ export class AccountCache {
       },
       (commitment) => commitment === Commitment.confirmed && this.#entries.size > 0,
     )
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   get size(): number {
@@ -184,7 +180,7 @@ export class AccountCache {
     while (entry.pending.length > 0 && entry.pending[0]!.slot <= confirmedSlot) {
       const bytes = shiftVersion(entry.pending)
       entry.bytes -= bytes
-      this.#bytes -= bytes
+      this.bytes -= bytes
     }
   }
 
@@ -223,7 +219,7 @@ export class AccountCache {
   #drop(entry: Entry, state: Entry['state']): void {
     assert(entry.bytes >= entryBytes, 'an entry counts its versions')
     entry.state = state
-    this.#bytes += entryBytes - entry.bytes
+    this.bytes += entryBytes - entry.bytes
     entry.bytes = entryBytes
     entry.versions = []
     entry.pending = []
@@ -232,7 +228,8 @@ export class AccountCache {
   #extend({ slot, meta }: BlockUpdate): void {
     const newest = this.#newest
     if (newest !== null && slot <= newest.slot) return
-    if (newest !== null && !isParent(newest, meta)) this.#forget()
+    const isChild = meta.parentSlot === newest?.slot && meta.parentBlockhash === newest.blockhash
+    if (newest !== null && !isChild) this.#forget()
     this.#newest = { slot, blockhash: meta.blockhash }
     this.#line.confirmed(slot)
   }
@@ -242,24 +239,20 @@ export class AccountCache {
     this.#newest = null
     this.#line.clear()
     this.#entries.clear()
-    this.#bytes = 0
+    this.bytes = 0
     this.onChange()
   }
 
   #grow(bytes: number): void {
-    this.#bytes += bytes
-    while (this.#bytes > this.#deps.bytesMax && this.#entries.size > 0) {
+    this.bytes += bytes
+    while (this.bytes > this.#deps.bytesMax && this.#entries.size > 0) {
       const entry = this.#entries.evict()!
-      this.#bytes -= entry.bytes
+      this.bytes -= entry.bytes
       entry.state = 'refused'
     }
-    const isCounted = this.#entries.size > 0 ? this.#bytes >= entryBytes : this.#bytes === 0
+    const isCounted = this.#entries.size > 0 ? this.bytes >= entryBytes : this.bytes === 0
     assert(isCounted, 'the bytes of the entries are counted')
   }
-}
-
-function isParent(block: BlockName, child: BlockUpdate['meta']): boolean {
-  return child.parentSlot === block.slot && child.parentBlockhash === block.blockhash
 }
 
 // The versions of one account by their slots.

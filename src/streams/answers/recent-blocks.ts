@@ -27,7 +27,7 @@ export class RecentBlocks {
   /** What was confirmed of a slot before its block. */
   #landings: Landing[] = []
   #landingSlot = 0
-  #bytes = 0
+  bytes = 0
   /** Slots by the signatures of transactions in replaced banks, oldest first. */
   readonly #voids = new Map<string, number>()
 
@@ -37,7 +37,7 @@ export class RecentBlocks {
     if (bytesMax === 0) return
     hub.onRestart(() => {
       this.#blocks.length = 0
-      this.#bytes = 0
+      this.bytes = 0
       this.#voids.clear()
       this.#begin(0)
     })
@@ -55,10 +55,6 @@ export class RecentBlocks {
       },
       (commitment) => commitment === Commitment.confirmed,
     )
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   /** Null for a slot without a block here. */
@@ -115,7 +111,7 @@ export class RecentBlocks {
     if (meta.slot <= (this.#blocks.at(-1)?.meta.slot ?? -1)) return
     const block = new RecentBlock(meta, landings)
     this.#blocks.push(block)
-    this.#bytes += block.indexBytes + block.contentBytes
+    this.bytes += block.indexBytes + block.contentBytes
     this.#trim(meta.slot - this.#slotTime.slotsIn(windowMs, windowSlots))
   }
 
@@ -126,18 +122,18 @@ export class RecentBlocks {
     }
     while (this.#blocks[0]!.meta.slot < oldestSlot) this.#removeOldest()
     for (const block of this.#blocks) {
-      if (this.#bytes <= this.#bytesMax) return
-      this.#bytes -= block.contentBytes
+      if (this.bytes <= this.#bytesMax) return
+      this.bytes -= block.contentBytes
       block.dropContent()
     }
-    while (this.#bytes > this.#bytesMax) this.#removeOldest()
-    assert(this.#blocks.length > 0 || this.#bytes === 0, 'the bytes are those of the blocks')
+    while (this.bytes > this.#bytesMax) this.#removeOldest()
+    assert(this.#blocks.length > 0 || this.bytes === 0, 'the bytes are those of the blocks')
   }
 
   #removeOldest(): void {
     const { indexBytes, contentBytes } = this.#blocks.shift()!
-    this.#bytes -= indexBytes + contentBytes
-    assert(this.#bytes >= 0, 'the bytes of the blocks are counted')
+    this.bytes -= indexBytes + contentBytes
+    assert(this.bytes >= 0, 'the bytes of the blocks are counted')
   }
 }
 

@@ -184,25 +184,21 @@ const statusSlots = 256
 
 const unknown: Head = { slot: 0, blockhash: '', blockHeight: 0 }
 
+interface KnownChain {
+  readonly heads: Heads
+  readonly accounts: AccountCache
+  readonly blocks: RecentBlocks
+  readonly fees: StreamFees
+}
+
 class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
-  readonly #heads: Heads
-  readonly #accounts: AccountCache
-  readonly #blocks: RecentBlocks
-  readonly #fees: StreamFees
+  readonly #known: KnownChain
   /** What the call read so far; null before its first read. */
   #commitment: Commitment | null = null
   #isMissing = false
 
-  constructor(known: {
-    readonly heads: Heads
-    readonly accounts: AccountCache
-    readonly blocks: RecentBlocks
-    readonly fees: StreamFees
-  }) {
-    this.#heads = known.heads
-    this.#accounts = known.accounts
-    this.#blocks = known.blocks
-    this.#fees = known.fees
+  constructor(known: KnownChain) {
+    this.#known = known
   }
 
   /** Before each call. */
@@ -242,7 +238,7 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
 
   isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
     const head = this.#head(commitment)
-    const isValid = this.#heads.isShownValid(encodeBase58(blockhash), head)
+    const isValid = this.#known.heads.isShownValid(encodeBase58(blockhash), head)
     if (isValid === null) this.miss()
     return isValid === true
   }
@@ -250,7 +246,7 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
   account(pubkey: Uint8Array, commitment: Commitment): AccountState | null {
     const { slot } = this.#head(commitment)
     const isProcessed = commitment === Commitment.processed
-    const accounts = this.#accounts
+    const { accounts } = this.#known
     const account = isProcessed ? accounts.readProcessed(pubkey, slot) : accounts.read(pubkey, slot)
     if (account === undefined) this.miss()
     return account ?? null
@@ -258,7 +254,7 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
 
   prioritizationFees(accounts: readonly Uint8Array[], isPaid: boolean): readonly BlockFee[] {
     this.#head(Commitment.confirmed)
-    const fees = this.#fees.read(accounts, isPaid)
+    const fees = this.#known.fees.read(accounts, isPaid)
     if (fees === null) this.miss()
     return fees ?? []
   }
@@ -268,8 +264,8 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
    * node saw.
    */
   signatureStatus(signature: Uint8Array): SignatureStatus | null {
-    const found = this.#blocks.find(signature)
-    if (found === null && this.#blocks.isVoid(signature)) return null
+    const found = this.#known.blocks.find(signature)
+    if (found === null && this.#known.blocks.isVoid(signature)) return null
     const { slot } = found?.block.meta ?? unknown
     const error = found?.block.error(found.at) ?? null
     const err = error === null ? null : decodeTransactionError(error)
@@ -279,7 +275,7 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
   }
 
   landed(signature: Uint8Array, commitment: Commitment): Landed | null {
-    const found = this.#blocks.find(signature)
+    const found = this.#known.blocks.find(signature)
     const info = found?.block.info(found.at) ?? null
     if (found === null || info === null || !hasReached(found.block, commitment)) {
       this.miss()
@@ -290,7 +286,7 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
   }
 
   landedBlock(slot: number | bigint, commitment: Commitment): LandedBlock | RpcError {
-    const block = typeof slot === 'bigint' ? null : this.#blocks.at(slot)
+    const block = typeof slot === 'bigint' ? null : this.#known.blocks.at(slot)
     const rewards = block === null ? null : decodePlainRewards(block.meta.rewards)
     if (block === null || rewards === null || !hasReached(block, commitment)) {
       this.miss()
@@ -322,7 +318,7 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
 
   #head(commitment: Commitment): Head {
     this.#commitment = commitment
-    const head = this.#heads.shownAt(commitment)
+    const head = this.#known.heads.shownAt(commitment)
     if (head === null) this.miss()
     return head ?? unknown
   }

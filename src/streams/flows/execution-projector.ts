@@ -123,23 +123,19 @@ export class ExecutionProjector {
   stage(event: ControlEvent): void {
     const { type, payload, timeNs } = event
     this.#lastNs = timeNs
+    let moves: readonly LifecycleMove[] = []
     if (type === EventType.BlockQc)
-      this.#appendMoves(this.#lifecycle.vote(hexOf(payload, blockQc.id, 32), timeNs), event)
+      moves = this.#lifecycle.vote(hexOf(payload, blockQc.id, 32), timeNs)
     else if (type === EventType.BlockFinalized)
-      this.#appendMoves(
-        this.#lifecycle.finalize(hexOf(payload, blockFinalized.id, 32), timeNs),
-        event,
-      )
+      moves = this.#lifecycle.finalize(hexOf(payload, blockFinalized.id, 32), timeNs)
     else if (type === EventType.BlockVerified)
-      this.#appendMoves(
-        this.#lifecycle.verify(readU64(payload, blockVerified.blockNumber), timeNs),
-        event,
-      )
+      moves = this.#lifecycle.verify(readU64(payload, blockVerified.blockNumber), timeNs)
     else if (type === EventType.BlockReject) {
       // A rejected block has no BlockEnd and does not count as completed.
       this.#open = null
-      this.#appendMoves(this.#lifecycle.reject(event.blockSeqno, timeNs), event)
+      moves = this.#lifecycle.reject(event.blockSeqno, timeNs)
     }
+    this.#appendMoves(moves, event)
   }
 
   /** The open block's BlockEnd was lost: the block counts as missing. */

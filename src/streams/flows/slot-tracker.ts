@@ -75,7 +75,7 @@ export class SlotTracker {
   readonly #streams = new OpenStreams(this.counts)
   readonly #retractions: Retractions
   #floor = 0
-  #newest: number | null = null
+  newestSlot: number | null = null
   #newestComplete: number | null = null
   #newestConfirmed = -1
   #newestFinalized = -1
@@ -86,10 +86,6 @@ export class SlotTracker {
     this.#hub = hub
     this.#deps = deps
     this.#retractions = new Retractions(hub)
-  }
-
-  get newestSlot(): number | null {
-    return this.#newest
   }
 
   /** A connection has begun without a replay: what lies between is lost. */
@@ -142,7 +138,7 @@ export class SlotTracker {
       if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
     this.#floor = 0
-    this.#newest = null
+    this.newestSlot = null
     this.#newestComplete = null
     this.#newestConfirmed = -1
     this.#newestFinalized = -1
@@ -159,7 +155,7 @@ export class SlotTracker {
       this.counts.duplicates++
       if (view.isWhole) view.drop()
       // Kept while it may win: its stream may confirm it.
-      const isRecent = tracked.slot + this.#keptSlots >= (this.#newest ?? 0)
+      const isRecent = tracked.slot + this.#keptSlots >= (this.newestSlot ?? 0)
       if (isRecent && !tracked.hasStatus(slotStatus.confirmed)) view.add(update)
       return
     }
@@ -355,7 +351,7 @@ export class SlotTracker {
     const bankId = this.#deps.bankIds?.(slot) ?? slot * bankIdsOfSlot
     const tracked = new TrackedSlot(slot, bankId, this.#streams.connectionOf(stream))
     this.#slots.set(slot, tracked)
-    if (this.#newest === null || slot > this.#newest) this.#newest = slot
+    if (this.newestSlot === null || slot > this.newestSlot) this.newestSlot = slot
     if (this.#gapFrom !== null) {
       this.counts.gapSlots += Math.max(0, slot - this.#gapFrom)
       this.#gapFrom = null

@@ -404,7 +404,7 @@ function digest(parts: readonly unknown[]): string {
 // Reads single fields of a filter: keys, signatures, conditions on an account's state.
 
 /** An invalid field; filter-compile.ts turns it into a refusal. */
-export class Problem extends Error {}
+class Problem extends Error {}
 
 const statesMax = 4
 const memcmpBytesMax = 128

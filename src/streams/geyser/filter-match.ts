@@ -230,14 +230,11 @@ export class TransactionBodies {
 
   #timed(): Uint8Array {
     if (this.#blockTime === null) return this.#body
-    this.#withTime ??= Buffer.concat([this.#body, blockTimeBytes(this.#blockTime)])
+    if (this.#withTime !== null) return this.#withTime
+    writer.bigAlways(blockTimeField, BigInt(this.#blockTime))
+    this.#withTime = Buffer.concat([this.#body, writer.take()])
     return this.#withTime
   }
-}
-
-function blockTimeBytes(blockTime: number): Buffer {
-  writer.bigAlways(blockTimeField, BigInt(blockTime))
-  return writer.take()
 }
 
 /** A block's body by what a filter includes. */

@@ -238,7 +238,10 @@ export class BlockFiguresTracker {
           if (commitment === Commitment.processed) this.#newestMs = clock.monotonicMs()
           else if (commitment === Commitment.confirmed) this.#add(update)
         } else if (this.#isWatched && update.kind === 'transaction')
-          if (commitment === Commitment.confirmed) this.#count(update)
+          if (commitment === Commitment.confirmed) {
+            if (update.slot !== this.#open.slot) this.#open = new OpenBlock(update.slot)
+            this.#open.count(update)
+          }
       },
       (commitment) => this.#isWatched && commitment === Commitment.confirmed,
     )
@@ -258,11 +261,6 @@ export class BlockFiguresTracker {
   /** Time since the newest block arrived; null before the first. */
   ageMs(): number | null {
     return this.#newestMs === null ? null : this.#clock.monotonicMs() - this.#newestMs
-  }
-
-  #count(update: TransactionUpdate): void {
-    if (update.slot !== this.#open.slot) this.#open = new OpenBlock(update.slot)
-    this.#open.count(update)
   }
 
   #add({ slot, executedTransactionCount: transactions }: BlockMetaUpdate): void {

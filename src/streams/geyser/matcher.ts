@@ -127,7 +127,11 @@ export class Matcher {
       const asAccount = entry as Entry<AccountFilter>
       const asTransaction = entry as Entry<TransactionFilter>
       const asSlot = entry as Entry<SlotFilter>
-      if (group.filters.accounts.includes(asAccount.filter)) this.#removeAccount(asAccount)
+      if (group.filters.accounts.includes(asAccount.filter)) {
+        for (const key of asAccount.filter.accounts) this.#byAccount.remove(key, asAccount)
+        for (const key of asAccount.filter.owners) this.#byOwner.remove(key, asAccount)
+        this.#anyAccount.delete(asAccount)
+      }
       this.#transactions.remove(asTransaction)
       if (group.filters.transactions.includes(asTransaction.filter))
         this.#editWatched('remove', asTransaction)
@@ -198,7 +202,8 @@ export class Matcher {
     if (at.kind === 'accounts') {
       const own = entry as Entry<AccountFilter>
       const index = this.#indexOf(own.filter)
-      return (how, key) => index === this.#indexOfList(at.list) && index[how](key, own)
+      const ofList = at.list === 'accounts' ? this.#byAccount : this.#byOwner
+      return (how, key) => index === ofList && ofList[how](key, own)
     }
     const index = at.kind === 'transactions' ? this.#transactions : this.#statuses
     const own = entry as Entry<TransactionFilter>
@@ -412,16 +417,6 @@ export class Matcher {
     // Not by account when a cuckoo set may match others.
     if (accounts.isCondition && cuckoo === null) return this.#byAccount
     return owners.isCondition ? this.#byOwner : null
-  }
-
-  #indexOfList(list: 'accounts' | 'owners'): KeyIndex<Entry<AccountFilter>> {
-    return list === 'accounts' ? this.#byAccount : this.#byOwner
-  }
-
-  #removeAccount(entry: Entry<AccountFilter>): void {
-    for (const key of entry.filter.accounts) this.#byAccount.remove(key, entry)
-    for (const key of entry.filter.owners) this.#byOwner.remove(key, entry)
-    this.#anyAccount.delete(entry)
   }
 }
 

@@ -49,8 +49,16 @@ export class GeyserService<C> {
 
   constructor(deps: GeyserDeps<C>) {
     this.#deps = deps
-    this.#fanOuts = new FanOuts(deps.meters, (chain) => this.#changed(chain))
-    deps.meters.backlog.bytes = () => this.#backlogBytes()
+    this.#fanOuts = new FanOuts(deps.meters, (chain) => {
+      if (chain.isUp()) return
+      for (const [subscriber, own] of this.#streams)
+        if (own === chain) subscriber.end('unavailable', chainDown)
+    })
+    deps.meters.backlog.bytes = () => {
+      let bytes = 0
+      for (const subscriber of this.#streams.keys()) bytes += subscriber.backlogBytes
+      return bytes
+    }
     this.methods = [
       ...this.#unary(),
       stream('Subscribe', (call, caller) => this.#subscribe(call, caller)),
@@ -124,18 +132,6 @@ export class GeyserService<C> {
     call.end(status)
     return { message() {}, halfClosed() {}, drained() {}, closed() {} }
   }
-
-  #changed(chain: GrpcChain): void {
-    if (chain.isUp()) return
-    for (const [subscriber, own] of this.#streams)
-      if (own === chain) subscriber.end('unavailable', chainDown)
-  }
-
-  #backlogBytes(): number {
-    let bytes = 0
-    for (const subscriber of this.#streams.keys()) bytes += subscriber.backlogBytes
-    return bytes
-  }
 }
 
 function stream<C>(
@@ -152,17 +148,13 @@ const comingSoon: GrpcStatus = { code: grpcCode.unimplemented, details: 'coming 
 /** The revision of yellowstone's .proto that ours is compatible with. */
 const protoVersion = '12.6.0'
 
-interface UnaryDeps {
-  readonly codec: Codec
-  /** The version of the package. */
-  readonly version: string
-}
-
 /** `chain` is the caller's, or null. */
 type Answer = (request: Uint8Array, chain: GrpcChain | null) => UnaryAnswer
 
 /** The methods by name. */
-export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> {
+export function unaryMethods(
+  deps: Pick<GeyserDeps<never>, 'codec' | 'version'>,
+): Readonly<Record<string, Answer>> {
   const { codec } = deps
   const reply = (type: string, value: object): UnaryAnswer => ({
     ok: true,
@@ -175,7 +167,10 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
       const request = codec.decode<HeadRequest>(`geyser.${name}Request`, bytes)
       if (request === null) return badRequest(name)
       const commitment = given(request, 'commitment') ?? Commitment.processed
-      if (!isCommitment(commitment)) return badCommitment(commitment)
+      if (!isCommitment(commitment)) {
+        const message = `commitment: ${commitment} is no commitment level`
+        return refused('invalid', 'bad-commitment', message)
+      }
       if (chain === null || !chain.isUp()) return unavailable(chain)
       const head = chain.heads.at(commitment)
       if (head === null) return noBlock
@@ -239,24 +234,14 @@ function unavailable(chain: GrpcChain | null): UnaryAnswer {
   return { ok: false, status: chain === null ? noChain : chainDown }
 }
 
-const noBlock: UnaryAnswer = {
-  ok: false,
-  status: statusOf(refuse('unavailable', 'no-chain', 'no block is known yet').refusal),
+function refused(...why: Parameters<typeof refuse>): UnaryAnswer {
+  return { ok: false, status: statusOf(refuse(...why).refusal) }
 }
 
-const noHeight: UnaryAnswer = {
-  ok: false,
-  status: statusOf(
-    refuse('unavailable', 'no-height', 'the node sends no block heights: ask its JSON-RPC').refusal,
-  ),
-}
+const noBlock = refused('unavailable', 'no-chain', 'no block is known yet')
+const heightless = 'the node sends no block heights: ask its JSON-RPC'
+const noHeight = refused('unavailable', 'no-height', heightless)
 
 function badRequest(name: string): UnaryAnswer {
-  const message = `the message is no ${name}Request`
-  return { ok: false, status: statusOf(refuse('invalid', 'bad-request', message).refusal) }
-}
-
-function badCommitment(commitment: number): UnaryAnswer {
-  const message = `commitment: ${commitment} is no commitment level`
-  return { ok: false, status: statusOf(refuse('invalid', 'bad-commitment', message).refusal) }
+  return refused('invalid', 'bad-request', `the message is no ${name}Request`)
 }

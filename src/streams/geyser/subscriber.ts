@@ -15,14 +15,7 @@ import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream, ReplayPosition } from '../hub/hub.ts'
-import {
-  type Codec,
-  given,
-  type KeysRequest,
-  type Long64,
-  numberOf,
-  type SubscribeRequest,
-} from './codec.ts'
+import { type Codec, given, type KeysRequest, numberOf, type SubscribeRequest } from './codec.ts'
 import type { FanOut } from './fan-out.ts'
 import {
   compileFilters,
@@ -61,7 +54,6 @@ const retractionsHeader = 'x-retractions'
 const waitingMax = 64
 /** A gateway may be as far behind the one where a consumer was before. */
 const aheadSlotsMax = 512
-const nothingKept = 'nothing is kept yet, try again'
 /** Sent runs are removed from the front of the queue this many at a time. */
 const queueCut = 256
 
@@ -288,7 +280,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const isRetracting = this.#stream.header(retractionsHeader) === 'true'
     const filters = isRetracting ? withRetractions(compiled.value) : compiled.value
     const from = given(request, 'fromSlot')
-    const asked = { filters, fromSlot: from === undefined ? null : slotOf(from) }
+    const fromSlot = from && (numberOf(from) ?? Number.MAX_SAFE_INTEGER)
+    const asked = { filters, fromSlot: fromSlot ?? null }
     const name = this.#stream.header(consumerHeader)
     if (name === undefined) this.#follow(asked)
     else if (this.#consumer !== null) this.#consume(this.#consumer, asked)
@@ -344,13 +337,9 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const { oldestSlot } = streamLog!
     const newestSlot = hub.newestSlot ?? 0
     if (replay === null || at.floor > newestSlot + aheadSlotsMax) {
-      const details =
-        oldestSlot === null
-          ? nothingKept
-          : `the consumer is at slot ${at.floor}, which is not available: slots ${oldestSlot} to ` +
-            `${newestSlot} are; it begins anew when it is reset`
-      const code = oldestSlot === null ? grpcCode.unavailable : grpcCode.outOfRange
-      this.end('out-of-range', { code, details })
+      const range = `slots ${oldestSlot} to ${newestSlot} are; it begins anew when it is reset`
+      const where = `the consumer is at slot ${at.floor}, which is not available`
+      this.#endOutOfRange(oldestSlot, `${where}: ${range}`)
       return false
     }
     this.#leave()
@@ -416,12 +405,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const replay = fromSlot === null ? null : this.#replayOf(filters, fromSlot)
     if (fromSlot !== null && replay === null) {
       // Live from an unknown slot on it might lack some, or get some again.
-      const details =
-        oldestSlot === null
-          ? nothingKept
-          : `from_slot ${fromSlot} is not available, the oldest slot is ${oldestSlot}`
-      const code = oldestSlot === null ? grpcCode.unavailable : grpcCode.outOfRange
-      this.end('out-of-range', { code, details })
+      const range = `the oldest slot is ${oldestSlot}`
+      this.#endOutOfRange(oldestSlot, `from_slot ${fromSlot} is not available, ${range}`)
       return
     }
     this.#leave()
@@ -456,6 +441,12 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const refusal = credits === 0 ? null : this.#deps.charge(credits)
     if (refusal !== null) this.end('quota', refusal)
     return refusal === null
+  }
+
+  #endOutOfRange(oldestSlot: number | null, details: string): void {
+    const nothing = { code: grpcCode.unavailable, details: 'nothing is kept yet, try again' }
+    const status = oldestSlot === null ? nothing : { code: grpcCode.outOfRange, details }
+    this.end('out-of-range', status)
   }
 
   #refuse(details: string): void {
@@ -505,10 +496,6 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 interface Asked {
   readonly filters: FilterSet
   readonly fromSlot: number | null
-}
-
-function slotOf(from: Long64): number {
-  return numberOf(from) ?? Number.MAX_SAFE_INTEGER
 }
 
 const noRequest = 'the message is no SubscribeRequest'

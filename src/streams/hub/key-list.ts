@@ -26,24 +26,16 @@ export class KeyList implements Iterable<KeyText> {
   readonly #keys: Set<KeyText>
   readonly #changed = new Map<KeyText, History>()
   readonly #changes: { readonly slot: number; readonly keys: readonly KeyText[] }[] = []
-  #size: number
-  #changedKeys = 0
+  /** Keys after the last change. */
+  size: number
+  /** Keys of changes that are not settled. */
+  changedKeys = 0
   hasChanged = false
 
   /** Takes the set over. */
   constructor(keys: Set<KeyText>) {
     this.#keys = keys
-    this.#size = keys.size
-  }
-
-  /** Keys after the last change. */
-  get size(): number {
-    return this.#size
-  }
-
-  /** Keys of changes that are not settled. */
-  get changedKeys(): number {
-    return this.#changedKeys
+    this.size = keys.size
   }
 
   /** False for a list that never had a key. One that has lost all of them matches nothing. */
@@ -54,7 +46,7 @@ export class KeyList implements Iterable<KeyText> {
   /** Whether the key is in the list for items of that slot. */
   has(key: KeyText, slot: number): boolean {
     if (!this.#keys.has(key)) return false
-    if (this.#changedKeys === 0) return true
+    if (this.changedKeys === 0) return true
     const history = this.#changed.get(key)
     return history === undefined || isIn(history, slot)
   }
@@ -66,7 +58,7 @@ export class KeyList implements Iterable<KeyText> {
 
   /** Its size if it was changed like this. */
   sizeAfter({ add, remove }: KeyDelta): number {
-    let size = this.#size
+    let size = this.size
     for (const key of add) if (!this.#isIn(key)) size++
     for (const key of remove) if (!add.has(key) && this.#isIn(key)) size--
     return size
@@ -89,7 +81,7 @@ export class KeyList implements Iterable<KeyText> {
         this.#turn(key, false, slot)
       }
     if (keys.length > 0) this.#changes.push({ slot, keys })
-    this.#changedKeys += keys.length
+    this.changedKeys += keys.length
     return fresh
   }
 
@@ -100,7 +92,7 @@ export class KeyList implements Iterable<KeyText> {
       const change = this.#changes[0]
       if (change === undefined || change.slot + settledSlots > newestSlot) return gone
       this.#changes.shift()
-      this.#changedKeys -= change.keys.length
+      this.changedKeys -= change.keys.length
       for (const key of change.keys) if (this.#settleKey(key, change.slot)) gone.push(key)
     }
   }
@@ -116,7 +108,7 @@ export class KeyList implements Iterable<KeyText> {
     if (history.turns.at(-1) === slot) history.turns.pop()
     else history.turns.push(slot)
     this.#keys.add(key)
-    this.#size += wasIn ? -1 : 1
+    this.size += wasIn ? -1 : 1
   }
 
   /** True when no slot has the key any more. */

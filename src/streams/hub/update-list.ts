@@ -30,15 +30,11 @@ interface Run<U> extends UpdateRun<U> {
 
 export class UpdateList<U extends Listed> {
   readonly #runs: Run<U>[] = []
-  #length = 0
-
-  get length(): number {
-    return this.#length
-  }
+  length = 0
 
   push(update: U): void {
     const { source = null, position = 0 } = update
-    this.#length++
+    this.length++
     const last = this.#runs[this.#runs.length - 1]
     if (source !== null && last?.source === source && last.end === position) last.end++
     else
@@ -57,7 +53,7 @@ export class UpdateList<U extends Listed> {
   append(other: UpdateList<U>, take: (update: U) => void): void {
     for (const run of other.#runs) {
       this.#runs.push({ ...run })
-      this.#length += run.end - run.start
+      this.length += run.end - run.start
       if (run.update !== null) take(run.update)
     }
   }
@@ -75,13 +71,13 @@ export class UpdateList<U extends Listed> {
   /** Appends updates that a source makes. */
   appendRun(source: UpdateSource, start: number, end: number): void {
     this.#runs.push({ source, update: null, start, end })
-    this.#length += end - start
+    this.length += end - start
   }
 
   /** Drops all; readers that are open find nothing more. */
   clear(): void {
     this.#runs.length = 0
-    this.#length = 0
+    this.length = 0
   }
 
   /** Reads from the start; what is pushed meanwhile is read, too. */

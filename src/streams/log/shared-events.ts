@@ -74,7 +74,8 @@ export class SharedEvents {
   #working: Promise<void> | null = null
   #isStopped = false
   #onAppended: (seconds: number) => void = () => {}
-  #invalidRows = 0
+  /** Rows that were read and are no frames. */
+  invalidRows = 0
 
   constructor(events: EventLog, deps: SharedEventsDeps) {
     this.#events = events
@@ -94,11 +95,6 @@ export class SharedEvents {
   /** Frames of the own source that the log lacks; 0 without the lease. */
   get backlog(): number {
     return this.#queue.length
-  }
-
-  /** Rows that were read and are no frames. */
-  get invalidRows(): number {
-    return this.#invalidRows
   }
 
   /** Whether this gateway numbers the frames now. */
@@ -207,7 +203,7 @@ export class SharedEvents {
     const nowMs = clock.monotonicMs()
     const decoded = decodeFrame(frame, nowMs)
     if (decoded !== null) return decoded
-    this.#invalidRows++
+    this.invalidRows++
     if (this.#throttle.allows('row', nowMs))
       log.error('a row of the shared event log is no frame; a Gap is sent', { seq })
     return lostFrame(nowMs)
@@ -344,7 +340,8 @@ class RecentFrames {
     this.#frames.push(frame)
     this.#bytes += frame.payload.length
     const newest = frame.facts?.blockNumber ?? 0
-    while (this.#bytes > keptBytesMax || this.#isOld(this.#frames[0], newest))
+    const isOld = ({ facts }: NewFrame) => (facts?.blockNumber ?? newest) < newest - blocksKept
+    while (this.#bytes > keptBytesMax || (this.#frames.length > 0 && isOld(this.#frames[0]!)))
       this.#bytes -= this.#frames.shift()!.payload.length
     assert(this.#bytes >= 0, 'the bytes of the frames are counted')
   }
@@ -381,32 +378,20 @@ class RecentFrames {
     const last = this.#lastBlockInLog
     if (last === null) return known
     const overlap = known.findIndex((frame) => this.isInLog(frame))
-    const missing = known.filter(
-      (frame, index) => index > overlap && !this.isInLog(frame) && isNear(frame, last),
-    )
+    // Sources differ in the order of a few blocks; what is older would follow much newer frames.
+    const missing = known
+      .slice(overlap + 1)
+      .filter((frame) => !this.isInLog(frame) && frame.facts!.blockNumber > last - nearBlocks)
     if (overlap >= 0) return missing
     // This source joined later than the log's last frame, or follows another chain.
     const later = missing.filter(({ facts }) => facts!.blockNumber > last)
     const first = later[0]?.facts?.blockNumber
     if (first === undefined || first <= last + 1) return later
-    return [gapOf({ fromBlock: last + 1, toBlock: first - 1, sinceMs }), ...later]
+    // Source numbers are those of a source that is gone: the blocks say what is missing.
+    const gap = { from: 0, to: 0, from_block: last + 1, to_block: first - 1 }
+    const payload = Buffer.from(JSON.stringify(gap))
+    return [{ kind: 'Gap', payload, sinceMs, facts: null }, ...later]
   }
-
-  #isOld(frame: NewFrame | undefined, newest: number): boolean {
-    return frame !== undefined && (frame.facts?.blockNumber ?? newest) < newest - blocksKept
-  }
-}
-
-/** Sources differ in the order of a few blocks; what is older would follow much newer frames. */
-function isNear({ facts }: NewFrame, last: number): boolean {
-  return facts!.blockNumber > last - nearBlocks
-}
-
-/** Source numbers are those of a source that is gone: the blocks say what is missing. */
-function gapOf(gap: { fromBlock: number; toBlock: number; sinceMs: number }): NewFrame {
-  const payload = { from: 0, to: 0, from_block: gap.fromBlock, to_block: gap.toBlock }
-  const text = Buffer.from(JSON.stringify(payload))
-  return { kind: 'Gap', payload: text, sinceMs: gap.sinceMs, facts: null }
 }
 
 // A frame of the shared event log as bytes, and the checks of what a row of it contains: any

@@ -29,7 +29,7 @@ import {
 } from '../../chain/solana/updates.ts'
 import type { NotificationDeps } from './block-notifications.ts'
 import type { PubsubChain } from './chain.ts'
-import type { CommitmentFeeds, Feed } from './feed.ts'
+import { byCommitment, type CommitmentFeeds, type Feed } from './feed.ts'
 import type { AccountParams, ProgramParams, TokenOwnerParams } from './read-params.ts'
 
 /** Slots whose writes wait, as many as the hub keeps; it has the same updates in memory. */
@@ -59,11 +59,7 @@ export class AccountNotifications {
   readonly #mints: MintCache
   readonly #parse: AccountParser
   /** By commitment: the writes of slots that have not reached it. */
-  readonly #slots: readonly [WaitingWrites, WaitingWrites, WaitingWrites] = [
-    new Map(),
-    new Map(),
-    new Map(),
-  ]
+  readonly #slots = byCommitment<WaitingWrites>(() => new Map())
   /** Oldest first; a feed without an entry has nothing waiting. */
   readonly #waiting = new Map<AccountFeed, Waiting[]>()
 
@@ -77,7 +73,9 @@ export class AccountNotifications {
   }
 
   take(commitment: Commitment, update: AccountUpdate): void {
-    if (commitment === Commitment.processed) this.#learn(update)
+    if (commitment === Commitment.processed)
+      if (this.#deps.index.parsedFeeds > 0) this.#mints.learn(update)
+      else this.#mints.clear()
     const feeds = this.#deps.index.at(commitment)
     const ofAccount = feeds.accounts.findBytes(update.pubkey)
     const ofProgram = feeds.programs.findBytes(update.owner)
@@ -188,11 +186,6 @@ export class AccountNotifications {
       }
   }
 
-  #learn(update: AccountUpdate): void {
-    if (this.#deps.index.parsedFeeds > 0) this.#mints.learn(update)
-    else this.#mints.clear()
-  }
-
   #send(feed: AccountFeed, texts: AccountTexts, createdAtMs: number | null): void {
     const isParsed = feed.params.view.encoding === 'jsonParsed'
     const loading = isParsed ? this.#mints.load(texts.update) : null
@@ -270,7 +263,7 @@ function mayBeOfWallet({ tokenOwners }: CommitmentFeeds, update: AccountUpdate):
 /** The wallet that has the account after the slot, and the one that had it before. */
 function walletsOf(update: AccountUpdate, writes: SlotWrites): ReadonlySet<string> {
   const wallets = new Set<string>()
-  const now = walletOf(update)
+  const now = readTokenAccount(update.owner, update.data)?.owner ?? null
   const holder = writes.holderOf(keyOf(update.pubkey))
   const before = holder === null ? null : decodeKey(holder)
   for (const wallet of [now, before]) if (wallet !== null) wallets.add(keyOf(wallet))
@@ -375,11 +368,6 @@ function merged(own: Write, other: Write): Write {
   return { ...previous!, isKept: own.isKept || other.isKept }
 }
 
-/** Who owns the token account; null when it is none. */
-function walletOf({ owner, data }: AccountUpdate): Uint8Array | null {
-  return readTokenAccount(owner, data)?.owner ?? null
-}
-
 // Caches mints for `jsonParsed` token accounts, whose decimals, interest and multiplier are only
 // in their mint (LRU), and the cluster's time, which interest depends on.
 //
@@ -438,7 +426,9 @@ class MintCache {
     if (mint === undefined || isSameKey(mint, nativeMint)) return null
     const key = keyOf(mint)
     const cached = this.#mints.get(key)
-    if (cached === undefined || this.#isExpired(cached))
+    const isExpired =
+      cached?.account === null && this.#clock.monotonicMs() - cached.cachedMs > MISSING_MS
+    if (cached === undefined || isExpired)
       return (this.#loading.get(key) ?? this.#enqueue(key, mint)).done
     this.#put(key, cached)
     return null
@@ -461,10 +451,6 @@ class MintCache {
     const data = Buffer.alloc(40)
     data.writeBigInt64LE(BigInt(Math.floor(this.#clock.nowMs() / 1_000)), 32)
     return { owner: sysvarOwner, data }
-  }
-
-  #isExpired({ account, cachedMs }: CachedMint): boolean {
-    return account === null && this.#clock.monotonicMs() - cachedMs > MISSING_MS
   }
 
   #enqueue(key: string, mint: Uint8Array): Batch {

@@ -18,6 +18,7 @@ import {
 } from '../../chain/solana/ui-transaction.ts'
 import {
   type BlockUpdate,
+  type SlotStatus,
   type SlotUpdate,
   slotStatus,
   type TransactionUpdate,
@@ -114,11 +115,8 @@ class BlockTexts {
 
   #transaction(transaction: TransactionUpdate, view: TransactionView): string | number {
     const name = JSON.stringify(view)
-    let known = this.#shown.get(name)
-    if (known === undefined) {
-      known = new Map()
-      this.#shown.set(name, known)
-    }
+    const known = this.#shown.get(name) ?? new Map<TransactionUpdate, string | number>()
+    this.#shown.set(name, known)
     let text = known.get(transaction)
     if (text === undefined) {
       const content = decodeTransactionInfo(transaction.info)
@@ -162,7 +160,8 @@ export class SlotNotifications {
     // source reports banks; all report processed slots, and a replay those below a later one.
     const isNew = slot > (this.#root ?? -1) && !this.#begun.has(slot)
     if (status === slotStatus.createdBank || (status === slotStatus.processed && isNew)) {
-      this.#begin(slot)
+      this.#begun.add(slot)
+      if (this.#begun.size > BEGUN_MAX) this.#begun.delete(this.#begun.values().next().value!)
       const root = this.#root ?? this.#deps.rootAtStart()
       this.#send('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
     }
@@ -171,8 +170,8 @@ export class SlotNotifications {
       for (const one of this.#begun) if (one <= slot) this.#begun.delete(one)
       this.#send('root', String(slot), update)
     }
-    const type = stageOf(update)
-    if (type !== null) this.#send('slotsUpdates', stageText(update, type), update)
+    const type = stages[status]?.(update)
+    if (type !== undefined) this.#send('slotsUpdates', stageText(update, type), update)
   }
 
   restart(): void {
@@ -183,11 +182,6 @@ export class SlotNotifications {
   /** What was told of the slot is taken back: its next bank is told, however it is reported. */
   retract(slot: number): void {
     this.#begun.delete(slot)
-  }
-
-  #begin(slot: number): void {
-    this.#begun.add(slot)
-    if (this.#begun.size > BEGUN_MAX) this.#begun.delete(this.#begun.values().next().value!)
   }
 
   /** The block of a slot is complete: `frozen`. */
@@ -219,22 +213,12 @@ function stageText(at: { slot: number; createdAtMs: number }, type: string): str
   return `{"slot":${at.slot},"timestamp":${Math.floor(at.createdAtMs)},"type":${type}}`
 }
 
-/** The `type` and the members after it; null for a status that is not notified. */
-function stageOf({ status, parent, body }: SlotUpdate): string | null {
-  switch (status) {
-    case slotStatus.firstShredReceived:
-      return '"firstShredReceived"'
-    case slotStatus.completed:
-      return '"completed"'
-    case slotStatus.createdBank:
-      return `"createdBank","parent":${parent ?? 0}`
-    case slotStatus.confirmed:
-      return '"optimisticConfirmation"'
-    case slotStatus.finalized:
-      return '"root"'
-    case slotStatus.dead:
-      return `"dead","err":${JSON.stringify(decodeDeadError(body))}`
-    default:
-      return null
-  }
+/** The `type` and the members after it, of the statuses that are notified. */
+const stages: Partial<Record<SlotStatus, (update: SlotUpdate) => string>> = {
+  [slotStatus.firstShredReceived]: () => '"firstShredReceived"',
+  [slotStatus.completed]: () => '"completed"',
+  [slotStatus.createdBank]: ({ parent }) => `"createdBank","parent":${parent ?? 0}`,
+  [slotStatus.confirmed]: () => '"optimisticConfirmation"',
+  [slotStatus.finalized]: () => '"root"',
+  [slotStatus.dead]: ({ body }) => `"dead","err":${JSON.stringify(decodeDeadError(body))}`,
 }

@@ -30,7 +30,7 @@ import {
   type SlotPart,
   wasSent,
 } from './cursor.ts'
-import type { Feed, FeedIndex } from './feed.ts'
+import { type ByCommitment, byCommitment, type Feed, type FeedIndex } from './feed.ts'
 import type { Notify } from './notifier.ts'
 import type { SubscriptionParams } from './read-params.ts'
 import {
@@ -60,9 +60,6 @@ class OpenSlot implements SlotPart {
     return this.next - 1
   }
 }
-
-type ByCommitment<T> = readonly [T, T, T]
-const byCommitment = <T>(make: () => T): ByCommitment<T> => [make(), make(), make()]
 
 export interface CursorFeedsDeps extends TransactionNotificationsDeps {
   readonly clock: Clock
@@ -95,7 +92,9 @@ export class CursorFeeds {
     this.#from = from
     const notifier: Notify = {
       send: (feed, result, slot, createdAtMs = null, cursor?: string) => {
-        if (!this.#isSlotSent(feed, slot))
+        const { kind } = feed.params
+        const isOfSlots = kind === 'slot' || kind === 'root'
+        if (!isOfSlots || !this.#wasSent(slot, firstBank, 0))
           deps.notifier.send(feed, result, slot, createdAtMs, cursor ?? this.#cursorOf(feed))
       },
       pass: (feed) => deps.notifier.pass(feed),
@@ -203,11 +202,8 @@ export class CursorFeeds {
     commitment: Commitment,
     sent: SentSlots,
   ): void {
-    this.#sent[family] = this.#sent[family].with(commitment, sent) as [
-      SentSlots,
-      SentSlots,
-      SentSlots,
-    ]
+    const replaced: readonly SentSlots[] = this.#sent[family].with(commitment, sent)
+    this.#sent[family] = replaced as ByCommitment<SentSlots>
   }
 
   #cursorOf({ params }: Feed): string {
@@ -218,11 +214,6 @@ export class CursorFeeds {
     if (params.kind === 'slot' || params.kind === 'root') return this.#sent[params.kind]
     const commitment = 'commitment' in params ? params.commitment : processed
     return this.#sent[familyOf(params.kind)][commitment]
-  }
-
-  /** Of subscriptions to slots alone: the slot was sent before the cursor. */
-  #isSlotSent({ params: { kind } }: Feed, slot: number): boolean {
-    return (kind === 'slot' || kind === 'root') && this.#wasSent(slot, firstBank, 0)
   }
 
   #wasSent(slot: number, bank: Bank, place: SlotPart['place']): boolean {

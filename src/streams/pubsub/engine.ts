@@ -35,9 +35,9 @@ import {
   hasMoreIn,
   hasRetractions,
   type KeysChange,
-  readers,
   readId,
   readKeysChange,
+  readParams,
   resumeIn,
   type SignatureParams,
   type SubscriptionParams,
@@ -344,7 +344,7 @@ export function subscriptionMethods<S extends Session>(
   }
   for (const topic of topics) {
     table[`${topic}Subscribe`] = (call, session) => {
-      const params = readers[topic](call.params)
+      const params = readParams(topic, call.params)
       if ('code' in params) return failure(params)
       const resume = readResume(resumeIn(topic, call.params), params)
       if (resume !== null && 'code' in resume) return failure(resume)

@@ -180,9 +180,13 @@ export class FeedReplays {
     if (this.#deps.isOpen(session)) this.#notify(session, false, [])
   }
 
+  /** A connection gets what follows from what is kept, or is up to date again. */
   #notify(session: Session, isBehind: boolean, feeds: readonly Feed[]): void {
     const slot = this.#deps.chain.hub.newestSlot ?? 0
-    const message = Buffer.from(behindMessage(isBehind, slot, feeds))
+    const subscriptions = isBehind ? { subscriptions: feeds.map(({ id }) => id) } : {}
+    const params = { result: { isBehind, slot, ...subscriptions } }
+    const text = JSON.stringify({ jsonrpc: '2.0', method: 'behindNotification', params })
+    const message = Buffer.from(text)
     session.budget.meter('notifications', 1)
     session.budget.meter('bytes', message.length)
     session.sendNow(message)
@@ -254,9 +258,9 @@ class FeedReplay implements ShareReplay {
   /** Begins with the slots that are open here, not as far back as a cursor of elsewhere needs. */
   startHere({ newest, era: waiting }: LivePosition): void {
     const { hub, streamLog } = this.#deps.chain
-    this.newestSlot = newest[this.#commitment]!
     const { kind } = this.of.feed.params
     const commitment = this.#commitment
+    this.newestSlot = newest[commitment]!
     const open = this.#deps.live.oldestOpen(commitment) ?? hub.newestSlot
     if (kind === 'slot' || kind === 'root' || open === null) return
     const era = Math.min(open, waiting ?? open)
@@ -398,27 +402,17 @@ class FeedReplay implements ShareReplay {
 
   #lose(): void {
     const { session, feed } = this.of
-    session.notify(lostMessage(feed.id))
-    this.#deps.unsubscribe(session, feed.id)
+    const { id } = feed
+    const message = `Subscription ${id} has ended: the slots after its cursor are not kept`
+    const data = { reason: 'replay-lost', subscription: id }
+    session.notify(errorMessage('null', { code: CLEANED_UP, message, data }))
+    this.#deps.unsubscribe(session, id)
     this.#events.done()
   }
-}
-
-/** A connection gets what follows from what is kept, or is up to date again. */
-function behindMessage(isBehind: boolean, slot: number, feeds: readonly Feed[]): string {
-  const subscriptions = isBehind ? { subscriptions: feeds.map(({ id }) => id) } : {}
-  const result = { isBehind, slot, ...subscriptions }
-  return JSON.stringify({ jsonrpc: '2.0', method: 'behindNotification', params: { result } })
 }
 
 /** Slots below it were sent, or never came. */
 function firstUnsent({ top, bits, partials }: PubsubCursor): number {
   const open = [...partials.keys()]
   return Math.min(...open, (bits & 1) === 1 ? top + 1 : top)
-}
-
-function lostMessage(subscription: number): string {
-  const message = `Subscription ${subscription} has ended: the slots after its cursor are not kept`
-  const data = { reason: 'replay-lost', subscription }
-  return errorMessage('null', { code: CLEANED_UP, message, data })
 }

@@ -83,7 +83,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   readonly #opening: string
   readonly #closing: string
   readonly #options: FeedOptions<W>
-  #live = 0
+  liveCount = 0
   /** Connections of each customer that have it, by the customer's budget. */
   readonly #customers = new Map<Customer, number>()
   #payers = this.#customers.keys()
@@ -156,10 +156,6 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     for (const [session, { isReplaying }] of this.shares) if (!isReplaying) yield session
   }
 
-  get liveCount(): number {
-    return this.#live
-  }
-
   hasCustomer(budget: Customer): boolean {
     return this.#customers.has(budget)
   }
@@ -208,10 +204,10 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   }
 
   #turn(change: 1 | -1): void {
-    const was = this.#live
-    this.#live += change
-    assert(this.#live >= 0, 'the connections that get what is published are counted')
-    if (was === 0 || this.#live === 0) this.#options.turn(this, this.#live > 0)
+    const was = this.liveCount
+    this.liveCount += change
+    assert(this.liveCount >= 0, 'the connections that get what is published are counted')
+    if (was === 0 || this.liveCount === 0) this.#options.turn(this, this.liveCount > 0)
   }
 }
 
@@ -249,6 +245,12 @@ export class KeyedFeeds<F> {
   }
 }
 
+export type ByCommitment<T> = readonly [processed: T, confirmed: T, finalized: T]
+
+export function byCommitment<T>(make: () => T): ByCommitment<T> {
+  return [make(), make(), make()]
+}
+
 /** The feeds of one commitment. */
 export class CommitmentFeeds {
   readonly accounts = new KeyedFeeds<Feed<AccountParams>>()
@@ -281,11 +283,7 @@ export class CommitmentFeeds {
 }
 
 export class FeedIndex {
-  readonly #byCommitment: readonly [CommitmentFeeds, CommitmentFeeds, CommitmentFeeds] = [
-    new CommitmentFeeds(),
-    new CommitmentFeeds(),
-    new CommitmentFeeds(),
-  ]
+  readonly #byCommitment = byCommitment(() => new CommitmentFeeds())
   /** Signature subscriptions with enableReceivedNotification, at any commitment. */
   readonly received = new KeyedFeeds<Feed<SignatureParams>>()
   readonly slot = new Set<Feed<SlotParams>>()
@@ -318,13 +316,9 @@ export class FeedIndex {
     // narrow the type parameter by it.
     switch (params.kind) {
       case 'account':
-        this.at(params.commitment).accounts[verb](params.key, feed as Feed<AccountParams>)
-        break
       case 'program':
-        this.at(params.commitment).programs[verb](params.key, feed as Feed<ProgramParams>)
-        break
       case 'tokenOwner':
-        this.at(params.commitment).tokenOwners[verb](params.key, feed as Feed<TokenOwnerParams>)
+        this.at(params.commitment)[`${params.kind}s`][verb](params.key, feed as never)
         break
       case 'logs': {
         const { logsByMention, logsOfAll } = this.at(params.commitment)
@@ -412,21 +406,19 @@ export type Refused =
   | 'subscribed'
 
 export class FeedRegistry {
-  readonly #indexOf: (params: SubscriptionParams) => FeedIndex
+  readonly indexOf: (params: SubscriptionParams) => FeedIndex
   readonly #ids: Ids
   readonly #feeds = new Map<string, Feed>()
   readonly #sessions = new Map<Session, SessionFeeds>()
-  #count = 0
+  /** Subscriptions. */
+  count = 0
 
   constructor(indexOf: (params: SubscriptionParams) => FeedIndex, ids: Ids) {
-    this.#indexOf = indexOf
+    this.indexOf = indexOf
     this.#ids = ids
   }
 
-  /** Subscriptions, and distinct ones among them. */
-  get count(): number {
-    return this.#count
-  }
+  /** Distinct ones among them. */
   get distinct(): number {
     return this.#feeds.size
   }
@@ -443,7 +435,7 @@ export class FeedRegistry {
       known = undefined
     }
     if (own.size >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
-    if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
+    if (this.count >= SUBSCRIPTIONS_MAX) return 'node-full'
     if (known === undefined || !known.hasCustomer(session.budget)) {
       if (session.budget.notificationWaitMs() > 0) return 'customer-over-rate'
       if (!session.budget.enter('distinctSubscriptions')) return 'customer-full'
@@ -451,8 +443,8 @@ export class FeedRegistry {
     const feed = known ?? this.#open(params, text)
     feed.join(session, isReplaying)
     own.set(feed.id, feed)
-    this.#count++
-    assert(feed.shares.size > 0 && this.#count >= this.#feeds.size, 'every feed has subscribers')
+    this.count++
+    assert(feed.shares.size > 0 && this.count >= this.#feeds.size, 'every feed has subscribers')
     return feed
   }
 
@@ -469,10 +461,6 @@ export class FeedRegistry {
   /** The subscriptions of a connection. */
   of(session: Session): Iterable<Feed> {
     return this.#sessions.get(session)?.values() ?? []
-  }
-
-  indexOf(params: SubscriptionParams): FeedIndex {
-    return this.#indexOf(params)
   }
 
   /** A feed with the same id and params that no other connection has: its keys can change. */
@@ -532,16 +520,14 @@ export class FeedRegistry {
     const id = named?.id ?? this.#ids.take()
     const feed: Feed<W> = new Feed({
       ...{ id, params, text, topic: named?.topic ?? String(id) },
-      evict: (one, budget) => this.#evict(one, budget),
-      turn: (one, isLive) => this.#indexOf(params)[isLive ? 'add' : 'remove'](one),
+      evict: (one, budget) => {
+        for (const session of [...one.shares.keys()])
+          if (session.budget === budget) this.#remove(session, this.#sessions.get(session)!, one)
+      },
+      turn: (one, isLive) => this.indexOf(params)[isLive ? 'add' : 'remove'](one),
     })
     this.#feeds.set(text, feed)
     return feed
-  }
-
-  #evict(feed: Feed, budget: Customer): void {
-    for (const session of [...feed.shares.keys()])
-      if (session.budget === budget) this.#remove(session, this.#sessions.get(session)!, feed)
   }
 
   #feedsOf(session: Session): SessionFeeds {
@@ -560,10 +546,10 @@ export class FeedRegistry {
     feed.drop(session)
     if (!feed.hasCustomer(session.budget)) session.budget.leave('distinctSubscriptions')
     const isRemoved = own.delete(feed.id)
-    this.#count--
-    assert(isRemoved && this.#count >= 0, 'a subscription is counted and removed once')
+    this.count--
+    assert(isRemoved && this.count >= 0, 'a subscription is counted and removed once')
     if (feed.shares.size > 0) return
     const isKnown = this.#feeds.delete(feed.text)
-    assert(isKnown && this.#count >= this.#feeds.size, 'an empty feed is removed once')
+    assert(isKnown && this.count >= this.#feeds.size, 'an empty feed is removed once')
   }
 }

@@ -31,8 +31,6 @@ import {
 import { readCursor, windowSlots } from './cursor.ts'
 import { changingLists, type KeysDelta } from './key-changes.ts'
 
-export type ReadParams = (params: unknown) => SubscriptionParams | RpcError
-
 /** Keys in one list of a transaction filter. */
 const FILTER_KEYS_MAX = 64
 const SIGNATURE_BYTES = 64
@@ -42,103 +40,82 @@ const ENCODING_INITIAL = 'base64'
 /** No account has more data. */
 const ACCOUNT_BYTES_MAX = 10_485_760
 
-/** By the name of what is subscribed to: `account` for accountSubscribe. */
-export const readers: Readonly<Record<Topic, ReadParams>> = {
-  account: (params) =>
-    read(params, ([key, config]) => {
-      const given = configOf(config, 'RpcAccountInfoConfig')
-      return {
-        kind: 'account',
-        ...atCommitment(given),
-        key: keyFrom(key, 'pubkey'),
-        view: accountView(given),
-        ...everyWrite(given),
-      }
-    }),
-  tokenOwner: (params) =>
-    read(params, ([key, config]) => {
-      const given = configOf(config, 'RpcAccountInfoConfig')
-      return {
-        kind: 'tokenOwner',
-        ...atCommitment(given),
-        key: keyFrom(key, 'pubkey'),
-        view: accountView(given),
-      }
-    }),
-  program: (params) =>
-    read(params, ([key, config]) => {
-      const given = configOf(config, 'RpcProgramAccountsConfig')
-      const program = keyFrom(key, 'pubkey')
-      const taken = readAccountFilters(given.filters)
-      if (!taken.ok) {
-        const { code, message } = taken.refusal
-        throw new Invalid(code === 'malformed' ? message : `Invalid params: ${message}`)
-      }
-      const view = accountView(given)
-      return {
-        kind: 'program',
-        ...atCommitment(given),
-        key: program,
-        view,
-        filters: distinct(taken.value),
-        ...everyWrite(given),
-      }
-    }),
-  logs: (params) =>
-    read(params, ([filter, config]) => {
-      const at = atCommitment(configOf(config, 'RpcTransactionLogsConfig'))
-      const { name, content } = variantOf(filter, logsFilters)
-      if (name !== 'mentions')
-        return { kind: 'logs', ...at, mention: null, withVotes: name === 'allWithVotes' }
-      const mentions = listOf(content)
-      if (mentions.length !== 1) throw new Invalid('Invalid Request: Only 1 address supported')
-      const mention = keyFrom(mentions[0], 'mentions')
-      return { kind: 'logs', ...at, mention, withVotes: true }
-    }),
-  signature: (params) =>
-    read(params, ([signature, config]) => {
-      const { cursor, resume, ...given } = configOf(config, 'RpcSignatureSubscribeConfig')
-      const expiry = 'lastValidBlockHeight'
-      return {
-        kind: 'signature',
-        ...atCommitment(given),
-        key: signatureFrom(signature),
-        withReceived: flagOf(given.enableReceivedNotification) ?? false,
-        ...(resume == null ? {} : { fromSlot: slotFrom(resume) }),
-        ...(given[expiry] == null ? {} : { expiresAt: countOf(given, expiry, 'u64') }),
-      }
-    }),
-  block: (params) =>
-    read(params, ([filter, config]) => {
-      const { retractions, ...given } = configOf(config, 'RpcBlockSubscribeConfig')
-      const at = atCommitment(given)
-      if (at.commitment === Commitment.processed)
-        throw new Invalid('Method does not support commitment below `confirmed`')
-      const view = transactionView(given)
-      const { name, content } = variantOf(filter, blockFilters)
-      if (name === 'all') return { kind: 'block', ...at, mention: null, view }
-      const mention = keyFrom(content, 'mentions_account_or_program')
-      return { kind: 'block', ...at, mention, view }
-    }),
-  transaction: (params) =>
-    read(params, ([filter, config]) => {
-      const given = configOf(config, 'RpcTransactionSubscribeConfig')
-      const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...given })
-      const showRewards = view.showRewards && showsContent(view)
-      const params: TransactionParams = {
-        kind: 'transaction',
-        ...atCommitment(given),
-        filter: transactionFilter(configOf(filter, 'RpcTransactionSubscribeFilter')),
-        view: { ...view, showRewards },
-        ...(flagOf(given.blockTime) === true && { blockTime: true }),
-        ...(flagOf(given.accountStates) === true && { accountStates: true }),
-      }
-      if (params.accountStates) checkStates(params)
-      return params
-    }),
-  slot: (params) => readNone(params, 'slot'),
-  slotsUpdates: (params) => readNone(params, 'slotsUpdates'),
-  root: (params) => readNone(params, 'root'),
+/** `topic` is the name of what is subscribed to: `account` for accountSubscribe. */
+export function readParams(topic: Topic, params: unknown): SubscriptionParams | RpcError {
+  return isOfSlots(topic) ? readNone(params, topic) : read(params, readers[topic])
+}
+
+type Reader = (list: readonly unknown[]) => SubscriptionParams
+
+const readers: Readonly<Record<Exclude<Topic, SlotParams['kind']>, Reader>> = {
+  account: ([key, config]) => {
+    const given = configOf(config, 'RpcAccountInfoConfig')
+    return { kind: 'account', ...ofAccounts(key, given), ...everyWrite(given) }
+  },
+  tokenOwner: ([key, config]) => {
+    return { kind: 'tokenOwner', ...ofAccounts(key, configOf(config, 'RpcAccountInfoConfig')) }
+  },
+  program: ([key, config]) => {
+    const given = configOf(config, 'RpcProgramAccountsConfig')
+    const program = keyFrom(key, 'pubkey')
+    const taken = readAccountFilters(given.filters)
+    if (!taken.ok) {
+      const { code, message } = taken.refusal
+      throw new Invalid(code === 'malformed' ? message : `Invalid params: ${message}`)
+    }
+    const view = accountView(given)
+    const filters = distinct(taken.value)
+    const at = atCommitment(given)
+    return { kind: 'program', ...at, key: program, view, filters, ...everyWrite(given) }
+  },
+  logs: ([filter, config]) => {
+    const at = atCommitment(configOf(config, 'RpcTransactionLogsConfig'))
+    const { name, content } = variantOf(filter, logsFilters)
+    if (name !== 'mentions')
+      return { kind: 'logs', ...at, mention: null, withVotes: name === 'allWithVotes' }
+    const mentions = listOf(content)
+    if (mentions.length !== 1) throw new Invalid('Invalid Request: Only 1 address supported')
+    const mention = keyFrom(mentions[0], 'mentions')
+    return { kind: 'logs', ...at, mention, withVotes: true }
+  },
+  signature: ([signature, config]) => {
+    const { cursor, resume, ...given } = configOf(config, 'RpcSignatureSubscribeConfig')
+    const expiry = 'lastValidBlockHeight'
+    return {
+      kind: 'signature',
+      ...atCommitment(given),
+      key: signatureFrom(signature),
+      withReceived: flagOf(given.enableReceivedNotification) ?? false,
+      ...(resume == null ? {} : { fromSlot: slotFrom(resume) }),
+      ...(given[expiry] == null ? {} : { expiresAt: countOf(given, expiry, 'u64') }),
+    }
+  },
+  block: ([filter, config]) => {
+    const { retractions, ...given } = configOf(config, 'RpcBlockSubscribeConfig')
+    const at = atCommitment(given)
+    if (at.commitment === Commitment.processed)
+      throw new Invalid('Method does not support commitment below `confirmed`')
+    const view = transactionView(given)
+    const { name, content } = variantOf(filter, blockFilters)
+    if (name === 'all') return { kind: 'block', ...at, mention: null, view }
+    const mention = keyFrom(content, 'mentions_account_or_program')
+    return { kind: 'block', ...at, mention, view }
+  },
+  transaction: ([filter, config]) => {
+    const given = configOf(config, 'RpcTransactionSubscribeConfig')
+    const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...given })
+    const showRewards = view.showRewards && showsContent(view)
+    const params: TransactionParams = {
+      kind: 'transaction',
+      ...atCommitment(given),
+      filter: transactionFilter(configOf(filter, 'RpcTransactionSubscribeFilter')),
+      view: { ...view, showRewards },
+      ...(flagOf(given.blockTime) === true && { blockTime: true }),
+      ...(flagOf(given.accountStates) === true && { accountStates: true }),
+    }
+    if (params.accountStates) checkStates(params)
+    return params
+  },
 }
 
 /** What a subscribe resumes after; undefined for none. */
@@ -147,7 +124,7 @@ export function resumeIn(topic: Topic, params: unknown): unknown {
   return (config as Config | null | undefined)?.resume ?? undefined
 }
 
-function isOfSlots(topic: Topic): boolean {
+function isOfSlots(topic: Topic): topic is SlotParams['kind'] {
   return topic === 'slot' || topic === 'slotsUpdates' || topic === 'root'
 }
 
@@ -169,7 +146,7 @@ export function readKeysChange(params: unknown): KeysChange | RpcError {
   const [id, config] = Array.isArray(params) ? (params as unknown[]) : []
   const known = readId([id])
   if (known === null || (params as unknown[]).length !== 2) return rpcErrors.invalidParams
-  try {
+  return tried(() => {
     const { add, remove, more, ...others } = configOf(config, 'RpcTransactionUpdateConfig')
     // A list that is not in `add` or `remove` would change nothing.
     const [unknown] = Object.keys(others)
@@ -178,10 +155,7 @@ export function readKeysChange(params: unknown): KeysChange | RpcError {
     const of = (list: keyof KeysDelta) => ({ add: adds[list], remove: removes[list] })
     const delta = { include: of('include'), exclude: of('exclude'), required: of('required') }
     return { id: known, delta, hasMore: flagOf(more) ?? false }
-  } catch (error) {
-    if (error instanceof Invalid) return refusal(error.message)
-    throw error
-  }
+  })
 }
 
 function keysOfLists(value: unknown): Record<keyof KeysDelta, ReadonlySet<string>> {
@@ -206,10 +180,16 @@ export function hasMoreIn(params: unknown): boolean {
 /** Thrown and caught inside this file: the readers are deep and a refusal ends them all. */
 class Invalid extends Error {}
 
-function read(
-  params: unknown,
-  take: (list: readonly unknown[]) => SubscriptionParams,
-): SubscriptionParams | RpcError {
+function tried<T>(take: () => T): T | RpcError {
+  try {
+    return take()
+  } catch (error) {
+    if (error instanceof Invalid) return refusal(error.message)
+    throw error
+  }
+}
+
+function read(params: unknown, take: Reader): SubscriptionParams | RpcError {
   const list = params ?? []
   if (!Array.isArray(list)) return refusal('`params` should be an array')
   if (list.length === 0) return refusal('`params` should have at least 1 argument(s)')
@@ -218,18 +198,10 @@ function read(
       ...refusal('Invalid parameters: Expected from 1 to 2 parameters.'),
       data: JSON.stringify(`Got: ${list.length}`),
     }
-  try {
-    return take(list)
-  } catch (error) {
-    if (error instanceof Invalid) return refusal(error.message)
-    throw error
-  }
+  return tried(() => take(list))
 }
 
-function readNone(
-  params: unknown,
-  kind: 'slot' | 'slotsUpdates' | 'root',
-): SubscriptionParams | RpcError {
+function readNone(params: unknown, kind: SlotParams['kind']): SubscriptionParams | RpcError {
   const isNone = params === undefined || (Array.isArray(params) && params.length === 0)
   if (isNone) return { kind }
   // Our own: a validator knows no params here. A root is final.
@@ -280,16 +252,12 @@ function listOf(value: unknown): readonly unknown[] {
   return value
 }
 
-/** Finalized when it is absent or unknown, as on a validator. */
-function commitmentOf(name: unknown): Commitment {
-  return commitmentNamed(name) ?? Commitment.finalized
-}
-
 const exclusive = 'Invalid params: cursor and retractions exclude each other'
 
 /** Retractions are of what is notified at processed. Who resumes goes on with cursors. */
-function atCommitment(config: Config): OptIns & { commitment: Commitment } {
-  const commitment = commitmentOf(config.commitment)
+function atCommitment(config: Config): OptIns {
+  // Where it is absent or unknown, as on a validator.
+  const commitment = commitmentNamed(config.commitment) ?? Commitment.finalized
   const asked = flagOf(config.retractions) ?? false
   const retractions = asked && commitment === Commitment.processed
   const cursor = (flagOf(config.cursor) ?? false) || (config.resume ?? null) !== null
@@ -324,6 +292,10 @@ function slotFrom(value: unknown): number {
   return Math.max(0, cursor.top - windowSlots)
 }
 
+function ofAccounts(key: unknown, given: Config) {
+  return { ...atCommitment(given), key: keyFrom(key, 'pubkey'), view: accountView(given) }
+}
+
 function accountView({ encoding, dataSlice }: Config): AccountView {
   return {
     encoding: oneOf(encoding, accountEncodings, 'binary'),
@@ -344,8 +316,8 @@ function sliceFrom(value: unknown): DataSlice | null {
   return length === 0 ? { offset: 0, length } : { offset, length }
 }
 
-/** Each filter once, in a fixed order: all of them must take an account. */
-function distinct(filters: readonly AccountFilter[]): AccountFilter[] {
+/** Each filter once, in a fixed order. */
+function distinct<T>(filters: readonly T[]): T[] {
   const byText = new Map(filters.map((filter) => [JSON.stringify(filter), filter]))
   return [...byText.keys()].sort().map((text) => byText.get(text)!)
 }
@@ -408,8 +380,7 @@ function instructionsFrom(value: unknown): InstructionFilter[] {
       )
     return { program: keyFrom(program, 'program'), dataPrefix: keyOf(bytes) }
   })
-  const byText = new Map(read.map((one) => [JSON.stringify(one), one]))
-  return [...byText.keys()].sort().map((text) => byText.get(text)!)
+  return distinct(read)
 }
 
 function keysFrom(value: unknown): string[] {
@@ -447,6 +418,7 @@ function oneOf<const T extends string>(value: unknown, known: readonly T[], init
 // equal texts.
 
 interface OptIns {
+  readonly commitment: Commitment
   /** Whether notifications that turn out to be void are taken back. */
   readonly retractions?: true
   /** Whether each notification has the cursor after which it can be resumed. */
@@ -455,32 +427,24 @@ interface OptIns {
 
 export interface AccountParams extends OptIns {
   readonly kind: 'account'
-  readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
   /** Whether each write of a slot is notified, not the last one alone. */
   readonly allWrites?: true
 }
 
-export interface ProgramParams extends OptIns, Pick<AccountParams, 'allWrites'> {
+export interface ProgramParams extends Omit<AccountParams, 'kind'> {
   readonly kind: 'program'
-  readonly commitment: Commitment
-  readonly key: string
-  readonly view: AccountView
   readonly filters: readonly AccountFilter[]
 }
 
 /** The token accounts of a wallet, of both token programs. */
-export interface TokenOwnerParams extends OptIns {
+export interface TokenOwnerParams extends Omit<AccountParams, 'kind' | 'allWrites'> {
   readonly kind: 'tokenOwner'
-  readonly commitment: Commitment
-  readonly key: string
-  readonly view: AccountView
 }
 
 export interface LogsParams extends OptIns {
   readonly kind: 'logs'
-  readonly commitment: Commitment
   /** Null for every transaction. */
   readonly mention: string | null
   readonly withVotes: boolean
@@ -488,7 +452,6 @@ export interface LogsParams extends OptIns {
 
 export interface SignatureParams extends OptIns {
   readonly kind: 'signature'
-  readonly commitment: Commitment
   readonly key: string
   readonly withReceived: boolean
   /** It may have landed from this slot on, before the subscribe. */
@@ -497,9 +460,8 @@ export interface SignatureParams extends OptIns {
   readonly expiresAt?: number
 }
 
-export interface BlockParams extends Pick<OptIns, 'cursor'> {
+export interface BlockParams extends Omit<OptIns, 'retractions'> {
   readonly kind: 'block'
-  readonly commitment: Commitment
   /** Null for whole blocks. */
   readonly mention: string | null
   readonly view: TransactionView
@@ -507,7 +469,6 @@ export interface BlockParams extends Pick<OptIns, 'cursor'> {
 
 export interface TransactionParams extends OptIns {
   readonly kind: 'transaction'
-  readonly commitment: Commitment
   readonly filter: TransactionFilter
   readonly view: TransactionView
   readonly blockTime?: true
@@ -527,7 +488,7 @@ export interface TransactionFilter {
   readonly instructions: readonly InstructionFilter[]
 }
 
-export interface SlotParams extends OptIns {
+export interface SlotParams extends Omit<OptIns, 'commitment'> {
   readonly kind: 'slot' | 'slotsUpdates' | 'root'
 }
 

@@ -370,19 +370,16 @@ class SignatureSearch {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
     this.#running++
     try {
-      const source = this.#open(params, fromSlot)
+      const { commitment } = params
+      const { hub, streamLog } = this.#chain
+      const start = Math.max(fromSlot, (streamLog ?? hub).oldestSlot ?? 0)
+      const options = { commitment, fromSlot: start, wantsBlocks: false }
+      const source = streamLog?.replay(options) ?? hub.replay(commitment, start)
       return source === null ? null : await search(source, params, fromSlot + SLOTS_MAX, isWanted)
     } finally {
       this.#running--
       this.#waiting.shift()?.()
     }
-  }
-
-  #open({ commitment }: SignatureParams, from: number): ReplaySource<SolanaUpdate> | null {
-    const { hub, streamLog } = this.#chain
-    const fromSlot = Math.max(from, (streamLog ?? hub).oldestSlot ?? 0)
-    const options = { commitment, fromSlot, wantsBlocks: false }
-    return streamLog?.replay(options) ?? hub.replay(commitment, fromSlot)
   }
 }
 

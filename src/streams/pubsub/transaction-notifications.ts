@@ -20,7 +20,7 @@ import type { Shapes } from '../../chain/solana/version.ts'
 import { BankChain, JoinedStates, type JoinedWrite } from '../geyser/joined-states.ts'
 import type { NotificationDeps } from './block-notifications.ts'
 import type { CommitmentFeeds, Feed, KeyedFeeds } from './feed.ts'
-import type { TransactionFilter, TransactionParams } from './read-params.ts'
+import type { LogsParams, TransactionFilter, TransactionParams } from './read-params.ts'
 
 /** Of all subscriptions of a commitment; and as much of writes whose transaction has not come. */
 const statesBytesMax = 32 * 1024 * 1024
@@ -84,32 +84,6 @@ export class TransactionNotifications {
         : texts.shown(view, time)
       notifier.send(feed, text, update.slot, createdAtMs)
     }
-    this.#takeTransaction(feeds, texts, consider)
-  }
-
-  /** A transaction that never ran has no logs and is not notified, as on a validator. */
-  #takeLogs(feeds: CommitmentFeeds, texts: TransactionTexts, createdAtMs: number | null): void {
-    const { notifier, meters } = this.#deps
-    for (const feed of feeds.logsOfAll) {
-      meters.examined++
-      const isHidden = texts.update.isVote && !feed.params.withVotes
-      if (isHidden || texts.update.logs === null) notifier.pass(feed)
-      else notifier.send(feed, texts.logs, texts.update.slot, createdAtMs)
-    }
-    if (feeds.logsByMention.isEmpty) return
-    for (const key of texts.keys)
-      for (const feed of feeds.logsByMention.find(key)) {
-        meters.examined++
-        if (texts.update.logs === null) notifier.pass(feed)
-        else notifier.send(feed, texts.logs, texts.update.slot, createdAtMs)
-      }
-  }
-
-  #takeTransaction(
-    feeds: CommitmentFeeds,
-    texts: TransactionTexts,
-    consider: (feed: Feed<TransactionParams>) => void,
-  ): void {
     for (const feed of feeds.transactionsOfAll) consider(feed)
     if (!feeds.transactionsBySignature.isEmpty)
       for (const feed of feeds.transactionsBySignature.find(texts.signatureKey)) consider(feed)
@@ -122,6 +96,21 @@ export class TransactionNotifications {
         met.add(feed)
         consider(feed)
       }
+  }
+
+  /** A transaction that never ran has no logs and is not notified, as on a validator. */
+  #takeLogs(feeds: CommitmentFeeds, texts: TransactionTexts, createdAtMs: number | null): void {
+    const { notifier, meters } = this.#deps
+    const consider = (feed: Feed<LogsParams>, isHidden: boolean) => {
+      meters.examined++
+      if (isHidden || texts.update.logs === null) notifier.pass(feed)
+      else notifier.send(feed, texts.logs, texts.update.slot, createdAtMs)
+    }
+    for (const feed of feeds.logsOfAll)
+      consider(feed, texts.update.isVote && !feed.params.withVotes)
+    if (feeds.logsByMention.isEmpty) return
+    for (const key of texts.keys)
+      for (const feed of feeds.logsByMention.find(key)) consider(feed, false)
   }
 }
 

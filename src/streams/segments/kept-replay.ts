@@ -151,7 +151,10 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     else
       for (const element of this.#elements)
         if (element.kind === 'update') yield element.update as SolanaUpdate
-        else if (element.kind === 'block') yield withoutItems(element)
+        else if (element.kind === 'block') {
+          const { meta } = element
+          yield new AssembledBlock(meta as BlockMetaUpdate, new UpdateList(), element)
+        }
   }
 
   #seek(): void {
@@ -379,10 +382,6 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   }
 }
 
-function withoutItems(block: KeptBlock): AssembledBlock {
-  return new AssembledBlock(block.meta as BlockMetaUpdate, new UpdateList(), block)
-}
-
 /** Batches that it takes to read it, at most. */
 function runsIn(element: KeptElement): number {
   if (element.kind === 'block') return element.items.length
@@ -407,8 +406,10 @@ export interface BatchUse {
 export function runsOf(lists: Lists): BatchUse[] {
   const uses: BatchUse[] = []
   const add = ({ source, update }: UpdateRun<SolanaUpdate>, isOwn: boolean) => {
-    if (source !== null) uses.push(useOf(source, isOwn))
-    else if (update instanceof AssembledBlock)
+    if (source !== null) {
+      assert(source instanceof ReceivedBatch, 'a node sent it')
+      uses.push({ source, isOwn })
+    } else if (update instanceof AssembledBlock)
       for (const item of update.items.runs()) add(item, false)
     else if (update?.kind === 'retraction')
       for (const restated of runsFrom(update.restated)) add(restated, false)
@@ -422,11 +423,6 @@ function runsFrom(updates: Iterable<SolanaUpdate>): readonly UpdateRun<SolanaUpd
   const list = new UpdateList<SolanaUpdate>()
   for (const update of updates) list.push(update)
   return list.runs()
-}
-
-function useOf(source: UpdateSource, isOwn: boolean): BatchUse {
-  assert(source instanceof ReceivedBatch, 'a node sent it')
-  return { source, isOwn }
 }
 
 /** With its source; the place of a batch is not known yet. */

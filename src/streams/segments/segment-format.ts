@@ -85,11 +85,6 @@ interface EncodedEra extends Omit<EraRecord, 'lists'> {
   readonly lists: readonly Buffer[]
 }
 
-/** Of a batch that is not compressed. */
-function batchRecordBytes(table: Uint8Array, bytes: Uint8Array): number {
-  return headBytes + tableLengthBytes + table.length + bytes.length
-}
-
 /** Writes a batch as a record that lacks its head. */
 function layOutBatch(record: Buffer, table: Uint8Array, bytes: Uint8Array): void {
   const tableAt = headBytes + tableLengthBytes
@@ -169,7 +164,7 @@ export class BatchChunks {
 
   /** False while too much is lent: the batch is to be added again after some is given back. */
   add(table: Uint8Array, bytes: Uint8Array): boolean {
-    const needed = batchRecordBytes(table, bytes)
+    const needed = headBytes + tableLengthBytes + table.length + bytes.length
     if (this.#current !== null && this.#at + needed > this.#current.length) this.flush()
     this.#current ??= this.#take(needed)
     if (this.#current === null) return false

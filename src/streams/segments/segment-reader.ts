@@ -52,7 +52,8 @@ export class SegmentReader {
     const wanted = inARow(places?.slice(batch) ?? [])
     if (wanted.length === 0) return null
     const [begin] = wanted[0]!
-    const bytes = await this.#read(place.segment, begin, bytesOf(wanted), memory)
+    const wantedBytes = wanted.reduce((sum, [, length]) => sum + length, 0)
+    const bytes = await this.#read(place.segment, begin, wantedBytes, memory)
     const found: ReceivedBatch[] = []
     for (const [at, length] of wanted) {
       const decoded = decodeBatch(bytes.subarray(at - begin, at - begin + length))
@@ -122,10 +123,6 @@ function inARow(places: Places): Places {
     count++
   }
   return places.slice(0, count)
-}
-
-function bytesOf(places: Places): number {
-  return places.reduce((sum, [, bytes]) => sum + bytes, 0)
 }
 
 /** Sets the entry as the newest; returns the oldest where there are too many. */

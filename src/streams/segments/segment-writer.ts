@@ -95,7 +95,8 @@ export class SegmentWriter {
   #segments: Segment[] = []
   /** Of the newest segment; null before the first record of one. */
   #file: number | null = null
-  #run = 1
+  /** The number of this start. */
+  run = 1
   /** Batches of the era that is not complete. */
   #batches: [at: number, bytes: number][] = []
   /** Those of the era before, and the file that they lie in. */
@@ -108,11 +109,6 @@ export class SegmentWriter {
     this.#segmentBytes = Math.min(segmentBytesMax, Math.max(segmentBytesMin, part))
   }
 
-  /** The number of this start. */
-  get run(): number {
-    return this.#run
-  }
-
   get bytes(): number {
     return this.#segments.reduce((sum, { bytes }) => sum + bytes, 0)
   }
@@ -120,7 +116,7 @@ export class SegmentWriter {
   /** Finds what earlier runs wrote. Throws what the file system throws. */
   open(nowMs: number): EraPlace[] {
     const places = this.#scanAll()
-    this.#run = 1 + (places.at(-1)?.run ?? 0)
+    this.run = 1 + (places.at(-1)?.run ?? 0)
     const removed = this.#trim(nowMs)
     return removed === null ? places : places.filter(({ segment }) => segment > removed)
   }
@@ -130,7 +126,7 @@ export class SegmentWriter {
    * again. Where that one is gone nothing is left. A full disk gets the older half.
    */
   resume({ run, last, isFull }: LogEnd): EraPlace[] {
-    this.#run = run
+    this.run = run
     this.#batches = []
     this.#before = null
     this.#segments = []
@@ -175,7 +171,7 @@ export class SegmentWriter {
 
   /** The era of all batches since the last one. */
   era(content: EraContent, atMs: number): Written {
-    const record: EraRecord = { ...content, run: this.#run, atMs, batches: this.#batches }
+    const record: EraRecord = { ...content, run: this.run, atMs, batches: this.#batches }
     this.#batches = []
     const encoded = encodeEra(record)
     const at = this.#append(encoded)
@@ -267,9 +263,9 @@ export class SegmentWriter {
     return places
   }
 
-  #scan(number: number, isNewest: boolean, last: EraPlace | null): ScannedSegment {
+  #scan(number: number, isNewest: boolean, last: EraPlace | null) {
     const path = segmentFile(this.#folder, number)
-    let found: (Segment & { readonly places: EraPlace[]; readonly isWhole: boolean }) | null = null
+    let found: ScannedSegment | null = null
     try {
       found = scanFile(path, { number, isNewest, last })
     } catch {
@@ -312,21 +308,17 @@ function placeOf(
   return { run, slot, segment, at, bytes, finalized }
 }
 
-interface ScannedSegment {
+interface ScannedSegment extends Segment {
   readonly places: readonly EraPlace[]
   /** Nothing of it was cut off. */
   readonly isWhole: boolean
 }
 
-interface SegmentSearch {
-  readonly number: number
-  readonly isNewest: boolean
-  /** Nothing after it is looked at. */
-  readonly last: EraPlace | null
-}
-
-/** Cuts off what no era follows. */
-function scanFile(path: string, { number, isNewest, last }: SegmentSearch) {
+/** Cuts off what no era follows. Nothing after `last` is looked at. */
+function scanFile(
+  path: string,
+  { number, isNewest, last }: { number: number; isNewest: boolean; last: EraPlace | null },
+): ScannedSegment {
   const file = openSync(path, 'r+')
   try {
     const size = fstatSync(file).size
@@ -350,19 +342,11 @@ function scanFile(path: string, { number, isNewest, last }: SegmentSearch) {
   }
 }
 
-interface ScannedRecord {
-  readonly bytes: number
-  readonly era: ReadEra | null
-}
-
-interface RecordSearch {
-  readonly at: number
-  readonly size: number
-  readonly checksBatches: boolean
-}
-
 /** Null at the end, and at what is no record: nothing after it can be found. */
-function readRecord(file: number, { at, size, checksBatches }: RecordSearch): ScannedRecord | null {
+function readRecord(
+  file: number,
+  { at, size, checksBatches }: { at: number; size: number; checksBatches: boolean },
+): { readonly bytes: number; readonly era: ReadEra | null } | null {
   const head = readHead(readAt(file, at, headBytes))
   if (head === null) return null
   const bytes = headBytes + head.payloadBytes

@@ -23,7 +23,7 @@ import type { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { ClosedEra, KeptStream, ReplayOptions } from '../hub/hub.ts'
-import type { UpdateRun, UpdateSource } from '../hub/update-list.ts'
+import type { UpdateSource } from '../hub/update-list.ts'
 import {
   type BatchUse,
   elementOf,
@@ -414,7 +414,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
       }
       this.#chunks.flush()
       const { slot, finalized } = era
-      const lists = era.lists.map((list) => list.map((run) => this.#elementOf(run)))
+      const lists = era.lists.map((list) => list.map((run) => this.#withPlaces(elementOf(run))))
       this.#post({ kind: 'era', content: { slot, finalized, lists } })
       this.#cursor = { run: 0, batches: 0 }
       this.#eraBefore = slot
@@ -444,10 +444,6 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     const place = this.#places.get(source)
     if (place?.generation !== this.#generation) return null
     return place.attempt === this.#attempt || place.era < this.#sentAgainFrom ? place : null
-  }
-
-  #elementOf(run: UpdateRun<SolanaUpdate>): KeptElement {
-    return this.#withPlaces(elementOf(run))
   }
 
   #withPlaces(element: ReadableElement): KeptElement {

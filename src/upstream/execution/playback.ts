@@ -272,11 +272,8 @@ function rewritePayload(
     if (isFirst) copy.set(passes.lastHash, blockStart.parentHash)
     mixPass(copy, blockStart.parentHash, isFirst ? pass - 1 : pass)
     mixPass(copy, blockStart.id, pass)
-    writeU64(
-      copy,
-      blockStart.timestamp,
-      readU64(copy, blockStart.timestamp) + passes.seconds * pass,
-    )
+    const timestamp = readU64(copy, blockStart.timestamp) + passes.seconds * pass
+    writeU64(copy, blockStart.timestamp, timestamp)
     writeU64(copy, blockStart.round, readU64(copy, blockStart.round) + passes.rounds * pass)
     addBlocks(copy, blockStart.blockNumber, passes, pass)
     return addBlocks(copy, blockStart.number, passes, pass)
@@ -286,13 +283,10 @@ function rewritePayload(
     writeU64(copy, blockQc.round, readU64(copy, blockQc.round) + passes.rounds * pass)
     return addBlocks(copy, blockQc.blockNumber, passes, pass)
   }
-  if (type === EventType.BlockFinalized)
-    return addBlocks(
-      mixPass(payload.slice(), blockFinalized.id, pass),
-      blockFinalized.blockNumber,
-      passes,
-      pass,
-    )
+  if (type === EventType.BlockFinalized) {
+    const copy = mixPass(payload.slice(), blockFinalized.id, pass)
+    return addBlocks(copy, blockFinalized.blockNumber, passes, pass)
+  }
   if (type === EventType.BlockVerified)
     return addBlocks(payload.slice(), blockVerified.blockNumber, passes, pass)
   if (type === EventType.BlockEnd) return mixPass(payload.slice(), blockEnd.ethHash, pass)

@@ -111,7 +111,8 @@ export class RingFile implements ExecutionSource {
     try {
       fd = openSync(this.#path, 'r')
     } catch (error) {
-      if (isAbsent(error)) return null
+      // Reason for the cast: Node puts the system's code on its errors without a type for it.
+      if ((error as { code?: string }).code === 'ENOENT') return null
       throw new Fault('ring-unreadable', `cannot open the event ring: ${messageOf(error)}`, {
         cause: error,
         retryable: true,
@@ -139,11 +140,6 @@ function readRing(fd: number): OpenRing | null {
   if (size < parsed.value.fileBytes) return null
   const newest = readU64(header, ringHeader.lastSeqno)
   return { fd, device: dev, inode: ino, geometry: parsed.value, newest }
-}
-
-function isAbsent(error: unknown): boolean {
-  // Reason for the cast: Node puts the system's code on its errors without a type for it.
-  return (error as { code?: string }).code === 'ENOENT'
 }
 
 // Reads events from an open ring file by the reader protocol, with positional reads only.
@@ -178,16 +174,12 @@ export class RingFileReader {
   readonly #header = new Uint8Array(ringHeader.usedBytes)
   #span = new Uint8Array(spanBytes)
   /** The last sequence number that was delivered or reported as lost. */
-  #last: number
+  last: number
 
   constructor(fd: number, geometry: RingGeometry, last: number) {
     this.#fd = fd
     this.#geometry = geometry
-    this.#last = last
-  }
-
-  get last(): number {
-    return this.#last
+    this.last = last
   }
 
   /** Delivers every event of one batch to the sink, or reports the gap. */
@@ -212,7 +204,7 @@ export class RingFileReader {
   }
 
   #readBatch(sink: ExecutionSink): RingRead {
-    const expected = this.#last + 1
+    const expected = this.last + 1
     const offset = descriptorOffset(this.#geometry, expected)
     // One slot shows whether an event is ready; only then the whole batch is read.
     this.#read(this.#batch, descriptor.bytes, offset)
@@ -244,8 +236,8 @@ export class RingFileReader {
       const size = readU32(this.#batch, at + descriptor.payloadSize)
       const offsetInRing = readU64(this.#batch, at + descriptor.payloadOffset)
       if (size > 0 && offsetInRing < windowStart) return this.#lose(sink)
-      this.#last = expected + index
-      if (size > payloadBytesMax) sink.gap(this.#last, this.#last)
+      this.last = expected + index
+      if (size > payloadBytesMax) sink.gap(this.last, this.last)
       else {
         const bytes = this.#batch.subarray(at, at + descriptor.bytes)
         const from = size === 0 ? 0 : offsetInRing - span.start
@@ -280,9 +272,8 @@ export class RingFileReader {
       start = nextStart
       end = nextEnd
     }
-    return end === 0
-      ? { events: ready, start: 0, bytes: 0 }
-      : { events: ready, start, bytes: end - start }
+    if (end === 0) start = 0
+    return { events: ready, start, bytes: end - start }
   }
 
   #readPayloads(start: number, bytes: number): void {
@@ -305,10 +296,10 @@ export class RingFileReader {
     this.#readHeader()
     const newest = readU64(this.#header, ringHeader.lastSeqno)
     const resumed = this.#resumePoint(newest)
-    if (resumed <= this.#last + 1) return 'idle'
-    sink.gap(this.#last + 1, resumed - 1)
+    if (resumed <= this.last + 1) return 'idle'
+    sink.gap(this.last + 1, resumed - 1)
     sink.flush()
-    this.#last = resumed - 1
+    this.last = resumed - 1
     return 'read'
   }
 
@@ -320,7 +311,7 @@ export class RingFileReader {
     const window = readU64(this.#header, ringHeader.windowStart)
     for (let back = this.#geometry.capacity / 4; back >= 1; back = Math.floor(back / 4)) {
       const seqno = newest - back
-      if (seqno <= this.#last) continue
+      if (seqno <= this.last) continue
       if (this.#payloadOffsetOf(seqno) > window) return seqno
     }
     for (let tries = 0; tries < commitTries; tries++)

@@ -207,7 +207,10 @@ export class GeyserClient {
           if (!batcher.push(bytes)) finish(malformed)
           else batcher.flush()
         },
-        ended: (resetCode) => finish(status ?? resetEnd(resetCode)),
+        ended: (code) => {
+          const reset = { ...lost, details: `reset with code ${code}` }
+          finish(status ?? (harmlessResets.includes(code) ? lost : reset))
+        },
       },
       isUnary
         ? null
@@ -274,10 +277,6 @@ export function notAnswered(end: GeyserEnd): Outcome<never> {
   return refuse('unavailable', 'upstream', 'the node did not answer', { data: end })
 }
 
-function resetEnd(code: number | null): GeyserEnd {
-  return harmlessResets.includes(code) ? lost : { ...lost, details: `reset with code ${code}` }
-}
-
 function statusEnd(fields: HeaderFields): GeyserEnd {
   const code = Number(fields.get('grpc-status'))
   const details = decoded(fields.get('grpc-message') ?? '')
@@ -340,9 +339,7 @@ export function pingRequest(id: number): Uint8Array {
 
 /** The first slot that a node can replay (SubscribeReplayInfoResponse); null without replay. */
 export function firstAvailableIn(answer: Uint8Array): number | null {
-  const reader = new ProtoReader(answer)
-  while (reader.next()) if (reader.field === 1) return reader.number
-  return null
+  return firstField(answer)?.number ?? null
 }
 
 /** Asks for the newest confirmed slot. */
@@ -350,9 +347,7 @@ export const confirmedSlotRequest: Uint8Array = Uint8Array.of(1 << 3, Commitment
 
 /** From a GetSlotResponse. */
 export function slotIn(answer: Uint8Array): number {
-  const reader = new ProtoReader(answer)
-  while (reader.next()) if (reader.field === 1) return reader.number
-  return 0
+  return firstField(answer)?.number ?? 0
 }
 
 /** Asks for the newest finalized block. */
@@ -372,13 +367,15 @@ export function blockIn(answer: Uint8Array): { readonly slot: number; readonly b
 
 /** The validator's version out of the JSON of a GetVersionResponse; '' when absent. */
 export function solanaVersionIn(answer: Uint8Array): string {
+  const text = firstField(answer)?.text ?? ''
+  return /"solana"\s*:\s*"([\w.+-]{1,64})"/.exec(text)?.[1] ?? ''
+}
+
+/** At its field 1; null without one. */
+function firstField(answer: Uint8Array): ProtoReader | null {
   const reader = new ProtoReader(answer)
-  while (reader.next()) {
-    if (reader.field !== 1) continue
-    const found = /"solana"\s*:\s*"([\w.+-]{1,64})"/.exec(reader.text)
-    return found?.[1] ?? ''
-  }
-  return ''
+  while (reader.next()) if (reader.field === 1) return reader
+  return null
 }
 
 /** A map entry: the filter's name, and the filter, written even when it is empty. */

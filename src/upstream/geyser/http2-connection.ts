@@ -181,7 +181,10 @@ export class Http2Connection implements FrameSink {
     if (this.#blocks.isOpen && !isContinued) this.malformed('frames')
     else if (type === frameType.headers || isContinued) this.#readHeaders(head, payload)
     else if (type === frameType.settings && (flags & frameFlag.ack) === 0) this.#settle(payload)
-    else if (type === frameType.ping) this.#answerPing(flags, payload)
+    else if (type === frameType.ping && (flags & frameFlag.ack) !== 0)
+      this.#pings.shift()?.(performance.now())
+    else if (type === frameType.ping)
+      this.#answer({ type, flags: frameFlag.ack, stream: 0 }, payload)
     else if (type === frameType.windowUpdate && payload.length === 4)
       this.#widen(stream, payload.readUInt32BE() & 0x7fff_ffff)
     else if (type === frameType.resetStream && payload.length === 4)
@@ -249,11 +252,6 @@ export class Http2Connection implements FrameSink {
     }
     this.#answer({ type: frameType.settings, flags: frameFlag.ack, stream: 0 })
     for (const stream of this.#streams.keys()) this.#pump(stream)
-  }
-
-  #answerPing(flags: number, payload: Buffer): void {
-    if ((flags & frameFlag.ack) !== 0) this.#pings.shift()?.(performance.now())
-    else this.#answer({ type: frameType.ping, flags: frameFlag.ack, stream: 0 }, payload)
   }
 
   /** Answers a PING or SETTINGS frame, unless the peer sends too many or does not read. */

@@ -94,20 +94,22 @@ export class IngestWorker {
         name: 'geyser',
         entry: 'geyser',
         data: { taken: this.#taken.buffer },
-        // Reason for the cast: the worker posts nothing else.
-        onMessage: (message) => this.#take(message as IngestReport),
-        onExit: () => this.#lose(),
+        onMessage: (message) => {
+          // Reason for the cast: the worker posts nothing else.
+          const report = message as IngestReport
+          this.#calls.get(report.call)?.(report)
+          // Also without a listener: the worker counts what it has sent.
+          if (report.kind === 'batch') Atomics.add(this.#taken, 0, report.length)
+        },
+        onExit: () => {
+          for (const [call, take] of [...this.#calls]) take({ kind: 'ended', call, end: lost })
+        },
       },
       this.#deps,
     )
   }
 
-  #call(request: {
-    readonly client: number
-    readonly method: string
-    readonly request: Uint8Array
-    readonly timeoutMs: number
-  }): Promise<Outcome<Uint8Array>> {
+  #call(request: Omit<RequestOf<'call'>, 'kind' | 'call'>): Promise<Outcome<Uint8Array>> {
     return new Promise((resolve) => {
       const call = this.#open((report) => {
         this.#calls.delete(call)
@@ -153,16 +155,6 @@ export class IngestWorker {
   #post(request: IngestRequest): boolean {
     return this.#running?.post(request) ?? false
   }
-
-  #take(report: IngestReport): void {
-    this.#calls.get(report.call)?.(report)
-    // Also without a listener: the worker counts what it has sent.
-    if (report.kind === 'batch') Atomics.add(this.#taken, 0, report.length)
-  }
-
-  #lose(): void {
-    for (const [call, take] of [...this.#calls]) take({ kind: 'ended', call, end: lost })
-  }
 }
 
 // Reads geyser streams in a worker: HTTP/2, gRPC and the table of each batch. Thread: geyser.
@@ -198,11 +190,9 @@ export type IngestReport =
   | { readonly kind: 'ended'; readonly call: number; readonly end: GeyserEnd }
 
 /** A GeyserBatch whose memory changes its owner: the first `length` bytes. */
-interface IngestBatch {
+interface IngestBatch extends Omit<GeyserBatch, 'bytes'> {
   readonly buffer: ArrayBuffer
   readonly length: number
-  readonly messageBytes: number
-  readonly table: GeyserBatch['table']
 }
 
 type PostReport = (report: IngestReport, transfer?: readonly ArrayBuffer[]) => void

@@ -191,8 +191,16 @@ class ServerConnection implements RequestConnection {
     this.#socket.on('error', (error: { code?: string }) => {
       this.#errorCode = String(error.code ?? '')
     })
-    this.#socket.on('end', () => this.#ended())
-    this.#socket.on('close', () => this.#closed())
+    this.#socket.on('end', () => {
+      this.#parser.finish()
+      if (this.#request === null) this.destroy()
+      else if (this.#parser.state === 'done') this.#finish(this.#request, false)
+    })
+    this.#socket.on('close', () => {
+      this.isClosed = true
+      owner.closed(this)
+      this.close()
+    })
   }
 
   /** One at a time; before the connection is established, the bytes wait in the socket. */
@@ -283,17 +291,5 @@ class ServerConnection implements RequestConnection {
       this.#owner.idle(this)
     } else this.destroy()
     request.end()
-  }
-
-  #ended(): void {
-    this.#parser.finish()
-    if (this.#request === null) this.destroy()
-    else if (this.#parser.state === 'done') this.#finish(this.#request, false)
-  }
-
-  #closed(): void {
-    this.isClosed = true
-    this.#owner.closed(this)
-    this.close()
   }
 }

@@ -79,7 +79,8 @@ export class HttpRequest implements ResponseSink, BodySource {
   #buffer: PooledBuffer | null = null
   #bodyBytes = 0
   #stream: BodyStream | null = null
-  #isResolved = false
+  /** True when the response, or the first bytes of its stream, came. */
+  isResolved = false
 
   constructor(bytes: string | Uint8Array, { timeoutMs }: RequestOptions, clock: Clock) {
     this.bytes = bytes
@@ -89,11 +90,6 @@ export class HttpRequest implements ResponseSink, BodySource {
     this.response = new Promise((resolve) => {
       this.#resolve = resolve
     })
-  }
-
-  /** True when the response, or the first bytes of its stream, came. */
-  get isResolved(): boolean {
-    return this.#isResolved
   }
 
   pause(): void {
@@ -128,8 +124,8 @@ export class HttpRequest implements ResponseSink, BodySource {
     this.#bodyBytes += chunk.length
     if (this.#stream !== null) {
       this.#stream.push(chunk)
-      if (!this.#isResolved && this.#bodyBytes > STREAM_OPENING_BYTES) this.#respond(this.#stream)
-    } else if (this.#isResolved) {
+      if (!this.isResolved && this.#bodyBytes > STREAM_OPENING_BYTES) this.#respond(this.#stream)
+    } else if (this.isResolved) {
       if (this.#bodyBytes > DISCARDED_BYTES_MAX) this.abort()
     } else this.#collect(chunk)
   }
@@ -139,7 +135,7 @@ export class HttpRequest implements ResponseSink, BodySource {
     if (this.isOver) return
     this.isOver = true
     if (this.#stream !== null) this.#stream.end()
-    else if (!this.#isResolved) this.#respond(this.#body())
+    else if (!this.isResolved) this.#respond(this.#body())
   }
 
   /** The connection was lost before that; `code` is the error code of the socket. */
@@ -189,8 +185,8 @@ export class HttpRequest implements ResponseSink, BodySource {
   }
 
   #settle(result: HttpResponse | HttpFailure): void {
-    if (this.#isResolved) return
-    this.#isResolved = true
+    if (this.isResolved) return
+    this.isResolved = true
     clearTimeout(this.#timer)
     this.#resolve(result)
   }

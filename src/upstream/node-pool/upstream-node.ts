@@ -128,7 +128,7 @@ export class UpstreamNode {
   streamFault = ''
   /** The highest slot of its last probe, since when it reports it, and how often it moved. */
   probed = { slot: 0, sinceMs: 0, moves: 0 }
-  readonly #methods: MethodList
+  readonly #section: NodeSection
   readonly #deps: NodeDeps
   readonly #waiting = new Map<HttpRequest, CallOptions>()
   #slots: [number | null, number | null, number | null] = [null, null, null]
@@ -153,7 +153,7 @@ export class UpstreamNode {
     this.wrongs = Object.fromEntries(wrongs.map((wrong) => [wrong, 0])) as never
     this.health = new NodeHealth(deps.clock, (state, before) => this.#changed(state, before))
     this.http = rpc === '' ? null : new HttpClient(rpc, { xToken, clock: deps.clock })
-    this.#methods = new MethodList(section)
+    this.#section = section
     this.reportsBlocks = this.http !== null && this.serves('getLatestBlockhash')
     this.#deps = deps
     // A node without JSON-RPC cannot be probed: its geyser stream shows its health.
@@ -188,7 +188,7 @@ export class UpstreamNode {
   }
 
   serves(method: string): boolean {
-    return this.#methods.has(method)
+    return servesMethod(this.#section, method)
   }
 
   has(endpoint: NodeEndpoint): boolean {
@@ -346,7 +346,10 @@ export class UpstreamNode {
         this.outcomes[end]++
         if (end === 'broken') this.failed('broken')
       })
-    else this.outcomes[outcomeOf(result.status)]++
+    else {
+      const { status } = result
+      this.outcomes[status >= 500 ? 'status' : status === 429 ? 'limited' : 'ok']++
+    }
   }
 
   #responded({ status, startMs, headMs }: HttpRequest, { isHeavy }: CallOptions): void {
@@ -404,25 +407,14 @@ function highest(slots: readonly (number | null)[]): number | null {
   return known.length === 0 ? null : Math.max(...known)
 }
 
-function outcomeOf(status: number): CallOutcome {
-  return status >= 500 ? 'status' : status === 429 ? 'limited' : 'ok'
-}
-
 // Which methods a node serves: allow and deny lists whose names may end in *.
 
-export class MethodList {
-  readonly #allow: readonly string[]
-  readonly #deny: readonly string[]
-
-  constructor({ allow, deny }: { allow: readonly string[]; deny: readonly string[] }) {
-    this.#allow = allow
-    this.#deny = deny
-  }
-
-  has(method: string): boolean {
-    const isAllowed = this.#allow.length === 0 || matchesAny(this.#allow, method)
-    return isAllowed && !matchesAny(this.#deny, method)
-  }
+export function servesMethod(
+  { allow, deny }: Pick<NodeSection, 'allow' | 'deny'>,
+  method: string,
+): boolean {
+  const isAllowed = allow.length === 0 || matchesAny(allow, method)
+  return isAllowed && !matchesAny(deny, method)
 }
 
 function matchesAny(patterns: readonly string[], method: string): boolean {
@@ -480,15 +472,14 @@ export class LatencyWindow {
     const slice = Math.floor(nowMs / sliceMs)
     if (slice > this.#slice) {
       const from = Math.max(this.#slice + 1, slice - sliceCount + 1)
-      for (let each = from; each <= slice; each++) this.#wipe(each % sliceCount)
+      for (let each = from; each <= slice; each++) {
+        const index = each % sliceCount
+        this.#counts.fill(0, index * bucketCount, (index + 1) * bucketCount)
+        this.#totals[index] = 0
+      }
       this.#slice = slice
     }
     return this.#slice % sliceCount
-  }
-
-  #wipe(index: number): void {
-    this.#counts.fill(0, index * bucketCount, (index + 1) * bucketCount)
-    this.#totals[index] = 0
   }
 }
 

@@ -262,18 +262,15 @@ export class UpstreamSet {
     // When the best node leaves, the next one no longer lags, and takes over at once.
     if (node.state === 'down' || node.state === 'probing') this.compare()
     const isDoubtful = node.state === 'probing'
-    if (isDoubtful ? this.nodes.some(({ state }) => state === 'up') : isOut(node))
+    // Calls in flight at a drained node end there.
+    const isOut = node.state === 'down' || unbelieved.has(node.state)
+    if (isDoubtful ? this.nodes.some(({ state }) => state === 'up') : isOut)
       if (this.hasOther(node)) node.abandonCalls()
   }
 }
 
 function isSure({ state }: UpstreamNode): boolean {
   return state === 'up' || state === 'lagging'
-}
-
-/** Calls in flight at a drained node end there. */
-function isOut({ state }: UpstreamNode): boolean {
-  return state === 'down' || unbelieved.has(state)
 }
 
 /** Why a node is not near the head, whatever lag is known; '' when it may be. */
@@ -297,15 +294,13 @@ function tierOf(node: UpstreamNode, isSend: boolean): Tier {
   }
   // After a change of the consensus no node may know its health: with slots that move, better than
   // none.
-  if (state === 'lagging' && node.health.isHealthUnknown && isMoving(node)) return Tier.doubtful
+  const { moves, sinceMs } = node.probed
+  if (state === 'lagging' && node.health.isHealthUnknown)
+    return moves > 1 && node.nowMs() - sinceMs < stillMs ? Tier.doubtful : Tier.none
   if (state !== 'probing') return Tier.none
   // Half-open it gets one trial call at a time beside nodes that are up, or it would never return.
   if (node.health.isHalfOpen && !isSend && node.waiting === 0) return Tier.first
   return Tier.doubtful
-}
-
-function isMoving(node: UpstreamNode): boolean {
-  return node.probed.moves > 1 && node.nowMs() - node.probed.sinceMs < stillMs
 }
 
 function weightOf(node: UpstreamNode): number {

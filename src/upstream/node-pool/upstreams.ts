@@ -69,7 +69,11 @@ export class Upstreams {
 
   /** A row per node, by set and number. */
   report(): NodeReport[] {
-    return this.sets().flatMap((set) => reportNodes(set.nodes))
+    return this.sets().flatMap(({ nodes }) => {
+      const counts = nodes.map((node) => node.latency.count(node.nowMs()))
+      const total = counts.reduce((sum, count) => sum + count, 0)
+      return nodes.map((node, index) => reportOf(node, total === 0 ? 0 : counts[index]! / total))
+    })
   }
 
   async stop(): Promise<void> {
@@ -82,13 +86,6 @@ export class Upstreams {
 // Status of a node for the operator: one row of plain values without an address.
 
 type NodeReport = ReturnType<typeof reportOf>
-
-/** A row per node, in the order of the configuration. */
-function reportNodes(nodes: readonly UpstreamNode[]): NodeReport[] {
-  const counts = nodes.map((node) => node.latency.count(node.nowMs()))
-  const total = counts.reduce((sum, count) => sum + count, 0)
-  return nodes.map((node, index) => reportOf(node, total === 0 ? 0 : counts[index]! / total))
-}
 
 /** `share` is its fraction of the set's calls of the last minute, 0 to 1. */
 function reportOf(node: UpstreamNode, share: number) {

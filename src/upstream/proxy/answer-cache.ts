@@ -40,9 +40,11 @@ export class AnswerCache {
   put(key: string, answer: Answer): void {
     if (answer.kind === 'text') {
       if (answer.text === 'null') return
-      this.#add(key, { kind: 'text', text: ownText(answer.text) }, answer.text.length)
+      // A copy: a slice would retain the longer text that it was cut from.
+      const text = Buffer.from(answer.text, 'latin1').toString('latin1')
+      this.#add(key, { kind: 'text', text }, text.length)
     } else if (answer.kind === 'bytes') {
-      const length = lengthOf(answer.pieces)
+      const length = answer.pieces.reduce((sum, piece) => sum + piece.length, 0)
       // A copy: the pieces may be views of a pooled buffer.
       if (length <= this.#entryBytesMax())
         this.#add(key, encodedBytes(Buffer.concat(answer.pieces)), length)
@@ -111,13 +113,4 @@ export class AnswerCache {
   #entryBytesMax(): number {
     return this.#bytesMax * SHARE_MAX
   }
-}
-
-/** A copy: a slice would retain the longer text that it was cut from. */
-function ownText(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1')
-}
-
-function lengthOf(pieces: readonly Uint8Array[]): number {
-  return pieces.reduce((sum, piece) => sum + piece.length, 0)
 }

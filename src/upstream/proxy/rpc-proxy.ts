@@ -192,7 +192,10 @@ export class SetProxy implements ReadDeps {
     if (this.#flights.get(key)?.read === read) this.#flights.delete(key)
     if (node !== null) {
       this.#observe(call.method, this.nowMs() - startMs)
-      this.#trackSlot(read, result)
+      const { slot } = result
+      this.#raise(read, answer, slot)
+      if (slot !== null) node.observeSlot(slot, read.options.commitment)
+      node.apiVersion = apiVersionIn(answer) ?? node.apiVersion
       this.#comparison.observe(read, result)
     }
     const isStream = answer.kind === 'stream'
@@ -231,12 +234,6 @@ export class SetProxy implements ReadDeps {
     const added = encodedText(`${text},"sluice":${JSON.stringify(this.#deps.version)}}`)
     this.#version = { answer: added, untilMs: this.nowMs() + VERSION_MS }
     return added
-  }
-
-  #trackSlot(read: CustomerRead, { answer, node, slot }: ReadResult): void {
-    this.#raise(read, answer, slot)
-    if (slot !== null) node?.observeSlot(slot, read.options.commitment)
-    if (node !== null) node.apiVersion = apiVersionIn(answer) ?? node.apiVersion
   }
 
   /** The customer has seen these slots now; `slot` is the one at which the answer was read. */
@@ -278,25 +275,17 @@ const DOWN = 0.05
 const FLOOR_MS = 0.05
 
 export class SlowEstimate {
-  #ms: number
-  #count = 0
+  ms: number
+  count = 0
 
   constructor(startMs: number) {
-    this.#ms = startMs
+    this.ms = startMs
   }
 
   observe(ms: number): void {
-    this.#count++
-    const step = this.#ms * STEP
-    this.#ms = Math.max(FLOOR_MS, this.#ms + (ms > this.#ms ? step * UP : -step * DOWN))
-  }
-
-  get ms(): number {
-    return this.#ms
-  }
-
-  get count(): number {
-    return this.#count
+    this.count++
+    const step = this.ms * STEP
+    this.ms = Math.max(FLOOR_MS, this.ms + (ms > this.ms ? step * UP : -step * DOWN))
   }
 }
 
@@ -323,7 +312,8 @@ export class RpcProxy {
   }
 
   readonly call = (call: Call, { subscription }: ProxyCaller): Answer | Promise<Answer> => {
-    if (isCheatCode(call.method)) return failure(rpcErrors.unknownMethod)
+    // The devnode's methods that change its state without a transaction are not for customers.
+    if (call.method.startsWith('surfnet_')) return failure(rpcErrors.unknownMethod)
     const set = this.#sets.get(subscription.upstream ?? defaultSet)
     return set === undefined ? unhealthy : set.call(call, subscription.id)
   }
@@ -334,11 +324,6 @@ export class RpcProxy {
     if (set?.isServing() === true) return 'ok'
     return set?.nodes.some(({ state }) => state === 'lagging') === true ? 'behind' : 'unknown'
   }
-}
-
-/** Methods of the devnode that change its state without a transaction: not for customers. */
-function isCheatCode(method: string): boolean {
-  return method.startsWith('surfnet_')
 }
 
 /** One read of so many is compared. */

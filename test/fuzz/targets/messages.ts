@@ -9,9 +9,9 @@ import { cursorText, readCursor } from '../../../src/streams/pubsub/cursor.ts'
 import {
   hasMoreIn,
   paramsText,
-  readers,
   readId,
   readKeysChange,
+  readParams,
   resumeIn,
   topics,
 } from '../../../src/streams/pubsub/read-params.ts'
@@ -98,7 +98,7 @@ export const socketMessage: Target = {
     }
     for (const { method, params } of callsIn(input)) {
       for (const topic of topics) {
-        const wanted = readers[topic](params)
+        const wanted = readParams(topic, params)
         if ('code' in wanted) ok(wanted.message !== '', 'an error has a text')
         else ok(paramsText(wanted).length < 4 * input.length + 1_024, 'the key of a subscription')
         resumeIn(topic, params)

@@ -2,15 +2,14 @@ import { describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import {
   paramsText,
-  type ReadParams,
-  readers as readersByTopic,
   readId,
+  readParams,
+  type Topic,
 } from '../../../../src/streams/pubsub/read-params.ts'
 
 const key = encodeBase58(new Uint8Array(32).fill(7))
 const signature = encodeBase58(new Uint8Array(64).fill(7))
-const readers: Readonly<Record<string, ReadParams>> = readersByTopic
-const read = (topic: string, ...params: unknown[]) => readers[topic]!(params)
+const read = (topic: string, ...params: unknown[]) => readParams(topic as Topic, params)
 const invalid = (message: string) => ({ code: -32602, message })
 
 describe('params of the subscribe methods', () => {
@@ -27,7 +26,7 @@ describe('params of the subscribe methods', () => {
     })
     expect(read('transaction', {})).toMatchObject({ commitment: 2, view: { versionMax: 1 } })
     expect(read('slot')).toEqual({ kind: 'slot' })
-    expect(readers.slot!(undefined)).toEqual({ kind: 'slot' })
+    expect(readParams('slot', undefined)).toEqual({ kind: 'slot' })
   })
 
   it('have retractions where notifications are at processed', () => {
@@ -193,7 +192,7 @@ describe('params of the subscribe methods', () => {
     ],
     ['slot', [1], 'Invalid parameters: No parameters were expected'],
   ])('of %s %j are refused as a validator does', (topic, params, message) => {
-    expect(readers[topic]!(params)).toEqual(invalid(message))
+    expect(readParams(topic as Topic, params)).toEqual(invalid(message))
   })
 
   it.each([
@@ -223,7 +222,7 @@ describe('params of the subscribe methods', () => {
     ['transaction', [{ instructions: [{ program: key, dataPrefix: '2'.repeat(180) }] }]],
     ['transaction', [{ instructions: Array.from({ length: 65 }, () => ({ program: key })) }]],
   ])('of %s %j are refused with -32602', (topic, params) => {
-    expect(readers[topic]!(params)).toMatchObject({ code: -32602 })
+    expect(readParams(topic as Topic, params)).toMatchObject({ code: -32602 })
   })
 
   it('of an unsubscribe are one id', () => {
