@@ -100,13 +100,7 @@ const setFields = {
     doc: 'Sends one read in a hundred to so many nodes and counts different results; 1 is off.',
   }),
   broadcast: flag({ initial: false, doc: 'sendTransaction goes to all nodes instead of one.' }),
-  cacheBytes: integer({
-    initial: 64_000_000,
-    min: 0,
-    max: 100_000_000_000,
-    unit: 'bytes',
-    doc: 'Memory for answers that can never change; 0 keeps none.',
-  }),
+  cacheBytes: memory(64_000_000, 'Memory for answers that can never change; 0 keeps none.'),
   answers: choice(['stream', 'node'], {
     initial: 'stream',
     doc: 'Answers calls from the geyser stream where it knows the answer, or always from a node.',
@@ -115,22 +109,20 @@ const setFields = {
     initial: true,
     doc: 'Older name of `answers`: false means node.',
   }),
-  streamAnswerBytes: integer({
-    initial: 64_000_000,
-    min: 0,
-    max: 100_000_000_000,
-    unit: 'bytes',
-    doc: 'Memory for accounts that are kept current by the stream; 0 keeps none.',
-  }),
-  streamHistoryBytes: integer({
-    initial: 256_000_000,
-    min: 0,
-    max: 100_000_000_000,
-    unit: 'bytes',
-    doc: 'Memory for the transactions of the last blocks, to answer calls on them; 0 keeps none.',
-  }),
+  streamAnswerBytes: memory(
+    64_000_000,
+    'Memory for accounts that are kept current by the stream; 0 keeps none.',
+  ),
+  streamHistoryBytes: memory(
+    256_000_000,
+    'Memory for the transactions of the last blocks, to answer calls on them; 0 keeps none.',
+  ),
 }
 export type SetSection = Values<typeof setFields>
+
+function memory(initial: number, doc: string) {
+  return integer({ initial, min: 0, max: 100_000_000_000, unit: 'bytes', doc })
+}
 
 /** Whether calls of the set may be answered from its stream. */
 export function answersFromStream({ answers, streamAnswers }: SetSection): boolean {

@@ -224,7 +224,7 @@ class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
   }
 
   stateSlot(commitment: Commitment): number {
-    return this.#head(commitment).slot
+    return this.slot(commitment)
   }
 
   blockHeight(commitment: Commitment): number {

@@ -275,7 +275,8 @@ class Pipeline implements ExecutionPipeline {
   #finish(event: ControlEvent, outcome: JobOutcome | null): void {
     this.#release(event.to)
     this.#projector.end(event, outcome)
-    this.#meters.blocks[outcomeOf(outcome)].inc()
+    const lost = outcome?.outcome === 'lost' ? outcome.reason : 'analysed'
+    this.#meters.blocks[outcome === null ? 'half-seen' : lost].inc()
     this.#meters.analysis.observe((this.#deps.clock.monotonicMs() - event.readAtMs) / 1000)
   }
 
@@ -492,9 +493,4 @@ function declareExecutionMeters(meters: Meters): ExecutionMeters {
       'Restarts of the execution source thread.',
     ),
   }
-}
-
-function outcomeOf(outcome: JobOutcome | null): BlockOutcome {
-  if (outcome === null) return 'half-seen'
-  return outcome.outcome === 'done' ? 'analysed' : outcome.reason
 }

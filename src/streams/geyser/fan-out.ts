@@ -29,7 +29,7 @@ export class FanOut {
   readonly #groups = new Map<string, SubscriberGroup>()
   readonly #meters: GrpcMeters
   readonly #dirty: SubscriberGroup[] = []
-  readonly #stopListening: () => void
+  readonly stop: () => void
   /** Updates since the last flush: a meter costs more than a match. */
   readonly #reached = Object.fromEntries(updateKinds.map((kind) => [kind, 0])) as Counts
   #isScheduled = false
@@ -52,7 +52,7 @@ export class FanOut {
     const stopRestarts = hub.onRestart(() => {
       for (const matcher of [...this.#matchers, this.#retracting]) matcher.restart()
     })
-    this.#stopListening = () => {
+    this.stop = () => {
       stopListening()
       stopRestarts()
     }
@@ -107,10 +107,6 @@ export class FanOut {
 
   #matcherOf({ retractions, commitment }: FilterSet): Matcher {
     return retractions === null ? this.#matchers[commitment] : this.#retracting
-  }
-
-  stop(): void {
-    this.#stopListening()
   }
 
   readonly #wantsFlush = (group: SubscriberGroup): void => {

@@ -21,6 +21,7 @@ import {
   type KeyChangeRequest,
   type KeysRequest,
   numberOf,
+  type SlotsRequest,
   type StateFilterRequest,
   type SubscribeRequest,
   type TransactionsRequest,
@@ -110,11 +111,18 @@ export function countKeys(request: SubscribeRequest): number {
   return keys
 }
 
+/** Where a filter is in the request, what all kinds of filters have, and the caller's limits. */
+interface FilterAt {
+  readonly at: string
+  readonly base: NamedFilter
+  readonly limits: FilterLimits
+}
+
 function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
   const each = <R, F>(
     field: string,
     named: Readonly<Record<string, R>>,
-    build: (at: string, filter: R, base: NamedFilter) => F,
+    build: (filter: R, at: FilterAt) => F,
   ): F[] => {
     const names = Object.keys(named).sort()
     if (names.length > limits.filtersMax)
@@ -123,36 +131,22 @@ function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
       const at = `${field}[${JSON.stringify(name)}]`
       if (Buffer.byteLength(name) > nameBytesMax)
         throw new Problem(`${field}: a filter's name is at most ${nameBytesMax} bytes long`)
-      return build(at, named[name]!, { ordinal, prefix: namePrefix(name) })
+      return build(named[name]!, { at, base: { ordinal, prefix: namePrefix(name) }, limits })
     })
   }
-  const transactions = (at: string, filter: TransactionsRequest, base: NamedFilter) =>
-    transactionFilter(at, filter, base, limits)
   const slices = dataSlices(request, limits)
   checkStates(request)
   const states = compares(request) ? new StreamStates() : null
   return {
     key: states === null ? digestOf(request) : randomUUID(),
     commitment: commitmentOf(request),
-    accounts: each('accounts', request.accounts, (at, filter, base) =>
-      accountFilter(at, filter, base, limits),
-    ),
-    slots: each(
-      'slots',
-      request.slots,
-      (_at, filter, base): SlotFilter => ({
-        ...base,
-        byCommitment: given(filter, 'filterByCommitment') ?? false,
-        interslot: given(filter, 'interslotUpdates') ?? false,
-      }),
-    ),
-    transactions: each('transactions', request.transactions, transactions),
-    statuses: each('transactions_status', request.transactionsStatus, transactions),
-    blocks: each('blocks', request.blocks, (at, filter, base) =>
-      blockFilter(at, filter, base, limits),
-    ),
-    blocksMeta: each('blocks_meta', request.blocksMeta, (_at, _filter, base) => base),
-    entries: each('entry', request.entry, (_at, _filter, base) => base),
+    accounts: each('accounts', request.accounts, accountFilter),
+    slots: each('slots', request.slots, slotFilter),
+    transactions: each('transactions', request.transactions, transactionFilter),
+    statuses: each('transactions_status', request.transactionsStatus, transactionFilter),
+    blocks: each('blocks', request.blocks, blockFilter),
+    blocksMeta: each('blocks_meta', request.blocksMeta, (_filter, { base }) => base),
+    entries: each('entry', request.entry, (_filter, { base }) => base),
     slices,
     sliceKey: slices.map(({ offset, length }) => `${offset}+${length}`).join(),
     hasExtras: asksForExtras(request),
@@ -192,12 +186,7 @@ function asksForExtras({ transactions, transactionsStatus }: SubscribeRequest): 
   return filters.some(isAsked)
 }
 
-function accountFilter(
-  at: string,
-  filter: AccountsRequest,
-  base: NamedFilter,
-  limits: FilterLimits,
-): AccountFilter {
+function accountFilter(filter: AccountsRequest, { at, base, limits }: FilterAt): AccountFilter {
   const { accountsMax, ownersMax, accountReject, ownerReject } = limits
   const hasKeys = filter.account.length + filter.owner.length > 0
   requireSome(at, limits, hasKeys || Boolean(filter.cuckooAccountsFilter))
@@ -212,11 +201,14 @@ function accountFilter(
   }
 }
 
+function slotFilter(filter: SlotsRequest, { base }: FilterAt): SlotFilter {
+  const byCommitment = given(filter, 'filterByCommitment') ?? false
+  return { ...base, byCommitment, interslot: given(filter, 'interslotUpdates') ?? false }
+}
+
 function transactionFilter(
-  at: string,
   filter: TransactionsRequest,
-  base: NamedFilter,
-  limits: FilterLimits,
+  { at, base, limits }: FilterAt,
 ): TransactionFilter {
   const max = limits.accountsMax
   const isVote = given(filter, 'vote')
@@ -251,12 +243,7 @@ function transactionFilter(
   }
 }
 
-function blockFilter(
-  at: string,
-  filter: BlocksRequest,
-  base: NamedFilter,
-  limits: FilterLimits,
-): BlockFilter {
+function blockFilter(filter: BlocksRequest, { at, base, limits }: FilterAt): BlockFilter {
   const include = filter.accountInclude
   requireSome(at, limits, include.length > 0 || Boolean(filter.cuckooAccountInclude))
   const withTransactions = given(filter, 'includeTransactions') ?? true

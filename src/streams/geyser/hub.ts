@@ -38,16 +38,12 @@ export function openSolanaHub(
 }
 
 export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {
-  if (update.kind === 'retraction') {
-    hub.retract(update)
-    return
+  if (update.kind === 'retraction') hub.retract(update)
+  else if (update.kind !== 'slot') hub.content(update)
+  else {
+    hub.status(update, isCommitment(update.status) ? update.status : null)
+    if (update.status === slotStatus.dead) hub.abandon(update.slot)
   }
-  if (update.kind !== 'slot') {
-    hub.content(update)
-    return
-  }
-  hub.status(update, isCommitment(update.status) ? update.status : null)
-  if (update.status === slotStatus.dead) hub.abandon(update.slot)
 }
 
 /** Estimate for a transaction's status and an update's plain fields. */
@@ -91,7 +87,7 @@ export class Heads implements SolanaHeads {
   #shown: [Head | null, Head | null, Head | null] = [null, null, null]
   /** A confirmed block at or above it ends the doubt which fork a node is on. */
   #forkedUntil = 0
-  readonly #stopListening: () => void
+  readonly stop: () => void
   /** Called when a head that a node shows moved. */
   onMove: () => void = () => {}
 
@@ -106,7 +102,7 @@ export class Heads implements SolanaHeads {
       },
       () => false,
     )
-    this.#stopListening = () => {
+    this.stop = () => {
       stopListening()
       stopWatching()
     }
@@ -136,10 +132,6 @@ export class Heads implements SolanaHeads {
     if (block === undefined || block.blockHeight === null) return null
     if (block.reached < confirmed && block.slot <= this.#confirmedSlot()) return null
     return block.slot <= head.slot && head.blockHeight - block.blockHeight <= blockhashBlocks
-  }
-
-  stop(): void {
-    this.#stopListening()
   }
 
   #confirmedSlot(): number {

@@ -374,7 +374,8 @@ class Left {
   #judgeStatus(update: SlotUpdate, commitment: Commitment): 'new' | 'had' | 'conflict' | 'other' {
     const { status, parent } = update
     const isBank = status === slotStatus.createdBank && commitment === Commitment.processed
-    if (isBank && !isSame(parent, this.#state.parent)) {
+    const { parent: known } = this.#state
+    if (isBank && parent !== null && known !== null && parent !== known) {
       if (this.#retractions === 0) return 'other'
       this.#isEarlier = true
       return 'had'
@@ -408,21 +409,13 @@ class Left {
   }
 }
 
-function isSame(parent: number | null, other: number | null): boolean {
-  return parent === null || other === null || parent === other
-}
-
 const version = 1
 
 /** Text of a position, for a table. */
 export function encodePosition({ commitment, floor, slots, parts }: Position): string {
-  const rows = slots.map((one) => [
-    one.slot,
-    one.parent,
-    one.statuses,
-    one.retractions,
-    one.blockhash,
-  ])
+  const rows = slots.map(({ slot, parent, statuses, retractions, blockhash }) => {
+    return [slot, parent, statuses, retractions, blockhash]
+  })
   const named = parts
     .filter(({ count }) => count <= namesMax)
     .map(({ slot, names, count }) => [slot, names.slice(0, count).join('')])

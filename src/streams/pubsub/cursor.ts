@@ -171,16 +171,11 @@ function cursorFrom(value: unknown): PubsubCursor | null {
     if (!Array.isArray(row) || row.length !== 4) return null
     const [slot, replaced, parent, place] = row as unknown[]
     if (!isCount(slot) || !isCount(replaced) || (parent !== null && !isCount(parent))) return null
-    if (typeof place === 'string')
-      partials.set(slot, {
-        replaced,
-        parent,
-        place: Buffer.from(place, 'base64').toString('latin1'),
-      })
-    else if (Number.isSafeInteger(place))
-      // Reason for the cast: an integer is a number.
-      partials.set(slot, { replaced, parent, place: place as number })
-    else return null
+    const isText = typeof place === 'string'
+    if (!isText && !Number.isSafeInteger(place)) return null
+    // Reason for the cast: an integer is a number.
+    const shown = isText ? Buffer.from(place, 'base64').toString('latin1') : (place as number)
+    partials.set(slot, { replaced, parent, place: shown })
   }
   // Reason for the cast: it is one of the three.
   return { topic, commitment: commitment as Commitment | null, top, bits, partials }

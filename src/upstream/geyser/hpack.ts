@@ -88,7 +88,11 @@ export class HeaderDecoder {
     const name = index === 0 ? this.#text() : (this.#entry(index)?.[0] ?? null)
     const value = this.#text()
     if (name === null || value === null) return null
-    if (isIndexed) this.#add([name, value])
+    if (isIndexed) {
+      this.#table.unshift([name, value])
+      this.#tableBytes += bytesOf([name, value])
+      this.#evict()
+    }
     return [name, value]
   }
 
@@ -96,12 +100,6 @@ export class HeaderDecoder {
     if (index < 1) return null
     const own = index - 1 - staticTable.length
     return (own < 0 ? staticTable[index - 1] : this.#table[own]) ?? null
-  }
-
-  #add(field: Field): void {
-    this.#table.unshift(field)
-    this.#tableBytes += bytesOf(field)
-    this.#evict()
   }
 
   #evict(): void {

@@ -2,25 +2,25 @@
 // Counted in plain numbers per set and read at scrape: a meter is too expensive per message.
 import type { Meters } from '../../base/telemetry/meters.ts'
 
-/** Counted by the feed of a set. */
-export interface FeedCounts {
-  messages: number
-  bytes: number
-  connections: number
-  failures: number
+/** By the names of their meters in camel case: what they count. */
+const counters = {
+  messages: 'Messages that nodes sent on the geyser stream of a set',
+  bytes: 'Bytes of those messages',
+  connections: 'Geyser streams opened to nodes',
+  failures: 'Geyser streams that failed or ended',
+  gapSlots: 'Slots lost in a failover: no node could replay them',
+  duplicates: 'Messages discarded that this or another stream of the set had sent before',
+  incompleteBlocks: 'Blocks published without some of their updates',
+  rewrittenBlocks: 'Blocks that a node replayed with different content',
+  replacedBanks: 'Banks that a node replaced by another one of the same slot',
+  droppedSlots: 'Slots dropped before they were finalized: too much waited for that',
+  restarts: 'Times the stream began anew because no node follows what was published',
+  unreadable: 'Messages discarded as malformed',
 }
+type Counts = Record<keyof typeof counters, number>
 
-/** Counted by the sink of the messages. */
-export interface SinkCounts {
-  readonly duplicates: number
-  readonly gapSlots: number
-  readonly incompleteBlocks: number
-  readonly rewrittenBlocks: number
-  readonly replacedBanks: number
-  readonly restarts: number
-  readonly unreadable: number
-  readonly droppedSlots: number
-}
+/** Counted by the feed of a set; the others by the sink of the messages. */
+export type FeedCounts = Pick<Counts, 'messages' | 'bytes' | 'connections' | 'failures'>
 
 export interface FeedReading {
   readonly set: string
@@ -32,7 +32,7 @@ export interface FeedReading {
   readonly accountBytes: number
   /** Of the last blocks with their transactions. */
   readonly historyBytes: number
-  readonly counts: FeedCounts & SinkCounts
+  readonly counts: Readonly<Counts>
   /** Counted by the sink, by the names of the nodes that had a stream. */
   readonly nodes: ReadonlyMap<string, { readonly first: number; readonly disputed: number }>
 }
@@ -40,42 +40,13 @@ export interface FeedReading {
 export function declareGeyserMeters(meters: Meters, read: () => readonly FeedReading[]): void {
   // The names of sets come from the configuration.
   const labels = { set: [] as string[] }
-  const counter = (name: string, help: string, count: keyof (FeedCounts & SinkCounts)) =>
+  for (const [key, help] of Object.entries(counters)) {
+    const name = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
     meters.counterRead(`sluice_upstream_geyser_${name}_total`, help, labels, function* () {
-      for (const { set, counts } of read()) yield [{ set }, counts[count]]
+      // Reason for the cast: the entries of an object lose the type of its keys.
+      for (const { set, counts } of read()) yield [{ set }, counts[key as keyof Counts]]
     })
-  counter('messages', 'Messages that nodes sent on the geyser stream of a set', 'messages')
-  counter('bytes', 'Bytes of those messages', 'bytes')
-  counter('connections', 'Geyser streams opened to nodes', 'connections')
-  counter('failures', 'Geyser streams that failed or ended', 'failures')
-  counter('gap_slots', 'Slots lost in a failover: no node could replay them', 'gapSlots')
-  counter(
-    'duplicates',
-    'Messages discarded that this or another stream of the set had sent before',
-    'duplicates',
-  )
-  counter('incomplete_blocks', 'Blocks published without some of their updates', 'incompleteBlocks')
-  counter(
-    'rewritten_blocks',
-    'Blocks that a node replayed with different content',
-    'rewrittenBlocks',
-  )
-  counter(
-    'replaced_banks',
-    'Banks that a node replaced by another one of the same slot',
-    'replacedBanks',
-  )
-  counter(
-    'dropped_slots',
-    'Slots dropped before they were finalized: too much waited for that',
-    'droppedSlots',
-  )
-  counter(
-    'restarts',
-    'Times the stream began anew because no node follows what was published',
-    'restarts',
-  )
-  counter('unreadable', 'Messages discarded as malformed', 'unreadable')
+  }
   declareNodeMeters(meters, read)
   const gauge = (name: string, help: string, valueIn: (reading: FeedReading) => number | null) =>
     meters.gaugesRead(`sluice_upstream_geyser_${name}`, help, labels, function* () {

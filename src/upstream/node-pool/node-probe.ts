@@ -170,9 +170,16 @@ export class NodeProbe {
       return
     }
     const replies = new Map(result.map((reply) => [reply.id, reply]))
-    this.#forget(replies)
+    // Methods that the node does not have are not probed again.
+    const left = this.#questions.filter(({ id }) => replies.get(id)?.error?.code !== notFound)
+    if (left.length > 0) this.#questions = left
+    this.#node.reportsBlocks = left.some(({ id }) => id === asked.block)
     const results = this.#resultsOf(result)
-    this.#readGenesis(results.get(asked.genesis))
+    const genesis = results.get(asked.genesis)
+    if (typeof genesis === 'string') {
+      this.#genesisMs = this.#sentMs
+      this.#node.observeGenesis(genesis)
+    }
     const slotOf = (id: number) => numberOf(results.get(id))
     const block = blockIn(results.get(asked.block))
     const { processed, finalized, shred } = asked
@@ -202,19 +209,6 @@ export class NodeProbe {
       else this.#node.distrust(question === undefined ? 'id' : 'shape')
     }
     return results
-  }
-
-  #readGenesis(result: unknown): void {
-    if (typeof result !== 'string') return
-    this.#genesisMs = this.#sentMs
-    this.#node.observeGenesis(result)
-  }
-
-  /** Methods that the node does not have are not probed again. */
-  #forget(replies: ReadonlyMap<unknown, Reply>): void {
-    const left = this.#questions.filter(({ id }) => replies.get(id)?.error?.code !== notFound)
-    if (left.length > 0) this.#questions = left
-    this.#node.reportsBlocks = left.some(({ id }) => id === asked.block)
   }
 }
 

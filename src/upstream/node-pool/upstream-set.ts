@@ -410,45 +410,41 @@ export class SetGenesis<N extends GenesisReport> {
   readonly #pinned: string
   readonly #members = new WeakSet<N>()
   #isSettled = false
-  #hash: string | null
+  /** Null while no node has reported one. */
+  hash: string | null
   /** How often the chain of the set began anew. */
   restarts = 0
 
   /** `pinned` is '' when the nodes decide. */
   constructor(pinned: string) {
     this.#pinned = pinned
-    this.#hash = pinned === '' ? null : pinned
-  }
-
-  /** Null while no node has reported one. */
-  get hash(): string | null {
-    return this.#hash
+    this.hash = pinned === '' ? null : pinned
   }
 
   isForeign({ genesis }: N): boolean {
-    return this.#hash !== null && genesis !== null && genesis !== this.#hash
+    return this.hash !== null && genesis !== null && genesis !== this.hash
   }
 
   /** The reports of the nodes have changed. */
   update(nodes: readonly N[]): void {
     if (this.#pinned === '') this.#decide(nodes)
     for (const node of nodes)
-      if (this.#isSettled && node.genesis !== null && node.genesis === this.#hash)
+      if (this.#isSettled && node.genesis !== null && node.genesis === this.hash)
         this.#members.add(node)
   }
 
   #decide(nodes: readonly N[]): void {
     if (!this.#isSettled) {
-      this.#hash = mostReported(nodes)
-      this.#isSettled = this.#hash !== null && nodes.every(({ wasProbed }) => wasProbed)
+      this.hash = mostReported(nodes)
+      this.#isSettled = this.hash !== null && nodes.every(({ wasProbed }) => wasProbed)
       return
     }
     const reachable = nodes.filter(({ genesis, isReachable }) => isReachable && genesis !== null)
     const next = reachable[0]?.genesis ?? null
-    if (next === null || next === this.#hash) return
+    if (next === null || next === this.hash) return
     if (reachable.some(({ genesis }) => genesis !== next)) return
     if (!reachable.some((node) => this.#members.has(node))) return
-    this.#hash = next
+    this.hash = next
     this.restarts++
   }
 }

@@ -228,26 +228,26 @@ const opcodeStaticCall = 0xfa
 const opcodeDelegateCall = 0xf4
 const gweiWei = 1e9
 
-const phases = {
-  header: 0,
-  accessList: 1,
-  authList: 2,
-  headerEnd: 3,
-  output: 4,
-  logs: 5,
-  callFrames: 6,
-  accountList: 7,
-  accounts: 8,
-  end: 9,
-  done: 10,
-}
-
 class TxnEvents {
   readonly plan = new TxnPlan()
   /** Nanoseconds since the block's start of this transaction's next event. */
   timeNs = 0
   readonly #traffic: TrafficPlan
-  #phase = phases.done
+  /** The events in their order: how many of a kind, and what writes one of them. */
+  readonly #phases: readonly [count: () => number, write: (writer: EventWriter) => void][] = [
+    [() => 1, (writer) => this.#header(writer)],
+    [() => this.plan.accessListCount, (writer) => this.#accessListEntry(writer)],
+    [() => this.plan.authListCount, (writer) => this.#authListEntry(writer)],
+    [() => 1, (writer) => writer.emit(EventType.TxnHeaderEnd, 0)],
+    [() => 1, (writer) => this.#output(writer)],
+    [() => this.plan.logCount, (writer) => this.#log(writer)],
+    [() => this.plan.callFrameCount, (writer) => this.#callFrame(writer)],
+    [() => 1, (writer) => this.#accountList(writer)],
+    [() => this.plan.accountCount, (writer) => this.#access(writer)],
+    [() => 1, (writer) => writer.emit(EventType.TxnEnd, 0)],
+  ]
+  readonly #accountsPhase = this.#phases.length - 2
+  #phase = this.#phases.length
   /** Index of the log, frame or account within the phase. */
   #step = 0
   /** Index of the account's storage slot; -1 before the account itself. */
@@ -258,18 +258,18 @@ class TxnEvents {
   }
 
   get isDone(): boolean {
-    return this.#phase === phases.done
+    return this.#phase === this.#phases.length
   }
 
   /** True while only account accesses and the end are left: the next transaction may start. */
   get isTail(): boolean {
-    return this.#phase >= phases.accounts
+    return this.#phase >= this.#accountsPhase
   }
 
   begin(block: { word: number; beneficiary: number }, index: number, timeNs: number): void {
     this.#traffic.plan(this.plan, block, index)
     this.timeNs = timeNs
-    this.#phase = phases.header
+    this.#phase = 0
     this.#step = 0
     this.#slot = -1
   }
@@ -281,36 +281,14 @@ class TxnEvents {
     writer.account = 0
     writer.timeNs = this.timeNs
     this.timeNs += 40 + plan.random.below(300)
-    while (this.#step >= this.#countOf(this.#phase)) {
+    while (this.#step >= this.#phases[this.#phase]![0]()) {
       this.#phase += 1
       this.#step = 0
     }
     // An account counts as a step only when all its slots are written.
-    if (this.#phase !== phases.accounts) this.#step += 1
-    this.#emitOf(writer, this.#phase)
-    if (this.#phase === phases.end) this.#phase = phases.done
-  }
-
-  #emitOf(writer: EventWriter, phase: number): void {
-    if (phase === phases.header) this.#header(writer)
-    else if (phase === phases.accessList) this.#accessListEntry(writer)
-    else if (phase === phases.authList) this.#authListEntry(writer)
-    else if (phase === phases.headerEnd) writer.emit(EventType.TxnHeaderEnd, 0)
-    else if (phase === phases.output) this.#output(writer)
-    else if (phase === phases.logs) this.#log(writer)
-    else if (phase === phases.callFrames) this.#callFrame(writer)
-    else if (phase === phases.accountList) this.#accountList(writer)
-    else if (phase === phases.accounts) this.#access(writer)
-    else writer.emit(EventType.TxnEnd, 0)
-  }
-
-  /** Number of steps of a phase. */
-  #countOf(phase: number): number {
-    if (phase === phases.accessList) return this.plan.accessListCount
-    if (phase === phases.authList) return this.plan.authListCount
-    if (phase === phases.logs) return this.plan.logCount
-    if (phase === phases.callFrames) return this.plan.callFrameCount
-    return phase === phases.accounts ? this.plan.accountCount : 1
+    if (this.#phase !== this.#accountsPhase) this.#step += 1
+    this.#phases[this.#phase]![1](writer)
+    if (this.#phase === this.#phases.length - 1) this.#phase += 1
   }
 
   #header(writer: EventWriter): void {
