@@ -16,7 +16,7 @@ const { configFields, enabledEndpoints } = await from('operator/config/config.js
 const { renderConfigDocs } = await from('operator/config/docs.js')
 const { renderMetersDocs } = await from('base/telemetry/meters-docs.js')
 const { topology } = await from('topology.js')
-const { drawTopology } = await from('operator/topology/draw.js')
+const { drawTopology } = await from('operator/topology/lifecycle.js')
 
 const design = readFileSync(join(root, 'docs', 'DESIGN.md'), 'utf8')
 const [begin, end] = ['<!-- topology -->\n', '<!-- /topology -->']

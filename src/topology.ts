@@ -9,9 +9,9 @@ import { registryPollMs } from './customers/auth/directory.ts'
 import { queueMax } from './customers/cluster/config.ts'
 import { exchangeMs } from './customers/cluster/shares.ts'
 import { isPushed } from './customers/push/config.ts'
-import { AddressBudget } from './customers/quota/address-budget.ts'
 import { usageFlushMs } from './customers/quota/quota.ts'
-import { waitingMax as noticesWaitingMax } from './customers/subscriptions/notice.ts'
+import { AddressBudget } from './customers/quota/rates.ts'
+import { waitingMax as noticesWaitingMax } from './customers/subscriptions/tables.ts'
 import {
   engineBytesMax,
   factsMax,
@@ -21,15 +21,12 @@ import {
   queryProcesses,
   unackedBytesMax,
 } from './indexer/config.ts'
-import { needsDevnode } from './operator/config/config.ts'
-import { isHub, sharesEvents, writesIndex } from './operator/config/roles.ts'
+import { isHub, needsDevnode, sharesEvents, writesIndex } from './operator/config/config.ts'
 import { Recorder, recorderBytesMax } from './operator/record/recorder.ts'
 import { chainsOwned } from './operator/topology/chains-owned.ts'
-import * as cluster from './operator/topology/cluster.ts'
-import { Gateways } from './operator/topology/gateways.ts'
+import { Gateways, OperatorApi } from './operator/topology/gateways.ts'
 import { bytes, restarted, row, type Topology, vital } from './operator/topology/lifecycle.ts'
 import { devnodeBytes, ofSets, programBytes } from './operator/topology/memory-bounds.ts'
-import { OperatorApi } from './operator/topology/operator-api.ts'
 import * as products from './operator/topology/products.ts'
 import * as state from './operator/topology/state.ts'
 import * as upstream from './operator/topology/upstream.ts'
@@ -57,7 +54,7 @@ export const topology: Topology = {
     reads: ['lock'],
     owns: [{ kind: 'queue', name: 'statements, per connection', bound: `${queueMax} statements` }],
     isEnabled: ({ config }) => config.cluster.url !== '',
-    start: cluster.openCluster,
+    start: state.openCluster,
   }),
   // Below what it records: it stops after them.
   recorder: row({
@@ -105,7 +102,7 @@ export const topology: Topology = {
     reads: ['cluster', 'registry'],
     writes: ['registry'],
     isEnabled: ({ config }) => config.cluster.url !== '',
-    start: cluster.joinRegistry,
+    start: state.joinRegistry,
   }),
   directory: row({
     kind: 'state',
@@ -125,14 +122,14 @@ export const topology: Topology = {
     does: `shares of budgets, exchanged with the other gateways every ${exchangeMs} ms`,
     reads: ['cluster'],
     isEnabled: ({ config }) => config.cluster.url !== '',
-    start: cluster.openShares,
+    start: state.openShares,
   }),
   destinationLeases: row({
     kind: 'state',
     does: 'leases of destinations: each is served by one gateway',
     reads: ['cluster'],
     isEnabled: ({ config }) => config.cluster.url !== '' && config.shredstream.enabled,
-    start: cluster.leaseDestinations,
+    start: state.leaseDestinations,
   }),
   quota: row({
     kind: 'state',
@@ -233,7 +230,7 @@ export const topology: Topology = {
       },
     ],
     isEnabled: ({ config }) => sharesEvents(config),
-    start: cluster.followEvents,
+    start: state.followEvents,
   }),
   execution: row({
     kind: 'pipeline',

@@ -13,14 +13,15 @@ const lineLengthMax = 100
 const product = sourceFiles('src', 'workers').filter(({ path }) => !path.includes('/wasm/'))
 const everything = sourceFiles('src', 'workers', 'bench', 'test')
 /** `npm run docs` loads these from dist by their names. */
-const scripts: SourceFile[] = ['base/telemetry/meters-docs.ts', 'operator/topology/draw.ts'].map(
-  (name) => ({
-    path: 'scripts/docs.mjs',
-    text: readFileSync(join(root, 'scripts', 'docs.mjs'), 'utf8'),
-    lines: 0,
-    imports: [{ target: `src/${name}`, isPackage: false }],
-  }),
-)
+const scripts: SourceFile[] = [
+  'base/telemetry/meters-docs.ts',
+  'operator/topology/lifecycle.ts',
+].map((name) => ({
+  path: 'scripts/docs.mjs',
+  text: readFileSync(join(root, 'scripts', 'docs.mjs'), 'utf8'),
+  lines: 0,
+  imports: [{ target: `src/${name}`, isPackage: false }],
+}))
 /** What users of the package import. */
 const publicFiles: ReadonlySet<string> = new Set([
   'src/client/client.ts',

@@ -7,7 +7,7 @@ import {
   gatewayMeters,
   startGateway,
   stopGateway,
-} from '../src/operator/topology/gateway-process.ts'
+} from '../src/operator/topology/service.ts'
 
 const reads = { meters: gatewayMeters, customers: customerMeters }
 serveFrames({ start: startGateway, drain: drainNode, ...reads }, stopGateway)

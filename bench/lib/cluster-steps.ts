@@ -9,10 +9,12 @@ import { systemClock as clock } from '../../src/base/clock.ts'
 import { eventsLease } from '../../src/base/shared-log.ts'
 import { silentLog as log } from '../../src/base/telemetry/log.ts'
 import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
-import { PostgresEventLog } from '../../src/customers/cluster/postgres/event-log.ts'
-import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
-import { PostgresLedger } from '../../src/customers/cluster/postgres/ledger.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
+import {
+  PostgresEventLog,
+  PostgresLeases,
+  PostgresLedger,
+} from '../../src/customers/cluster/postgres/tables.ts'
 import { Latencies } from '../../src/loadtest/latencies.ts'
 import { by, type Gateway, openGateway } from '../../test/cluster/gateway-stage.ts'
 import { latencyUsOf, type Measurement } from './bench.ts'

@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock as clock } from '../../src/base/clock.ts'
 import { LeaseKeeper } from '../../src/customers/cluster/lease-keeper.ts'
-import { PostgresLeases } from '../../src/customers/cluster/postgres/leases.ts'
+import { PostgresLeases } from '../../src/customers/cluster/postgres/tables.ts'
 import { Latencies } from '../../src/loadtest/latencies.ts'
 import { startProcess } from '../../test/testkit/process.ts'
 import { until } from '../../test/testkit/until.ts'

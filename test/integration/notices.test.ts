@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { dueNotices, Notices } from '../../src/customers/push/notices.ts'
+import { dueNotices, Notices } from '../../src/customers/push/push.ts'
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
 import { FakeClock } from '../testkit/fake-senders.ts'
 

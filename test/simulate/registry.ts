@@ -11,19 +11,18 @@ import { initialOf } from '../../src/base/fields.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Cluster } from '../../src/customers/cluster/cluster.ts'
 import { clusterSection } from '../../src/customers/cluster/config.ts'
-import { RegistryFollower } from '../../src/customers/cluster/follower.ts'
 import type { RegistryEntry } from '../../src/customers/cluster/ports.ts'
 import { PostgresRegistry } from '../../src/customers/cluster/postgres/registry.ts'
+import { RegistryFollower } from '../../src/customers/cluster/shared-registry.ts'
 import {
   type AuditEntry,
   type AuditHead,
   emptyHead,
   problemOfEntry,
 } from '../../src/customers/subscriptions/audit.ts'
-import { strictRules } from '../../src/customers/subscriptions/destination.ts'
 import { digestOf } from '../../src/customers/subscriptions/issue.ts'
 import { builtInPlans } from '../../src/customers/subscriptions/plans.ts'
-import type { Registered } from '../../src/customers/subscriptions/subscription.ts'
+import { type Registered, strictRules } from '../../src/customers/subscriptions/subscription.ts'
 import { outcomeUnknown } from '../../src/customers/subscriptions/verbs.ts'
 import { between, FaultyPostgres, pick } from './postgres/faults.ts'
 import { type Network, onNetwork } from './postgres/network.ts'

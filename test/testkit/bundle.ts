@@ -13,14 +13,17 @@ import { Directory } from '../../src/customers/auth/directory.ts'
 import { Gate } from '../../src/customers/auth/gate.ts'
 import { declareQuotaMeters } from '../../src/customers/quota/meters.ts'
 import { Quota } from '../../src/customers/quota/quota.ts'
-import { strictRules } from '../../src/customers/subscriptions/destination.ts'
 import {
   builtInPlans,
   type PlanValues,
   standardPlan,
 } from '../../src/customers/subscriptions/plans.ts'
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
-import type { AddRequest, Issued } from '../../src/customers/subscriptions/subscription.ts'
+import {
+  type AddRequest,
+  type Issued,
+  strictRules,
+} from '../../src/customers/subscriptions/subscription.ts'
 import { indexerSection } from '../../src/indexer/config.ts'
 import { declareIndexerMeters } from '../../src/indexer/meters.ts'
 import { type IndexerDeps, startIndexer } from '../../src/products/indexer/server.ts'

@@ -228,8 +228,8 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   workers: [
     // A gateway of a hub is the whole service.
-    'operator/topology/gateway-process',
-    'operator/api/program',
+    'operator/topology/service',
+    'operator/api/server',
     'operator/record/recorder-thread',
     'products/shredstream/handle',
     'streams/analysis',
@@ -252,9 +252,9 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 13_861,
+  operator: 13_764,
   products: 10_789,
-  customers: 7_711,
+  customers: 7_672,
   streams: 18_610,
   upstream: 9_458,
   chain: 7_963,

@@ -1,8 +1,7 @@
 // A connection of the websocket endpoint without a socket, and the budget of a customer without a
 // registry.
 import { type Clock, systemClock } from '../../src/base/clock.ts'
-import { Budget } from '../../src/customers/quota/budget.ts'
-import { Plan } from '../../src/customers/quota/plan.ts'
+import { Budget, Plan } from '../../src/customers/quota/budget.ts'
 import { type PlanValues, standardPlan } from '../../src/customers/subscriptions/plans.ts'
 import type { Session } from '../../src/products/websocket/handle.ts'
 

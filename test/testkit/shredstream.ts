@@ -8,8 +8,8 @@ import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import { Directory } from '../../src/customers/auth/directory.ts'
-import { strictRules } from '../../src/customers/subscriptions/destination.ts'
 import { openStore, type Store } from '../../src/customers/subscriptions/store.ts'
+import { strictRules } from '../../src/customers/subscriptions/subscription.ts'
 import {
   type ShredstreamSection,
   shredstreamSection,

@@ -8,6 +8,7 @@
 //               -> endpoint, address, time -> Principal
 import type { Clock } from '../../base/clock.ts'
 import { refuse } from '../../base/errors.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 import { digestOf, tokenChars } from '../subscriptions/issue.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { Directory } from './directory.ts'
@@ -145,4 +146,29 @@ export class Gate {
     // Thrown after the loop: one `close` that throws must not keep the others open.
     if (failures.length > 0) throw failures[0]
   }
+}
+
+// Declares the meters of authentication. Counts are plain numbers, read at scrape
+// time: a refused token must not cost more than an accepted one.
+
+export function declareAuthMeters(meters: Meters, gate: Gate, directory: Directory): void {
+  meters.counterRead(
+    'sluice_auth_refused_total',
+    'Requests refused because they had no valid credential',
+    { door: endpoints },
+    () => endpoints.map((door) => [{ door }, gate.refused()[door]] as const),
+  )
+  meters.gaugeRead('sluice_auth_held', 'Connections, streams and queries open with a token', () =>
+    gate.leaseCount(),
+  )
+  meters.gaugeRead(
+    'sluice_auth_registry_version',
+    'Registry version in effect on this server',
+    () => directory.version(),
+  )
+  meters.gaugeRead(
+    'sluice_auth_registry_rolled_back',
+    '1 while the registry on disk is older than the version in effect, and is not read',
+    () => Number(directory.isRolledBack()),
+  )
 }

@@ -6,14 +6,14 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { ClusterSection } from './config.ts'
 import { PostgresConnection } from './postgres/client.ts'
+import { prepareSchema } from './postgres/schema.ts'
 import {
   GatewayHeartbeat,
   type GatewayInfo,
   type GatewayRow,
   listGateways,
-} from './postgres/gateways.ts'
-import { PostgresLeases } from './postgres/leases.ts'
-import { prepareSchema } from './postgres/schema.ts'
+  PostgresLeases,
+} from './postgres/tables.ts'
 
 export interface ClusterDeps {
   readonly clock: Clock

@@ -12,7 +12,7 @@ import type { Ledger } from '../quota/quota.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 import type { WindowTotal } from './ports.ts'
-import type { PostgresUsage } from './postgres/usage.ts'
+import type { PostgresUsage } from './postgres/tables.ts'
 
 export interface SharedUsageDeps {
   readonly usage: Pick<PostgresUsage, 'use'>

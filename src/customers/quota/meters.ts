@@ -1,8 +1,7 @@
 // Declares the meters of budgets. Endpoints count their refusals here.
 import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
 import { type Entered, enteredKinds } from './budget.ts'
-import type { Account, Quota } from './quota.ts'
-import { topMax } from './top-use.ts'
+import { type Account, type Quota, topMax } from './quota.ts'
 
 const meteredEndpoints = ['rpc', 'websocket', 'grpc', 'indexer'] as const
 export type MeteredEndpoint = (typeof meteredEndpoints)[number]

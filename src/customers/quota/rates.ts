@@ -2,6 +2,9 @@
 // Bounded: a full bucket carries no information and is dropped; when the table is
 // full, the oldest bucket is evicted.
 import { Bucket, type Rate } from '../../base/bucket.ts'
+import { addressKey } from '../../base/cidr.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { AddressLimits } from './config.ts'
 
 const namesMax = 100_000
 /** Buckets checked per new name, which keeps the table small without scanning all of it. */
@@ -59,5 +62,87 @@ export class Rates {
     if (this.#buckets.size < namesMax) return
     const { value } = this.#buckets.keys().next()
     if (value !== undefined) this.#buckets.delete(value)
+  }
+}
+
+// Bounds what one client address may cost on endpoints that take no token.
+// Two rates per address (IPv4 /32, IPv6 /64) over all open endpoints together: milliseconds of
+// main-thread work and bytes of answers. An estimate is charged before the work is done; what the
+// work cost beyond it is charged afterwards and delays the next request of that address.
+
+export interface Cost {
+  readonly workMs: number
+  readonly bytes: number
+}
+
+export class AddressBudget {
+  readonly #limits: AddressLimits
+  readonly #clock: Clock
+  readonly #work: Rates
+  readonly #bytes: Rates
+
+  constructor(limits: AddressLimits, clock: Clock) {
+    this.#limits = limits
+    this.#clock = clock
+    this.#work = new Rates({ perSecond: limits.workMsPerSecond, burst: limits.workMsBurst })
+    this.#bytes = new Rates({ perSecond: limits.bytesPerSecond, burst: limits.bytesBurst })
+  }
+
+  /** Charges an estimate. Returns 0, or the milliseconds after which it would be admitted; then
+   *  nothing is charged and the caller refuses. An estimate over half a burst needs half of it, so
+   *  that nothing is refused forever, also where a small charge went before a large one. */
+  admit(address: string, estimate: Cost): number {
+    const { workMsPerSecond, workMsBurst, bytesBurst } = this.#limits
+    if (workMsPerSecond === 0) return 0
+    const key = addressKey(address)
+    const nowMs = this.#clock.monotonicMs()
+    const workMs = this.#work.waitMs(key, nowMs, Math.min(estimate.workMs, workMsBurst / 2))
+    const bytesMs = this.#bytes.waitMs(key, nowMs, Math.min(estimate.bytes, bytesBurst / 2))
+    const waitMs = Math.max(workMs, bytesMs)
+    if (waitMs === 0) this.#charge(key, nowMs, estimate)
+    return waitMs
+  }
+
+  /** Charges what a request cost beyond its estimate. */
+  charge(address: string, cost: Cost): void {
+    if (this.#limits.workMsPerSecond === 0) return
+    this.#charge(addressKey(address), this.#clock.monotonicMs(), cost)
+  }
+
+  #charge(key: string, nowMs: number, { workMs, bytes }: Cost): void {
+    if (workMs > 0) this.#work.charge(key, nowMs, workMs)
+    if (bytes > 0) this.#bytes.charge(key, nowMs, bytes)
+  }
+}
+
+// Delays refusals, so that a client that retries a refused request at once costs one answer per
+// second and connection instead of as many as it can send.
+// Bounded per client; past the bound the caller answers at once and should close the connection.
+
+const delayMsMax = 1_000
+const waitingMax = 16
+
+export class RefusalDelay {
+  readonly #waiting = new Map<string, number>()
+
+  /** Resolves after `waitMs`, at most a second; null when too many refusals of this client are
+   *  delayed already. `key` is the client's address key. */
+  delay(key: string, waitMs: number): Promise<void> | null {
+    const count = this.#waiting.get(key) ?? 0
+    if (count >= waitingMax) return null
+    this.#waiting.set(key, count + 1)
+    return new Promise((resolve) => {
+      const end = (): void => {
+        this.#release(key)
+        resolve()
+      }
+      setTimeout(end, Math.min(waitMs, delayMsMax)).unref()
+    })
+  }
+
+  #release(key: string): void {
+    const left = (this.#waiting.get(key) ?? 1) - 1
+    if (left === 0) this.#waiting.delete(key)
+    else this.#waiting.set(key, left)
   }
 }

@@ -2,15 +2,17 @@
 // Pure, so that store.ts only has to run them inside its transaction.
 import { formatCidr, parseCidr } from '../../base/cidr.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
-import { type DestinationRules, parseDestination, proposeDestination } from './destination.ts'
 import { digestOf, holdsToken, idPrefix } from './issue.ts'
 import {
   type AddRequest,
+  type DestinationRules,
   feedsProduct,
   isEnrolled,
   operatorProduct,
   type Product,
+  parseDestination,
   products,
+  proposeDestination,
   type Registered,
   type SetRequest,
   type Subscription,

@@ -8,16 +8,22 @@
 import {
   closeSync,
   constants,
+  fchownSync,
   fstatSync,
   ftruncateSync,
+  mkdirSync,
   openSync,
+  readFileSync,
   readSync,
+  renameSync,
+  statSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { makeFolder } from './folder.ts'
+import type { AuditHead } from './audit.ts'
 
 export interface DataLock {
   release(): Promise<void>
@@ -144,4 +150,206 @@ function writePid(fd: number): void {
   } catch {
     // Without a pid the refusal names "another server".
   }
+}
+
+// Keeps processes from opening the registry while another one writes to it.
+// LMDB sets the shared number of the newest transaction when an environment is opened, to what it
+// had read a moment before: a transaction that was committed in between is written over by the next
+// one, although it was acknowledged. So an open has the lock alone, and writes share it.
+//
+//   open:  exclusive ──►│ open, convert │◄── released
+//   write: shared, counted ──►│ commit │◄── released with the last one
+//
+// A process that is stuck in its open does not stop writes: after a second they go on without the
+// lock, and do not wait again until they had it once. An open waits longer, and is refused then.
+// The lock is on `<registry>/open.lock`, released by the kernel when its process ends. A process
+// that has the registry open already does not open the environment again, and needs no lock.
+
+/** Longest waits for the lock. */
+const waitsInitial = { openMs: 30_000, writeMs: 1_000 }
+const stepMs = 1
+
+const pause = new Int32Array(new SharedArrayBuffer(4))
+
+/** Of this process, by folder. */
+const locks = new Map<string, OpenLock>()
+
+export class OpenLock {
+  readonly #folder: string
+  readonly #waits: typeof waitsInitial
+  readonly #libc = loadFcntl()
+  readonly #fd: number
+  #users = 0
+  #writers = 0
+  /** A write waited in vain; none waits until one had the lock. */
+  #isStuck = false
+
+  private constructor(folder: string, waits: typeof waitsInitial) {
+    this.#folder = folder
+    this.#waits = waits
+    this.#fd = openLockFile(folder)
+  }
+
+  static of(path: string, waits = waitsInitial): OpenLock {
+    const folder = resolve(path)
+    const lock = locks.get(folder) ?? new OpenLock(folder, waits)
+    locks.set(folder, lock)
+    lock.#users++
+    return lock
+  }
+
+  close(): void {
+    this.#users--
+    if (this.#users > 0) return
+    locks.delete(this.#folder)
+    closeSync(this.#fd)
+  }
+
+  /** Runs `open` while no process writes. Throws a `Fault` when one does so for too long. */
+  whileAlone<T>(open: () => T): T {
+    if (this.#users > 1) return open()
+    const endMs = performance.now() + this.#waits.openMs
+    while (!this.#set('exclusive')) {
+      if (performance.now() > endMs)
+        throw new Fault('registry', `another process writes to ${this.#folder} and does not end`)
+      Atomics.wait(pause, 0, 0, stepMs)
+    }
+    try {
+      return open()
+    } finally {
+      this.#set('unlocked')
+    }
+  }
+
+  /** Runs a write while no process opens the registry. */
+  async whileWriting<T>(write: () => Promise<T>): Promise<T> {
+    const endMs = performance.now() + this.#waits.writeMs
+    while (!this.#enter(endMs)) await new Promise((resolve) => setTimeout(resolve, stepMs))
+    this.#writers++
+    try {
+      return await write()
+    } finally {
+      this.#leave()
+    }
+  }
+
+  whileWritingSync<T>(write: () => T): T {
+    const endMs = performance.now() + this.#waits.writeMs
+    while (!this.#enter(endMs)) Atomics.wait(pause, 0, 0, stepMs)
+    this.#writers++
+    try {
+      return write()
+    } finally {
+      this.#leave()
+    }
+  }
+
+  /** Whether a write may begin: with the lock, or after a wait that is too long. */
+  #enter(endMs: number): boolean {
+    if (this.#writers > 0) return true
+    if (this.#set('shared')) this.#isStuck = false
+    else if (!this.#isStuck && performance.now() < endMs) return false
+    else this.#isStuck = true
+    return true
+  }
+
+  #leave(): void {
+    this.#writers--
+    if (this.#writers === 0) this.#set('unlocked')
+  }
+
+  #set(type: keyof typeof lockType): boolean {
+    return this.#libc.fcntl(this.#fd, setLock, lockOf(lockType[type])) === 0
+  }
+}
+
+/** A file that root makes belongs to the owner of the folder, as the others do. */
+function openLockFile(folder: string): number {
+  const { O_RDWR, O_CREAT, O_NOFOLLOW } = constants
+  const fd = openSync(join(folder, 'open.lock'), O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+  const { uid, gid } = statSync(folder)
+  if (process.geteuid?.() === 0 && fstatSync(fd).uid !== uid) fchownSync(fd, uid, gid)
+  return fd
+}
+
+// Makes the data folders.
+// One level at a time: where a level exists but cannot have subfolders (/proc), Node's own
+// recursive mkdir loops forever and no signal is handled meanwhile.
+
+/** Makes `path` and its missing parents, accessible to the owner only. Throws a readable Fault. */
+export function makeFolder(path: string): void {
+  if (isFolder(path)) return
+  const parent = dirname(path)
+  if (parent !== path) makeFolder(parent)
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    // Another process may have made it first.
+    if (isFolder(path)) return
+    throw unusable(path, messageOf(error), error)
+  }
+}
+
+function isFolder(path: string): boolean {
+  let found: ReturnType<typeof statSync>
+  try {
+    found = statSync(path, { throwIfNoEntry: false })
+  } catch (error) {
+    throw unusable(path, messageOf(error), error)
+  }
+  if (found === undefined || found.isDirectory()) return found !== undefined
+  throw unusable(path, 'it is a file')
+}
+
+function unusable(path: string, reason: string, cause?: unknown): Fault {
+  return new Fault(
+    'data-folder',
+    `cannot make the folder ${path}: ${reason}; set another with --data`,
+    {
+      cause,
+    },
+  )
+}
+
+// Detects a registry restored from an older copy, by the newest audit entry in
+// `<data>/registry-head`. In an older copy revoked tokens would work again: no server
+// starts on it until the operator accepts it by removing the file.
+
+/** Why the registry must not be used; null when it may. */
+export function problemOfRegistry(
+  data: string,
+  registry: { holds(head: AuditHead): boolean },
+): string | null {
+  const seen = readSeenHead(data)
+  if (seen === null || registry.holds(seen)) return null
+  return (
+    `the registry lacks change ${seen.seq}, which a server on this folder has seen: it is an ` +
+    'older copy, and tokens revoked since then would work again; restore the newer copy, or ' +
+    `accept this one by removing ${fileIn(data)}`
+  )
+}
+
+/** Replaces the file atomically. Throws when the write fails. */
+export function writeSeenHead(data: string, { seq, hash }: AuditHead): void {
+  const fresh = `${fileIn(data)}.${process.pid}`
+  writeFileSync(fresh, `${seq} ${hash}\n`, { mode: 0o600 })
+  renameSync(fresh, fileIn(data))
+}
+
+export function readSeenHead(data: string): AuditHead | null {
+  let text: string
+  try {
+    text = readFileSync(fileIn(data), 'utf8')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw new Fault('registry-head', messageOf(cause), { cause })
+  }
+  const [, seq, hash] = /^(\d+) ([0-9a-f]{64})\n$/.exec(text) ?? []
+  if (seq === undefined || hash === undefined)
+    throw new Fault('registry-head', `${fileIn(data)} is damaged: remove it and start again`)
+  return { seq: Number(seq), hash }
+}
+
+function fileIn(data: string): string {
+  return join(data, 'registry-head')
 }

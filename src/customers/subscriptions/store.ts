@@ -9,7 +9,6 @@ import { join } from 'node:path'
 import { assert, isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { AnswerTable } from './answer-table.ts'
 import {
   type AuditEntry,
   type AuditHead,
@@ -19,13 +18,9 @@ import {
   verifyAudit,
 } from './audit.ts'
 import type { Known } from './changes.ts'
-import { LocalConsumers } from './consumer-table.ts'
 import type { ConsumerTable } from './consumers.ts'
-import { strictRules } from './destination.ts'
-import { makeFolder } from './folder.ts'
 import { issueId } from './issue.ts'
-import { NoticeTable } from './notice-table.ts'
-import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
+import { makeFolder } from './lock.ts'
 import { builtInPlans } from './plans.ts'
 import {
   type CredentialState,
@@ -33,8 +28,26 @@ import {
   isOperator,
   type Registered,
   type Subscription,
+  strictRules,
 } from './subscription.ts'
-import { Tables } from './tables.ts'
+import {
+  AnswerTable,
+  addUnsent,
+  addUsage,
+  endBatch,
+  endPush,
+  LocalConsumers,
+  lostUse,
+  NoticeTable,
+  openWindow,
+  Tables,
+  takeBatch,
+  takePush,
+  unpushedCount,
+  unsentCount,
+  unsentCredits,
+  usageReport,
+} from './tables.ts'
 import {
   isoTime,
   type OpenWindow,
@@ -45,21 +58,7 @@ import {
   type UsageReport,
   type WindowUse,
 } from './usage.ts'
-import {
-  addUnsent,
-  addUsage,
-  endBatch,
-  endPush,
-  lostUse,
-  openWindow,
-  takeBatch,
-  takePush,
-  unpushedCount,
-  unsentCount,
-  unsentCredits,
-  usageReport,
-} from './usage-table.ts'
-import { type Change, Verbs } from './verbs.ts'
+import { type Change, checkBy, namesOf, nameTaken, planChange, Verbs } from './verbs.ts'
 
 export interface StoreOptions {
   readonly clock: Clock

@@ -9,9 +9,9 @@ import { codesOf } from '../../base/codes.ts'
 import { messageOf, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { parseArgs } from '../commands/args.ts'
+import { loadVerbs } from '../commands/dispatch.ts'
 import { secretsInDoubt } from '../commands/subscription.ts'
 import type { FlagSpec, ParsedArgs, PositionalSpec, Verb } from '../commands/verb.ts'
-import { loadVerbs } from '../commands/verbs.ts'
 import type { Config } from '../config/config.ts'
 
 export interface Answer {

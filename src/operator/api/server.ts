@@ -15,22 +15,26 @@ import {
 } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { isLoopback } from '../../base/cidr.ts'
+import { systemClock } from '../../base/clock.ts'
 import { Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import type { EndpointAddress, Running } from '../../base/running.ts'
 import { formatFor } from '../../base/telemetry/exposition.ts'
 import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
+import { openLog } from '../../base/telemetry/open-log.ts'
 import { resolvePort } from '../../base/transport/listen-address.ts'
 import { askOperator } from '../../base/transport/operator-socket.ts'
 import { mediaTypeOf } from '../../base/transport/request.ts'
-import type { CertificatePair } from '../../base/transport/tls.ts'
+import { CertificatePair } from '../../base/transport/tls.ts'
 import { listenAtPath } from '../../base/transport/unix-socket.ts'
-import type { Config } from '../config/config.ts'
-import { type Access, type Caller, socketCaller } from './access.ts'
+import { openStore } from '../../customers/subscriptions/store.ts'
+import { registryPath } from '../commands/registry.ts'
+import { type Config, knownOf } from '../config/config.ts'
+import { userName } from '../config/load.ts'
+import { Access, type Caller, Repeats, socketCaller } from './access.ts'
 import { describeApi } from './openapi.ts'
-import type { Repeats } from './repeats.ts'
 import {
   type Answer,
   argumentsOf,
@@ -363,4 +367,37 @@ const unknownPath = refusedAnswer([
 function wrongMethod(allowed: string): Answer {
   const answer = refusedAnswer(['invalid', 'wrong-method', `this path takes ${allowed}`], 405)
   return { ...answer, headers: { allow: allowed } }
+}
+
+export interface ApiRequest {
+  readonly config: Config
+  readonly version: string
+}
+
+let running: Running | null = null
+
+export async function openApi({ config, version }: ApiRequest): Promise<EndpointAddress | null> {
+  const log = openLog(config.logLevel).area('operator')
+  const { tls, operator } = config
+  // Open as long as the process lives: a verb that opens the registry then does not lock it.
+  const store = openStore(registryPath(config), { clock: systemClock, known: knownOf(config) })
+  const files = { certPath: resolve(tls.cert), keyPath: resolve(tls.key) }
+  const hosts = [operator.host, `[${operator.host}]`, ...operator.names]
+  running = await startApi(resolve(config.data), {
+    config,
+    access: new Access(store, {
+      clock: systemClock,
+      user: userName(),
+      hosts: hosts.map((host) => host.toLowerCase()),
+    }),
+    repeats: new Repeats(store.answers),
+    certificates: tls.cert !== '' && operator.enabled ? new CertificatePair(files, log) : null,
+    version,
+    log,
+  })
+  return running.address
+}
+
+export async function closeApi(): Promise<void> {
+  await running?.stop()
 }

@@ -1,8 +1,8 @@
 // Renders what a start prints on stdout: the endpoints, their sources, and on the first start the
 // credentials with one call per product, ready to copy.
 import type { EndpointAddress } from '../../base/running.ts'
+import { type Config, isPrivate } from '../config/config.ts'
 import type { Service } from '../topology/service.ts'
-import type { Demo } from './first-start.ts'
 
 type Endpoints = Readonly<Record<string, EndpointAddress>>
 
@@ -142,4 +142,29 @@ function tokenCall(words: string, where: string): string {
 /** As one word of a shell. */
 function quoted(path: string): string {
   return /^[\w./@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
+}
+
+// Provisions the subscription `demo` at the first start on an empty registry.
+// Only where it gives access to nothing real: every endpoint on loopback, every source embedded.
+// The secrets exist in memory until the banner has printed them, once.
+
+export interface Demo {
+  readonly token: string
+  readonly indexer: { readonly user: string; readonly password: string } | null
+}
+
+export const demoLabel = 'demo'
+
+/** The credentials provisioned, or null when this is not a first start. */
+export async function firstStart(config: Config, service: Service): Promise<Demo | null> {
+  // In a cluster the registry is everybody's: subscriptions are added by the operator.
+  if (config.cluster.url !== '') return null
+  if (!isPrivate(config) || service.store.list().length > 0) return null
+  const added = await service.store.add(
+    { label: demoLabel, products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },
+    { who: 'first start', reason: 'a subscription to try the service with' },
+  )
+  if (!added.ok) return null
+  service.refresh()
+  return { token: added.value.token, indexer: added.value.indexer ?? null }
 }

@@ -4,7 +4,7 @@
 //   message = 1 byte compressed (0) | 4 bytes length | protobuf
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { type Codec, loadCodec } from '../../streams/geyser/codec.ts'
-import { type Answer, CallFailure, type CallRequest } from './call-request.ts'
+import { type Answer, CallFailure, type CallRequest } from './call-http.ts'
 
 const headBytes = 5
 const defaultService = 'geyser.Geyser'

@@ -1,7 +1,13 @@
 // Calls a PubSub method over a WebSocket for `sluice call`, and follows a subscription.
 import { NodeSocket } from '../../client/node-socket.ts'
-import { answerOf, messageIn, sendHttp } from './call-http.ts'
-import { type Answer, CallFailure, type CallRequest } from './call-request.ts'
+import {
+  type Answer,
+  answerOf,
+  CallFailure,
+  type CallRequest,
+  messageIn,
+  sendHttp,
+} from './call-http.ts'
 
 export async function* callSocket(request: CallRequest): AsyncGenerator<Answer> {
   const { method, params = [], signal } = request

@@ -2,9 +2,17 @@
 // A subscription prints its notifications until Ctrl-C, or --count of them.
 import { readFileSync } from 'node:fs'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { type Answer, type Caller, CallFailure, type CallRequest } from './call-request.ts'
-import { knownCredentials, tokenFlags } from './credentials.ts'
-import { contextFlag, findEndpoint, noAnswer } from './endpoint-url.ts'
+import {
+  type Answer,
+  type Caller,
+  CallFailure,
+  type CallRequest,
+  callHttp,
+  messageIn,
+  sendHttp,
+} from './call-http.ts'
+import { contextFlag, findEndpoint, knownCredentials, noAnswer, tokenFlags } from './credentials.ts'
+import { recordOf, tableOf } from './output.ts'
 import {
   type Call,
   type FlagSpec,
@@ -24,7 +32,7 @@ interface Protocol {
   load(): Promise<Caller>
 }
 
-const http = async () => (await import('./call-http.ts')).callHttp
+const http = async () => callHttp
 const socket = async () => (await import('./call-socket.ts')).callSocket
 const grpc = async () => (await import('./call-grpc.ts')).callGrpc
 const websocket: Protocol = { endpoint: 'websocket', takesToken: true, load: socket }
@@ -139,4 +147,80 @@ async function print(call: Call, answers: AsyncIterable<Answer>): Promise<Outcom
 
 function shown(result: unknown): string {
   return typeof result === 'string' ? result : JSON.stringify(result, null, 2)
+}
+
+type Counts = Readonly<Record<string, number>>
+
+/** The parts of the answer that are shown; --json has all of it. */
+interface Me {
+  readonly id: string
+  readonly products: readonly string[]
+  readonly plan: string
+  readonly tokenLast4: string
+  readonly until: string | null
+  readonly limits: Readonly<Record<string, number | null>> & { readonly indexer: Counts }
+  readonly window: { readonly from: string; readonly to: string; readonly credits: number }
+  readonly last30Days: Counts | null
+  readonly open: Counts
+  readonly refused: Counts & { readonly since: string }
+}
+
+export const meVerb: Verb = {
+  words: ['me'],
+  summary: 'Show what a token may use, what was used of it and what is open now.',
+  examples: ['me', 'me --url https://rpc.example.com --token-file token'],
+  positionals: [],
+  flags: endpointFlags,
+  async run(call) {
+    const { signal } = new AbortController()
+    const given = { method: '', params: undefined, signal }
+    const request = await requestOf(call, { endpoint: 'rpc', takesToken: true }, given)
+    if (!request.ok) return request
+    const { url } = request.value
+    try {
+      const at = new URL('/v1/me', url).href
+      const { status, body } = await sendHttp({ ...request.value, url: at }, 'GET')
+      if (status !== 200)
+        return refuse('rejected', 'not-shown', messageIn(body) ?? `HTTP ${status} from ${at}`)
+      // Reason for the cast: the server is of the same kind of build.
+      const me = JSON.parse(body) as Me
+      return accept({ json: me, text: meText(me) })
+    } catch (error) {
+      if (error instanceof SyntaxError) return refuse('rejected', 'not-shown', messageOf(error))
+      return noAnswer(url, error, true)
+    }
+  },
+}
+
+function meText(me: Me): string {
+  const { limits, window, last30Days, open, refused } = me
+  const { since, ...reasons } = refused
+  const facts = recordOf([
+    ['subscription', `${me.id}, token ending in ${me.tokenLast4}`],
+    ['products', me.products.join(', ')],
+    ['plan', me.plan],
+    ['last day', me.until ?? 'none'],
+    ['window', `${window.from} to ${window.to}`],
+    ['credits', `${window.credits} of ${limitText(limits.creditsPer30Days)}`],
+    ['rate', `${limitText(limits.creditsPerSecond)} credits a second`],
+    ['last 30 days', last30Days === null ? 'not known at the moment' : countsText(last30Days)],
+    ['refused', `${countsText(reasons) || 'nothing'}, since ${since}`],
+  ])
+  const max = { ...limits, calls: limits.callsInFlight, queries: limits.indexer.queries }
+  const rows = Object.entries(open).map(([kind, count]) => [
+    kind,
+    String(count),
+    limitText(max[kind as keyof typeof max] as number | null),
+  ])
+  return `${facts}\n\n${tableOf(['open', 'now', 'most'], rows, '')}`
+}
+
+function countsText(counts: Readonly<Record<string, number | string>>): string {
+  return Object.entries(counts)
+    .map(([name, count]) => `${name} ${count}`)
+    .join(', ')
+}
+
+function limitText(limit: number | null | undefined): string {
+  return limit == null ? 'no limit' : String(limit)
 }

@@ -1,12 +1,11 @@
 // `sluice cluster ...`: fills the database of a new cluster and shows its gateways.
 import { systemClock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import type { GatewayRow } from '../../customers/cluster/postgres/gateways.ts'
+import type { GatewayRow } from '../../customers/cluster/postgres/tables.ts'
 import type { AuditHead } from '../../customers/subscriptions/audit.ts'
-import { knownOf } from '../config/known.ts'
-import { askServer } from './ask-server.ts'
+import { knownOf } from '../config/config.ts'
 import { recordOf, tableOf } from './output.ts'
-import { goneMs, registryPath, withCluster, withStore } from './registry.ts'
+import { askServer, goneMs, registryPath, withCluster, withStore } from './registry.ts'
 import { type Call, misuse, type Report, type Verb } from './verb.ts'
 
 export const clusterVerbs: readonly Verb[] = [

@@ -3,17 +3,20 @@
 import { resolve } from 'node:path'
 import { accept, type Outcome } from '../../base/errors.ts'
 import {
+  askCredentials,
   type Context,
   contextInUse,
   contextNames,
+  credentialFlags,
   isContextName,
+  isTerminal,
+  knownCredentials,
   pathOf,
   readContext,
   removeContext,
   saveContext,
   useContext,
-} from './context-store.ts'
-import { askCredentials, credentialFlags, isTerminal, knownCredentials } from './credentials.ts'
+} from './credentials.ts'
 import { recordOf, tableOf } from './output.ts'
 import {
   type Call,

@@ -8,14 +8,13 @@ import { isBug } from '../../base/assert.ts'
 import { systemClock } from '../../base/clock.ts'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { silentLog } from '../../base/telemetry/log.ts'
-import { askOperator } from '../../base/transport/operator-socket.ts'
+import { askOperator, type OperatorAnswer } from '../../base/transport/operator-socket.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import type { Known } from '../../customers/subscriptions/changes.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { By, Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { Verbs } from '../../customers/subscriptions/verbs.ts'
-import type { Config } from '../config/config.ts'
-import { knownOf, type offerOf } from '../config/known.ts'
+import { type Config, knownOf, type offerOf } from '../config/config.ts'
 import { userName } from '../config/load.ts'
 import { type Call, type FlagSpec, flagOf, hasSwitch, type PositionalSpec } from './verb.ts'
 
@@ -231,4 +230,28 @@ function readAnswer(prompt: string): Promise<string> {
       terminal.close()
     })
   })
+}
+
+// The folder's lock shows whether there is one: a server that starts or stops has it, too.
+
+export async function askServer(
+  data: string,
+  ask: string,
+  params: Readonly<Record<string, unknown>> = {},
+): Promise<OperatorAnswer> {
+  const answer = await askOperator(data, ask, params)
+  if (answer.ok || answer.reason !== 'no-server') return answer
+  const { lockHolder } = await import('../../customers/subscriptions/lock.ts')
+  const holder = await lockHolder(resolve(data))
+  if (holder === null) return answer
+  const who = holder.pid === null ? 'a server' : `process ${holder.pid}`
+  const message = `${who} uses the data folder but does not answer: it is starting or stopping`
+  return { ok: false, reason: 'fault', message }
+}
+
+/** For a verb that needs a running server. */
+export function noServer(data: string, answer: OperatorAnswer & { ok: false }): Outcome<never> {
+  return answer.reason === 'no-server'
+    ? refuse('unavailable', 'no-server', `no server runs on ${data}`)
+    : refuse('unavailable', 'no-answer', answer.message)
 }

@@ -2,20 +2,27 @@
 // The topology is imported on demand, so that no other verb pays for loading the products.
 //
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
+
+import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
 import { accept, Fault, refuse } from '../../base/errors.ts'
 import { exitNow, exitStopped } from '../../base/exit.ts'
-import type { Log } from '../../base/telemetry/log.ts'
+import { guarded } from '../../base/guard.ts'
+import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import { openLog } from '../../base/telemetry/open-log.ts'
 import { killProcesses } from '../../base/threads/running.ts'
-import { type Config, configFields, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
-import { ownConfig } from '../config/roles.ts'
-import { banner } from './banner.ts'
-import { watchConfig } from './config-watch.ts'
-import { demoLabel, firstStart } from './first-start.ts'
+import {
+  type Config,
+  configFields,
+  enabledEndpoints,
+  ownConfig,
+  setsWithoutGeyser,
+} from '../config/config.ts'
+import { configFileOf, type LoadRequest, loadConfig } from '../config/load.ts'
+import { banner, demoLabel, firstStart } from './banner.ts'
 import { privateCertificate } from './machine-checks.ts'
-import { ProgressBar } from './progress-bar.ts'
+import { ProgressBar } from './output.ts'
 import { hasSwitch, type Verb } from './verb.ts'
 import { packageVersion } from './version.ts'
 
@@ -48,7 +55,7 @@ export const serveVerb: Verb = {
     if (problem !== null) return refuse('unavailable', 'port-taken', problem)
     log.info('starting', { version: packageVersion(), data: config.data })
     const { startTopology } = await import('../topology/service.ts')
-    const { surviveFaults } = await import('../topology/survive-faults.ts')
+    const { surviveFaults } = await import('../topology/service.ts')
     try {
       const service = await startTopology(config, {
         clock: systemClock,
@@ -134,4 +141,25 @@ function endingOf(log: Log): { code: Promise<number>; end(code: number): void } 
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
   return { code, end: (value) => end(value) }
+}
+
+const pollMs = 500
+
+/** Returns the function that ends the watch. A file with problems is logged and not applied. */
+export function watchConfig(
+  request: LoadRequest,
+  log: Log,
+  onChange: (config: Config) => void,
+): () => void {
+  const file = configFileOf(request)
+  if (file === null) return () => {}
+  const path = resolve(file)
+  const reload = async () => {
+    const loaded = await loadConfig(request)
+    if (loaded.ok) onChange(loaded.config)
+    else log.warn('configuration reload failed', { reason: loaded.problems.join('; ') })
+  }
+  const listener = guarded(reload, faultReport(log, 'configuration reload failed'))
+  watchFile(path, { interval: pollMs, persistent: false }, listener)
+  return () => unwatchFile(path, listener)
 }

@@ -1,10 +1,31 @@
-// `sluice shreds`: shows the live state of ShredStream, through the operator socket.
-// Rates are the difference of two samples, a second apart.
+// `sluice shreds ...`: shows the live state of ShredStream, receives shreds as a customer's machine
+// does, and sends those of a capture. Rates are the difference of two samples, a second apart.
+
+import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
-import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { askServer } from './ask-server.ts'
+import { formatAddress } from '../../base/cidr.ts'
+import { accept, Fault, type Outcome, refuse } from '../../base/errors.ts'
+import { pcapHeader, pcapRecord, readPcap } from '../../base/transport/pcap.ts'
+import { UdpSocket } from '../../base/transport/udp.ts'
+import { isChallenge } from '../../chain/solana/shred-challenge.ts'
+import { ShredTally, type SlotTally } from '../../chain/solana/shred-tally.ts'
+import { parseEndpoint, type Subscription } from '../../customers/subscriptions/subscription.ts'
+import type { Config } from '../config/config.ts'
+import { readEndpoints } from './credentials.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
-import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
+import { askServer, byOf, withStore } from './registry.ts'
+import {
+  type Call,
+  flagOf,
+  flagTable,
+  hasSwitch,
+  isJson,
+  misuse,
+  numberOf,
+  type Report,
+  type Verb,
+} from './verb.ts'
 
 type Numbers = Readonly<Record<string, number>>
 
@@ -134,4 +155,209 @@ function slotsTable({ slots }: ShredsReport): string {
   const head = ['slot', 'data', 'code', 'missing', 'rebuilt', 'duplicates']
   const rows = slots.slice(0, slotsShown).map((slot) => head.map((name) => String(slot[name])))
   return tableOf(head, rows, 'No slots yet.')
+}
+
+const bufferBytes = 32 * 1024 * 1024
+const reportMs = 1000
+const listenLimits = [0, 999_999_999] as const
+
+export const listenVerb: Verb = {
+  words: ['shreds', 'listen'],
+  summary: 'Receive shreds: answer the challenge, check, count, report rate and losses.',
+  examples: [
+    'shreds listen 20010 --for demo',
+    'shreds listen 20010 --seconds 10 --pcap shreds.pcap',
+  ],
+  positionals: [{ name: 'port', doc: 'UDP port to listen on; 0 is any free port.' }],
+  flags: [
+    { name: 'host', value: 'address', doc: 'Address to listen on [127.0.0.1].' },
+    {
+      name: 'for',
+      value: 'id|label',
+      words: 'labels',
+      doc: 'Make this address the destination of a subscription.',
+    },
+    { name: 'count', value: 'n', range: listenLimits, doc: 'Exit after this many shreds.' },
+    { name: 'seconds', value: 'n', range: listenLimits, doc: 'Exit after this many seconds.' },
+    { name: 'pcap', value: 'file', doc: 'Save the packets as a capture file.' },
+  ],
+  async run(call) {
+    const [portText = ''] = call.positionals
+    const port = Number(portText)
+    if (!/^\d{1,5}$/.test(portText) || port > 65_535) return misuse('<port> must be 0 to 65535')
+    const host = flagOf(call, 'host') ?? '127.0.0.1'
+    try {
+      const socket = await UdpSocket.open({ host, port, bufferBytes })
+      const ready = await register(call, host, socket.port)
+      if (ready.ok) return await listen(call, socket)
+      socket.close()
+      return ready
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return refuse('unavailable', error.kind, error.message)
+    }
+  },
+}
+
+/** With --for: sets this socket as the destination; the challenge will prove it. */
+async function register(call: Call, host: string, port: number): Promise<Outcome<unknown>> {
+  const ref = flagOf(call, 'for')
+  if (ref === undefined) return accept(null)
+  const address = isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`
+  return withStore<Subscription>(call, async (_store, changes) =>
+    changes.setDestination(ref, address, byOf(call)),
+  )
+}
+
+async function listen(call: Call, socket: UdpSocket): Promise<Outcome<Report>> {
+  const count = numberOf(call, 'count', Number.POSITIVE_INFINITY)
+  const seconds = numberOf(call, 'seconds', Number.POSITIVE_INFINITY)
+  const report: Print = (json, text) =>
+    process.stdout.write(`${isJson(call) ? JSON.stringify(json) : text}\n`)
+  const file = flagOf(call, 'pcap')
+  const capture = file === undefined ? null : openSync(file, 'w')
+  if (capture !== null) writeSync(capture, pcapHeader())
+  const tally = new ShredTally()
+  report({ listening: socket.port }, `listening on UDP port ${socket.port}`)
+  let finish = () => {}
+  const finished = new Promise<void>((done) => {
+    finish = done
+  })
+  socket.onMessage((packet, from, port) => {
+    if (isChallenge(packet)) {
+      socket.sendTo(packet, from, port)
+      report({ challenge: 'answered' }, 'challenge answered')
+      return
+    }
+    const timeMs = performance.timeOrigin + performance.now()
+    tally.add(packet, timeMs)
+    if (capture !== null) writeSync(capture, pcapRecord({ timeMs, payload: packet }, socket.port))
+    if (tally.shreds >= count) finish()
+  })
+  const reporter = new RateReporter(tally, report)
+  const reporting = setInterval(() => reporter.report(), reportMs)
+  const timer = setTimeout(finish, Math.min(seconds * 1000, 2 ** 31 - 1))
+  process.once('SIGINT', finish)
+  await finished
+  process.removeListener('SIGINT', finish)
+  clearInterval(reporting)
+  clearTimeout(timer)
+  socket.close()
+  if (capture !== null) closeSync(capture)
+  const { shreds, bytes, duplicates, flawed, late } = tally
+  return accept({
+    json: { shreds, bytes, duplicates, flawed, late },
+    text: `${shreds} shreds, ${bytes} bytes, ${duplicates} duplicates, ${flawed} invalid`,
+  })
+}
+
+type Print = (json: Readonly<Record<string, unknown>>, text: string) => void
+
+/** Prints, once a second, the rate and each finished slot with its missing shreds. */
+class RateReporter {
+  readonly #tally: ShredTally
+  readonly #print: Print
+  #shreds = 0
+  #bytes = 0
+
+  constructor(tally: ShredTally, print: Print) {
+    this.#tally = tally
+    this.#print = print
+  }
+
+  report(): void {
+    for (const slot of this.#tally.takeFinished()) this.#reportSlot(slot)
+    const { shreds, bytes, duplicates, flawed } = this.#tally
+    const rate = shreds - this.#shreds
+    const megabits = ((bytes - this.#bytes) * 8) / 1e6
+    this.#shreds = shreds
+    this.#bytes = bytes
+    this.#print(
+      { shredsPerSecond: rate, megabitsPerSecond: megabits, duplicates, flawed },
+      `${rate}/s  ${megabits.toFixed(2)} Mbit/s  duplicates ${duplicates}  invalid ${flawed}`,
+    )
+  }
+
+  #reportSlot({ slot, data, code, dataEnd, duplicates, firstMs, lastMs }: SlotTally): void {
+    const missing = dataEnd - data
+    const spanMs = lastMs - firstMs
+    this.#print(
+      { slot, data, code, missing, duplicates, spanMs },
+      `slot ${slot}  data ${data}  code ${code}  missing ${missing}  ` +
+        `duplicates ${duplicates}  first to last ${spanMs.toFixed(1)} ms`,
+    )
+  }
+}
+
+const rateDefault = 5000
+const replayLimits = '1..1000000'
+/** Packets are sent in batches of this duration. */
+const sliceMs = 5
+
+interface ReplayTarget {
+  readonly host: string
+  readonly port: number
+}
+
+export const replayShredsVerb: Verb = {
+  words: ['shreds', 'replay'],
+  summary: 'Send the datagrams of a capture file (pcap) to the ingest port.',
+  examples: ['shreds replay shreds.pcap --rate 5000'],
+  positionals: [{ name: 'pcap', doc: 'Capture file, for example of sluice shreds listen --pcap.' }],
+  flags: flagTable(`
+    --to <ip:port>       Where to [the ingest port of the data folder].
+    --rate <n ${replayLimits}>   Packets per second [${rateDefault}].
+    --times <n ${replayLimits}>  How often the whole file is sent [1].`),
+  async run(call) {
+    const path = resolve(call.positionals[0] ?? '')
+    if (!existsSync(path)) return refuse('not-found', 'no-file', `there is no file ${path}`)
+    const packets = readPcap(readFileSync(path))
+    if (packets === null) return refuse('invalid', 'no-pcap', `${path} is not a pcap file`)
+    const rate = numberOf(call, 'rate', rateDefault)
+    const times = numberOf(call, 'times', 1)
+    const target = targetOf(flagOf(call, 'to'), call.loaded.config)
+    if (target === null) return misuse('--to must be written as 127.0.0.1:20000')
+    const payloads = packets.map(({ payload }) => payload)
+    try {
+      return await playPackets(payloads, { target, rate, times })
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return refuse('unavailable', error.kind, error.message)
+    }
+  },
+}
+
+async function playPackets(
+  payloads: readonly Uint8Array[],
+  { target, rate, times }: { target: ReplayTarget; rate: number; times: number },
+): Promise<Outcome<Report>> {
+  const host = target.host.includes(':') ? '::' : '0.0.0.0'
+  const socket = await UdpSocket.open({ host, port: 0 })
+  const total = payloads.length * times
+  const startedMs = performance.now()
+  let sent = 0
+  let failed = 0
+  while (sent < total) {
+    const due = Math.min(total, Math.ceil(((performance.now() - startedMs) * rate) / 1000))
+    for (; sent < due; sent += 1)
+      socket.sendTo(payloads[sent % payloads.length]!, target.host, target.port, (code) => {
+        if (code !== null) failed += 1
+      })
+    await new Promise((done) => setTimeout(done, sliceMs))
+  }
+  socket.close()
+  const seconds = (performance.now() - startedMs) / 1000
+  return accept({
+    json: { sent, failed, seconds },
+    text: `${sent} datagrams sent in ${seconds.toFixed(1)} s, ${failed} failed`,
+  })
+}
+
+function targetOf(text: string | undefined, { data, shredstream }: Config): ReplayTarget | null {
+  if (text !== undefined) {
+    const endpoint = parseEndpoint(text)
+    return endpoint && { host: formatAddress(endpoint.address), port: endpoint.port }
+  }
+  const { host, port } = readEndpoints(data)?.shredstream ?? shredstream
+  return { host, port }
 }

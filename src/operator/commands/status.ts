@@ -1,5 +1,5 @@
-// `sluice status`: shows the running server and its products, through the operator socket.
-// Exits 1 when no server runs. With --output json it is the server's answer alone.
+// `sluice status`, `products`, `tips`, `tip-accounts`, `node`: what the running server reports and
+// does, through the operator socket.
 import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { ExpositionText } from '../../client/exposition-text.ts'
@@ -11,15 +11,30 @@ import {
   rateOf,
   rateText,
 } from '../../client/product-figures.ts'
+import { type Config, enabledEndpoints, setsWithoutGeyser, sourcesOf } from '../config/config.ts'
+import { userName } from '../config/load.ts'
+import type { Components } from '../topology/lifecycle.ts'
 import type { ServerStatus } from '../topology/service.ts'
-import { askServer } from './ask-server.ts'
-import { printReport, recordOf, tableOf } from './output.ts'
-import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
-import { watchScreen } from './watch-screen.ts'
+import type { DrainAnswer } from '../topology/upstream.ts'
+import { printReport, recordOf, tableOf, timeOf, watchScreen } from './output.ts'
+import { askServer, noServer } from './registry.ts'
+import {
+  type Call,
+  flagOf,
+  flagTable,
+  hasSwitch,
+  isJson,
+  misuse,
+  numberOf,
+  type PositionalSpec,
+  type Report,
+  type Verb,
+} from './verb.ts'
 
 /** Time between the two samples that a rate is computed from. */
 const sampleMs = 1_000
 
+/** Exits 1 when no server runs. With --output json it is the server's answer alone. */
 export const statusVerb: Verb = {
   words: ['status'],
   api: 'read',
@@ -219,4 +234,199 @@ function nodeRow(row: Rows<'upstreams'>[number], firstShare: number | null | und
 
 function percent(share: number | null | undefined): string {
   return share == null ? '' : `${(share * 100).toFixed(1)} %`
+}
+
+interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/**
+ * Product, name, purpose, authorization; then the configuration section of its endpoint and the key
+ * of its source, or a fixed state.
+ */
+const catalogue = `
+bundle | Bundle: RPC | JSON-RPC 2.0 over HTTP | token | rpc | chain.source
+bundle | Bundle: WebSocket | streaming subscriptions | token | websocket | chain.source
+bundle | Bundle: gRPC | streaming interface (geyser.Geyser) | token | grpc | chain.source
+indexer | Indexer | queryable database | x-token plus database credentials | indexer
+shredstream | ShredStream Raw | UDP push of raw shreds to one IP:port | destination address | \
+  shredstream | shredstream.feed
+tpu | TPU Sender | transaction submission gated by a tip | open access, tip required | \
+  tpu | chain.source
+shredstream-decoded | ShredStream Decoded | decoded shreds | to be confirmed | | | coming soon
+dedicated-node | Dedicated Node | single-customer node | arranged individually at provisioning | \
+  | | arranged individually
+metrics | Metrics service | event stream, REST, health, scraper, JSON-RPC | \
+  open, or any token by metrics.auth | metrics | metrics.source`
+
+export const productsVerb: Verb = {
+  words: ['products'],
+  api: 'read',
+  summary: 'Show the catalogue: authorization, state, address and source of every product.',
+  examples: ['products', 'products --json'],
+  async run({ loaded }) {
+    const products = productsOf(loaded.config, await liveEndpoints(loaded.config.data))
+    const rows = products.map((one) => [
+      one.product,
+      one.name,
+      one.authorization,
+      one.state,
+      one.address ?? '',
+      one.source ?? '',
+    ])
+    const head = ['product', 'name', 'authorization', 'state', 'address', 'source']
+    const warnings = setsWithoutGeyser(loaded.config)
+    const text = [tableOf(head, rows, ''), ...warnings].join('\n')
+    return accept({ json: { products, ...(warnings.length > 0 && { warnings }) }, text })
+  },
+}
+
+/** The addresses of a running server's endpoints; empty when none runs. */
+async function liveEndpoints(data: string): Promise<ReadonlyMap<string, Address>> {
+  const answer = await askServer(data, 'status')
+  if (!answer.ok) return new Map()
+  const { doors = {} } = answer.value as { doors?: Readonly<Record<string, Address>> }
+  return new Map(Object.entries(doors))
+}
+
+function productsOf(config: Config, live: ReadonlyMap<string, Address>) {
+  const configured = enabledEndpoints(config).map((endpoint) => [endpoint.name, endpoint] as const)
+  const endpoints = new Map<string, Address>([...configured, ...live])
+  const sources = sourcesOf(config)
+  const rows = catalogue.trim().split('\n')
+  return rows.map((row) => {
+    const cells = row.split('|').map((cell) => cell.trim())
+    const [product = '', name = '', purpose = '', authorization = ''] = cells
+    const [, , , , section = '', source = '', state] = cells
+    const endpoint = endpoints.get(section)
+    return {
+      ...{ product, name, purpose, authorization },
+      state: state ?? 'available',
+      address: endpoint === undefined ? null : `${endpoint.host}:${endpoint.port}`,
+      source: sources.get(source) ?? null,
+    }
+  })
+}
+
+/** As the server reports it; counts are since its start. */
+type TipsReport = ReturnType<NonNullable<Components['tpu']>['report']>
+
+const lastMax = 1_000
+
+export const tipsVerb: Verb = {
+  words: ['tips'],
+  api: 'read',
+  summary: 'Show what the TPU Sender accepted, rejected by reason, and saw land.',
+  examples: ['tips --last 50'],
+  flags: flagTable(`--last <n 0..${lastMax}>  Outcomes to show, at most ${lastMax} [20].`),
+  async run(call) {
+    const { data } = call.loaded.config
+    const answer = await askServer(data, 'tips', { count: numberOf(call, 'last', 20) })
+    if (!answer.ok) return noServer(data, answer)
+    if (answer.value === null)
+      return refuse('unavailable', 'no-tpu', 'the TPU Sender is disabled on this server')
+    // Reason for the cast: the server is of the same build.
+    const report = answer.value as TipsReport
+    return accept({ json: report, text: tipsText(report) })
+  },
+}
+
+export const tipAccountsVerb: Verb = {
+  words: ['tip-accounts'],
+  api: 'read',
+  summary: 'Show the accounts that tips go to.',
+  examples: ['tip-accounts'],
+  async run({ loaded }) {
+    const { data, tpu } = loaded.config
+    const answer = await askServer(data, 'tip-accounts')
+    if (!answer.ok && answer.reason !== 'no-server')
+      return refuse('unavailable', 'no-answer', answer.message)
+    const { tipAccounts } = answer.ok
+      ? (answer.value as { tipAccounts: readonly string[] })
+      : { tipAccounts: tpu.tipAccounts }
+    if (tipAccounts.length > 0)
+      return accept({ json: { tipAccounts }, text: tipAccounts.join('\n') })
+    return refuse(
+      'unavailable',
+      'no-server',
+      `tpu.tipAccounts is empty and no TPU Sender runs on ${data}; a running one creates its own`,
+    )
+  },
+}
+
+function tipsText(report: TipsReport): string {
+  const { accepted, landed, expired, failed, duplicates, tipLamports, rejected, last } = report
+  const reasons = Object.entries(rejected).filter(([, times]) => times > 0)
+  const summary = recordOf([
+    ['accepted', String(accepted)],
+    ['landed', accepted === 0 ? '0' : `${landed} (${((100 * landed) / accepted).toFixed(1)} %)`],
+    ['expired', String(expired)],
+    ['failed', String(failed)],
+    ['duplicates', String(duplicates)],
+    ['tips landed', `${tipLamports} lamports`],
+    ['rejected', reasons.map(([reason, times]) => `${reason} ${times}`).join(', ') || '0'],
+  ])
+  const head = ['received', 'outcome', 'reason', 'lamports', 'slot', 'fee payer', 'signature']
+  const rows = last.map((row) => [
+    timeOf(row.receivedAtMs),
+    row.outcome,
+    row.reason,
+    row.lamports,
+    row.landedSlot === 0 ? '' : String(row.landedSlot),
+    row.feePayer,
+    row.signature,
+  ])
+  return `${summary}\n\n${tableOf(head, rows, 'No outcomes yet.')}`
+}
+
+const nodePositionals: readonly PositionalSpec[] = [
+  { name: 'set', doc: 'Its set, such as default.' },
+  { name: 'node', doc: 'Its number, as in `sluice status`.' },
+]
+const nodeFlags = [
+  { name: 'reason', value: 'text', doc: 'Why; shown in status and kept in the log.' },
+] as const
+
+export const nodeVerbs: readonly Verb[] = [
+  {
+    words: ['node', 'drain'],
+    api: 'change',
+    summary: 'Take a node out of the rotation; calls in flight end there. Survives a restart.',
+    examples: ['node drain default 2 --reason "upgrade to 4.3"'],
+    positionals: nodePositionals,
+    flags: nodeFlags,
+    run: (call) => drainNode(call, true),
+  },
+  {
+    words: ['node', 'resume'],
+    api: 'change',
+    summary: 'Let a drained node return to the rotation.',
+    examples: ['node resume default 2'],
+    positionals: nodePositionals,
+    flags: nodeFlags,
+    run: (call) => drainNode(call, false),
+  },
+]
+
+async function drainNode(call: Call, isDrained: boolean): Promise<Outcome<Report>> {
+  const [set = '', number = ''] = call.positionals
+  if (!/^[1-9]\d{0,5}$/.test(number)) return misuse('<node> must be the number of a node, from 1')
+  const { data } = call.loaded.config
+  const request = {
+    node: `${set}/${number}`,
+    isDrained,
+    who: call.who ?? userName(),
+    reason: flagOf(call, 'reason') ?? '',
+  }
+  const answer = await askServer(data, 'drain', request)
+  if (!answer.ok) return noServer(data, answer)
+  // Reason for the cast: the server is of the same build.
+  const done = answer.value as DrainAnswer
+  if ('problem' in done) return refuse('rejected', 'not-drained', done.problem)
+  const { node, state, waiting } = done
+  const text = isDrained
+    ? `${node} is drained: it gets no new calls. Calls in flight: ${waiting}.`
+    : `${node} is ${state}: it is in the rotation again once it is up.`
+  return accept({ json: done, text })
 }

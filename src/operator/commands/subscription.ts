@@ -1,8 +1,12 @@
 // `sluice subscription ...`: provisions customers. `token rotate` and `indexer rotate` replace
-// their secrets, `note add` keeps what happened to them.
+// their secrets, `note add` keeps what happened to them, `destination` and `consumer` show and
+// change where their shreds go and where their streams are.
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
+
+import { commitmentNames } from '../../base/commitment.ts'
 import { parseDuration } from '../../base/duration.ts'
-import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
+import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
+import type { NamedConsumer } from '../../customers/subscriptions/consumers.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import {
   asOf,
@@ -14,9 +18,19 @@ import {
   type SetRequest,
   type Subscription,
 } from '../../customers/subscriptions/subscription.ts'
+import { isoTime } from '../../customers/subscriptions/usage.ts'
 import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { recordOf, tableOf } from './output.ts'
-import { byOf, type Changes, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
+import {
+  byOf,
+  type Changes,
+  confirm,
+  notFound,
+  reasonFlag,
+  refSpec,
+  withStore,
+  withSubscription,
+} from './registry.ts'
 import {
   type Call,
   type FlagSpec,
@@ -356,4 +370,191 @@ function requestOf(call: Call): SetRequest {
     until: flagOf(call, 'until'),
   }
   return Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined))
+}
+
+// A new address receives only challenges until it is proven by an echo or by `confirm`.
+
+const addressSpec = {
+  name: 'ip:port',
+  doc: 'Literal IPv4:port or [IPv6]:port.',
+  key: 'address',
+} as const
+
+export const destinationVerbs: readonly Verb[] = [
+  {
+    words: ['destination', 'set'],
+    api: 'change',
+    summary: 'Propose an address; it must be proven before shreds are sent to it.',
+    examples: ['destination set acme 203.0.113.7:20010'],
+    positionals: [refSpec, addressSpec],
+    flags: [reasonFlag],
+    run: (call) =>
+      withStore(
+        call,
+        async (_store, changes) => {
+          const [ref = '', address = ''] = call.positionals
+          const changed = await changes.setDestination(ref, address, byOf(call))
+          if (!changed.ok) return changed
+          const { label } = changed.value
+          const done = `${address} was proposed for ${label}; shreds are sent once it is proven.`
+          return accept(destinationReport(changed.value, done))
+        },
+        { isChecked: true },
+      ),
+  },
+  destinationVerb({
+    name: 'confirm',
+    summary: 'Mark the address as proven.',
+    done: 'was confirmed: shreds are sent to it',
+  }),
+  destinationVerb({
+    name: 'pause',
+    summary: 'Stop sending shreds.',
+    done: 'is paused: no shreds are sent',
+  }),
+  destinationVerb({
+    name: 'resume',
+    summary: 'Send shreds again.',
+    done: 'is resumed: shreds are sent to it',
+  }),
+  destinationVerb({
+    name: 'clear',
+    summary: 'Remove the address.',
+    done: 'was removed: no shreds are sent',
+    asks: true,
+  }),
+  {
+    words: ['destination', 'show'],
+    api: 'read',
+    summary: 'Show the address and its state.',
+    examples: ['destination show acme'],
+    positionals: [refSpec],
+    run: (call) => withSubscription(call, (_, found) => accept(destinationReport(found))),
+  },
+]
+
+interface DestinationSpec {
+  readonly name: 'confirm' | 'pause' | 'resume' | 'clear'
+  readonly summary: string
+  /** What happened to the destination, as the end of a sentence. */
+  readonly done: string
+  readonly asks?: boolean
+}
+
+function destinationVerb({ name, summary, done, asks = false }: DestinationSpec): Verb {
+  return {
+    words: ['destination', name],
+    api: 'change',
+    summary,
+    examples: [`destination ${name} acme`],
+    asks,
+    positionals: [refSpec],
+    flags: [reasonFlag],
+    run: (call) =>
+      withSubscription(
+        call,
+        async (_store, found, changes) => {
+          const changed = await changes[`${name}Destination`](found.id, byOf(call))
+          if (!changed.ok) return changed
+          return accept(
+            destinationReport(changed.value, `The destination of ${found.label} ${done}.`),
+          )
+        },
+        asks
+          ? (subject) => ({ text: `${name} the destination of ${subject}?`, isFinal: true })
+          : undefined,
+      ),
+  }
+}
+
+/** `done` is the sentence of a change. */
+function destinationReport({ id, label, destination }: Subscription, done?: string): Report {
+  const record =
+    destination === null
+      ? `${label} has no destination. Set one with: ` +
+        `npx --no -- sluice destination set ${label} <ip:port>`
+      : recordOf([
+          ['subscription', `${id} (${label})`],
+          ['address', destination.address],
+          ['state', destination.state],
+          ['sending to', sendingTo(destination)],
+        ])
+  const isCleared = done !== undefined && destination === null
+  const text = isCleared ? done : done === undefined ? record : `${done}\n\n${record}`
+  return { json: { id, label, destination }, text }
+}
+
+function sendingTo(destination: NonNullable<Subscription['destination']>): string {
+  if (destination.state === 'active') return destination.address
+  return destination.standing ?? 'nowhere'
+}
+
+const consumerSpec = { name: 'consumer', doc: 'Which consumer; all of them when absent.' }
+
+export const consumerVerbs: readonly Verb[] = [
+  {
+    words: ['consumer', 'list'],
+    api: 'read',
+    summary: 'Show the consumers of a subscription and where they continue.',
+    examples: ['consumer list acme'],
+    positionals: [refSpec, { ...consumerSpec, optional: true }],
+    run: (call) =>
+      withStore(call, async (store, _changes, shared) => {
+        const [ref = '', name] = call.positionals
+        const found = store.find(ref)
+        if (found === null) return notFound(ref)
+        const all = await (shared ?? store).consumers.list(found.id)
+        const consumers = all
+          .filter((one) => name === undefined || one.name === name)
+          .map(shownConsumer)
+        const rows = consumers.map((one) => [
+          one.name,
+          one.slot ?? '',
+          one.commitment ?? '',
+          one.used,
+        ])
+        const head = ['consumer', 'continues at slot', 'commitment', 'last used']
+        const text = tableOf(
+          head,
+          rows.map((row) => row.map(String)),
+          'No consumers.',
+        )
+        return accept({ json: { id: found.id, label: found.label, consumers }, text })
+      }),
+  },
+  {
+    words: ['consumer', 'reset'],
+    api: 'change',
+    summary: 'Forget where a consumer is; its next stream begins anew.',
+    examples: ['consumer reset acme orders', 'consumer reset acme --yes'],
+    asks: true,
+    positionals: [refSpec, { ...consumerSpec, optional: true }],
+    run: (call) =>
+      withStore(call, async (store, _changes, shared) => {
+        const [ref = '', name] = call.positionals
+        const found = store.find(ref)
+        if (found === null) return notFound(ref)
+        const which = name === undefined ? 'all consumers' : `the consumer ${name}`
+        const text = `Forget where ${which} of ${found.id} (${found.label}) is?`
+        const agreed = await confirm(call, { text, isFinal: true })
+        if (!agreed.ok) return agreed
+        const count = await (shared ?? store).consumers.remove(found.id, name)
+        if (count === 0 && name !== undefined)
+          return refuse('not-found', 'no-consumer', `${found.label} has no consumer "${name}"`)
+        const done = `${count} reset. A stream that is open ends, and the next one begins anew.`
+        return accept({ json: { id: found.id, label: found.label, reset: count }, text: done })
+      }),
+  },
+]
+
+function shownConsumer({ name, position, atMs }: NamedConsumer) {
+  // Reason for the cast: what the server stored; the first of its members are in every version.
+  const at = position === null ? null : (JSON.parse(position) as StoredPlace)
+  const commitment = at === null ? null : (commitmentNames[at.commitment] ?? null)
+  return { name, slot: at?.floor ?? null, commitment, used: isoTime(atMs) }
+}
+
+interface StoredPlace {
+  readonly floor: number
+  readonly commitment: number
 }

@@ -1,7 +1,7 @@
 // Declares the type of a verb of the `sluice` command.
 // A verb declares its words, its flags and what it does; parsing, help, completion, printing and
-// exit codes are derived from that declaration. A new verb is one file and one line in verbs.ts.
-import { type Outcome, type RefusalKind, refuse } from '../../base/errors.ts'
+// exit codes are derived from that declaration. A new verb is one file and one line in dispatch.ts.
+import { accept, type Outcome, type RefusalKind, refuse } from '../../base/errors.ts'
 import type { ConfigFlag, Loaded, LoadRequest } from '../config/load.ts'
 
 export interface FlagSpec {
@@ -189,6 +189,17 @@ export function listOf(call: Pick<Call, 'flags'>, name: string): string[] | unde
     ?.flatMap((value) => value.split(','))
     .map((part) => part.trim())
     .filter((part) => part !== '')
+}
+
+const lamportsPerSol = 1_000_000_000n
+
+/** An amount of SOL as lamports; null when the flag is not given. */
+export function lamportsOf(call: Pick<Call, 'flags'>, name: string): Outcome<bigint | null> {
+  const text = flagOf(call, name)
+  if (text === undefined) return accept(null)
+  const [, whole, part = ''] = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text) ?? []
+  if (whole === undefined) return misuse(`--${name} must be an amount of SOL, such as 1000 or 0.5`)
+  return accept(BigInt(whole) * lamportsPerSol + BigInt(part.padEnd(9, '0')))
 }
 
 const USAGE = 'usage'

@@ -1,7 +1,19 @@
 // Declares the configuration of the service, composed of the sections that modules declare.
 // A new section is one import and one line here; the rest is derived from it.
+
+import { networkInterfaces } from 'node:os'
+import { join, resolve } from 'node:path'
 import { isLoopback, parseCidr } from '../../base/cidr.ts'
-import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
+import {
+  choice,
+  flag,
+  group,
+  initialOf,
+  integer,
+  text,
+  texts,
+  type Values,
+} from '../../base/fields.ts'
 import { clusterSection } from '../../customers/cluster/config.ts'
 import {
   checkReceiver,
@@ -20,9 +32,32 @@ import { shredstreamSection, sourcePortOf } from '../../products/shredstream/con
 import { isAddress, tpuSection } from '../../products/tpu/config.ts'
 import { websocketSection } from '../../products/websocket/config.ts'
 import { streamsSection } from '../../streams/segments/config.ts'
-import { checkUpstreams, defaultSet, upstreamsSection } from '../../upstream/config.ts'
+import {
+  checkUpstreams,
+  defaultSet,
+  type NodeSection,
+  singleNodeSet,
+  upstreamsSection,
+} from '../../upstream/config.ts'
 import { executionSourceFields } from '../../upstream/execution/config.ts'
-import { operatorSection } from './operator.ts'
+
+const operatorSection = group(
+  'The operator API on a port, besides <data>/operator-http.sock, which every server has.',
+  {
+    enabled: flag({ initial: false, doc: 'Opens the port; its callers need a credential.' }),
+    host: text({
+      initial: '127.0.0.1',
+      doc: 'Address to listen on; beyond loopback tls.cert is required.',
+    }),
+    port: integer({ initial: 8444, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
+    names: texts({
+      initial: [],
+      doc: 'Host names that requests may address, besides localhost and the address itself.',
+      check: (value) =>
+        /^[a-z0-9.-]{1,253}$/i.test(value) ? undefined : `${value} is not a host name`,
+    }),
+  },
+)
 
 export const configFields = {
   data: text({
@@ -296,4 +331,154 @@ function isEndpointSection(
 ): section is { enabled: boolean; host: string; port: number } {
   if (typeof section !== 'object' || section === null) return false
   return 'enabled' in section && 'host' in section && 'port' in section
+}
+
+/** Matches `Known` of the subscriptions module. */
+export function knownOf(config: Config) {
+  const { plans, upstreams, shredstream } = config
+  const endpoints = enabledEndpoints(config).map(({ host, port }) => ({ host, port }))
+  const interfaces = Object.values(networkInterfaces()).flatMap((found) =>
+    (found ?? []).map(({ address }) => address),
+  )
+  return {
+    plans: Object.keys(plans),
+    upstreams: Object.keys(upstreams),
+    destinationRules: {
+      allowPrivate: shredstream.allowPrivate || isAllEmbedded(config),
+      own: [...endpoints, sourceOf(shredstream)],
+      interfaces,
+    },
+  }
+}
+
+/** What a running server offers, which may have another configuration than a command. */
+export function offerOf(config: Config) {
+  const limits = Object.entries(config.plans).map(
+    ([name, { creditsPer30Days }]) => [name, creditsPer30Days] as const,
+  )
+  return { known: knownOf(config), creditsPer30Days: Object.fromEntries(limits) }
+}
+
+/** The port that shreds are sent from counts too: a challenge sent there would answer itself. */
+function sourceOf(section: Config['shredstream']): { host: string; port: number } {
+  return { host: section.sourceHost || section.host, port: sourcePortOf(section) }
+}
+
+// Derives the configurations of a hub and of its gateways from the one that an operator wrote.
+// Pure. Both run the same program: what is enabled, and where, is all the difference.
+//
+//   hub        sources, devnode, shreds, index, event numbers; metrics, tpu, indexer, shredstream;
+//              grpc on a free port of loopback, for its gateways alone
+//   gateway    rpc, websocket, grpc on the shared ports; Solana stream from the hub's grpc
+
+/** Products that every gateway serves, on ports that they share. */
+export const gatewayProducts = ['rpc', 'websocket', 'grpc'] as const
+export type GatewayProduct = (typeof gatewayProducts)[number]
+
+/** True when this process starts gateways and serves none of their products itself. */
+export function isHub({ cluster }: Config): boolean {
+  return cluster.gateways > 0
+}
+
+/** True where the frames of several gateways have one numbering. */
+export function sharesEvents({ cluster, metrics, indexer }: Config): boolean {
+  return cluster.url !== '' && (metrics.enabled || indexer.enabled)
+}
+
+/**
+ * True where this process writes the index. The one index of several gateways, on a ClickHouse
+ * server, is written by a program of its own, `sluice indexer serve`; a hub starts it beside its
+ * gateways, for which it takes tips and queries.
+ */
+export function writesIndex(config: Config): boolean {
+  const { cluster, indexer } = config
+  if (!indexer.enabled || !indexer.write) return false
+  return cluster.url === '' || indexer.engine !== 'clickhouse' || isHub(config)
+}
+
+/** The configuration of the process that the operator started. */
+export function ownConfig(config: Config): Config {
+  if (!isHub(config)) return config
+  // An operator's limits of grpc are for customers: gateways read the whole stream.
+  const grpc = { ...initialOf(grpcSection.fields), host: '127.0.0.1', port: 0 }
+  return {
+    ...config,
+    rpc: { ...config.rpc, enabled: false },
+    websocket: { ...config.websocket, enabled: false },
+    grpc,
+    // Customers read the streams of its gateways, each of which keeps its own.
+    streams: { ...config.streams, keep: 0 },
+    cluster: { ...config.cluster, sharePorts: false },
+  }
+}
+
+export interface GatewayPlace {
+  /** From 1. */
+  readonly number: number
+  /** Names the hub; the gateway's own name is derived from it. */
+  readonly hub: string
+  readonly ports: Readonly<Partial<Record<GatewayProduct, number>>>
+  /** The hub's geyser stream. */
+  readonly stream: Pick<NodeSection, 'grpc' | 'xToken'>
+  /** JSON-RPC of the embedded chain; null when the nodes are configured ones. */
+  readonly devnode: Pick<NodeSection, 'rpc' | 'xToken'> | null
+}
+
+/** The configuration of one gateway of a hub. */
+export function gatewayConfig(config: Config, place: GatewayPlace): Config {
+  const { number, ports, stream, devnode } = place
+  const off = <S extends { readonly enabled: boolean }>(section: S) => ({
+    ...section,
+    enabled: false,
+  })
+  const on = <S extends { readonly port: number }>(section: S, product: GatewayProduct) => ({
+    ...section,
+    port: ports[product] ?? section.port,
+  })
+  return {
+    ...config,
+    data: gatewayFolder(config, number),
+    chain: { ...config.chain, source: 'upstream' },
+    upstreams: { ...config.upstreams, [defaultSet]: streamedSet(config, stream, devnode) },
+    rpc: on(config.rpc, 'rpc'),
+    // A gateway's own sources look like real ones: the hub's decide.
+    websocket: {
+      ...on(config.websocket, 'websocket'),
+      queryToken: takesQueryToken(config),
+    },
+    grpc: on(config.grpc, 'grpc'),
+    metrics: off(config.metrics),
+    tpu: off(config.tpu),
+    shredstream: off(config.shredstream),
+    indexer: off(config.indexer),
+    operator: off(config.operator),
+    cluster: { ...config.cluster, gateways: 0, sharePorts: true, gateway: gatewayName(place) },
+  }
+}
+
+export function gatewayName({ hub, number }: Pick<GatewayPlace, 'hub' | 'number'>): string {
+  return `${hub}-g${number}`
+}
+
+/** Label of the subscription with which the gateways of a hub read its stream. */
+export const streamLabel = (hub: string) => `gateways-${hub}`.slice(0, 64)
+
+export function gatewayFolder({ data }: Config, number: number): string {
+  return join(resolve(data), `g${number}`)
+}
+
+/** Calls go to the nodes themselves; their stream comes once to this machine, through the hub. */
+function streamedSet(
+  config: Config,
+  stream: Pick<NodeSection, 'grpc' | 'xToken'>,
+  devnode: Pick<NodeSection, 'rpc' | 'xToken'> | null,
+) {
+  const [hub] = singleNodeSet({ ...stream, region: 'hub' }).nodes
+  if (devnode !== null) {
+    const set = singleNodeSet(devnode)
+    return { ...set, nodes: [...set.nodes, hub!] }
+  }
+  const set = config.upstreams[defaultSet]!
+  const nodes = set.nodes.filter(({ rpc }) => rpc !== '').map((node) => ({ ...node, grpc: '' }))
+  return { ...set, nodes: [...nodes, hub!] }
 }

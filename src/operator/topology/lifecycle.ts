@@ -2,10 +2,38 @@
 // order from the last to the first.
 // Components that do not depend on each other start at the same time. When one fails to start, the
 // others are stopped, so that nothing stays half open.
+
+import type { Running } from '../../base/running.ts'
+import type { VerifyPool } from '../../base/threads/verify-pool.ts'
+import type { CertificatePair } from '../../base/transport/tls.ts'
 import { formatQuantity } from '../../base/units.ts'
+import type { Directory } from '../../customers/auth/directory.ts'
+import type { Gate } from '../../customers/auth/gate.ts'
+import type { Cluster } from '../../customers/cluster/cluster.ts'
+import type { LeaseKeeper } from '../../customers/cluster/lease-keeper.ts'
+import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
+import type { Shares } from '../../customers/cluster/shares.ts'
+import type { Notices, Push } from '../../customers/push/push.ts'
+import type { QuotaMeters } from '../../customers/quota/meters.ts'
+import type { Quota } from '../../customers/quota/quota.ts'
+import type { AddressBudget } from '../../customers/quota/rates.ts'
+import type { Store } from '../../customers/subscriptions/store.ts'
+import type { DevnodeProcess } from '../../devnode/process.ts'
+import type { IngestPipeline } from '../../indexer/ingest.ts'
+import type { QueryService } from '../../indexer/queries/service.ts'
+import type { IndexFeeds } from '../../products/indexer/feeds.ts'
+import type { Shredstream } from '../../products/shredstream/server.ts'
+import type { RunningTpu } from '../../products/tpu/server.ts'
+import type { ExecutionPipeline } from '../../streams/flows/execution.ts'
+import type { EventLog } from '../../streams/log/log.ts'
+import type { SharedEvents } from '../../streams/log/shared-events.ts'
+import type { Upstreams } from '../../upstream/node-pool/upstreams.ts'
+import type { RpcProxy } from '../../upstream/proxy/rpc-proxy.ts'
 import type { Config } from '../config/config.ts'
-import type { Components } from './components.ts'
+import type { Recorder } from '../record/recorder.ts'
 import type { Context } from './context.ts'
+import type { Gateways, OperatorApi } from './gateways.ts'
+import type { SetChains } from './set-chains.ts'
 
 export type OwnedKind = 'thread' | 'process' | 'ring' | 'log' | 'hub' | 'queue' | 'cache' | 'file'
 
@@ -152,4 +180,64 @@ interface Stoppable {
 
 function isStoppable(value: unknown): value is Stoppable {
   return typeof value === 'object' && value !== null && 'stop' in value
+}
+
+/** The components by name; one that the configuration disables is null. */
+export interface Components {
+  lock: { stop(): void | Promise<void> }
+  cluster: Cluster | null
+  recorder: Recorder
+  registry: Store
+  usagePush: Push | null
+  sharedRegistry: SharedRegistry | null
+  shares: Shares | null
+  destinationLeases: LeaseKeeper | null
+  directory: Directory
+  gate: Gate
+  notices: Notices | null
+  quota: { readonly quota: Quota; readonly quotaMeters: QuotaMeters; stop(): Promise<void> }
+  addressBudget: AddressBudget
+  certificates: CertificatePair | null
+  processMeters: { stop(): void }
+  ingest: IngestPipeline | null
+  indexFeeds: IndexFeeds | null
+  events: EventLog
+  sharedEvents: SharedEvents | null
+  execution: ExecutionPipeline | null
+  devnode: DevnodeProcess | null
+  upstreams: Upstreams
+  proxy: RpcProxy
+  chains: SetChains
+  verifyPool: VerifyPool
+  queries: QueryService | null
+  rpc: Running | null
+  websocket: Running | null
+  grpc: Running | null
+  metrics: Running | null
+  shredstream: Shredstream | null
+  tpu: RunningTpu | null
+  indexer: Running | null
+  gateways: Gateways | null
+  operator: OperatorApi | null
+}
+
+/** For docs/DESIGN.md: a line per component with what it owns, and a table of what restarts how. */
+export function drawTopology(topology: Topology): string {
+  const rows = Object.entries(topology)
+  const width = Math.max(...rows.map(([name]) => name.length)) + 1
+  const indent = ' '.repeat(width)
+  const lines = rows.flatMap(([name, { kind, does, reads, writes = [], owns = [] }]) => [
+    `${name.padEnd(width)}${kind.padEnd(10)}${does}`,
+    ...(reads.length === 0 ? [] : [`${indent}◄─ ${reads.join(', ')}`]),
+    ...(writes.length === 0 ? [] : [`${indent}─► ${writes.join(', ')}`]),
+    ...owns.map((owned) => `${indent}${owned.kind} ${owned.name}: ${owned.bound}`),
+  ])
+  const restarts = rows.flatMap(([, { owns = [] }]) =>
+    owns.flatMap(({ kind, name, restart }) =>
+      restart === undefined ? [] : [`| ${kind} \`${name}\` | ${restart} |`],
+    ),
+  )
+  return ['```', ...lines, '```', '', '| dies | what happens |', '|---|---|', ...restarts, ''].join(
+    '\n',
+  )
 }

@@ -1,26 +1,28 @@
 // Starts the service from the topology and answers questions about it.
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { systemClock } from '../../base/clock.ts'
+import { isFault } from '../../base/errors.ts'
+import { exitNow } from '../../base/exit.ts'
 import { Readiness, type ReadyCheck } from '../../base/readiness.ts'
 import type { EndpointAddress } from '../../base/running.ts'
+import type { Family } from '../../base/telemetry/exposition.ts'
+import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import { Meters } from '../../base/telemetry/meters.ts'
+import { openLog } from '../../base/telemetry/open-log.ts'
 import { runningThreads } from '../../base/threads/running.ts'
 import { type OperatorQuestion, startOperatorSocket } from '../../base/transport/operator-socket.ts'
 import { declareClusterMeters } from '../../customers/cluster/meters.ts'
-import { declareNoticeMeters, declareUsagePushMeters } from '../../customers/push/meters.ts'
+import { declareNoticeMeters, declareUsagePushMeters } from '../../customers/push/push.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
 import { topology } from '../../topology.ts'
-import { type Config, enabledEndpoints, sourcesOf } from '../config/config.ts'
-import { offerOf } from '../config/known.ts'
-import { ownConfig } from '../config/roles.ts'
+import { type Config, enabledEndpoints, offerOf, ownConfig, sourcesOf } from '../config/config.ts'
 import type { RecordRequest } from '../record/recorder.ts'
-import type { Components } from './components.ts'
 import type { TopologyDeps } from './context.ts'
-import { type DrainAnswer, DrainedNodes, type DrainRequest } from './drained-nodes.ts'
-import { ComponentLifecycle } from './lifecycle.ts'
+import { ComponentLifecycle, type Components } from './lifecycle.ts'
 import { geyserStatus } from './set-chains.ts'
-import { setOf } from './upstream.ts'
+import { type DrainAnswer, DrainedNodes, type DrainRequest, setOf } from './upstream.ts'
 
 export interface Service {
   readonly endpoints: Readonly<Record<string, EndpointAddress>>
@@ -249,4 +251,58 @@ function readyChecks(config: Config, components: Components): (() => ReadyCheck)
 
 function aged(name: string, ageMs: number, ageMsMax: number): ReadyCheck {
   return { name, ok: ageMs <= ageMsMax, age_ms: Math.round(ageMs) }
+}
+
+let service: Service | null = null
+
+export async function startGateway(request: {
+  readonly config: Config
+  readonly version: string
+}): Promise<void> {
+  const { config, version } = request
+  const log = openLog(config.logLevel, { gateway: config.cluster.gateway })
+  service = await startTopology(config, {
+    clock: systemClock,
+    log,
+    version,
+    isFresh: false,
+    isOfHub: true,
+    // The hub starts another one.
+    exit: exitNow,
+  })
+  service.announce()
+  surviveFaults(log)
+}
+
+export async function gatewayMeters(): Promise<readonly Family[]> {
+  return (await service?.meters.families()) ?? []
+}
+
+export async function customerMeters(): Promise<readonly Family[]> {
+  return (await service?.customerMeters.families()) ?? []
+}
+
+export function drainNode(request: DrainRequest): DrainAnswer | null {
+  return service?.drain(request) ?? null
+}
+
+export async function stopGateway(): Promise<void> {
+  await service?.stop()
+}
+
+/**
+ * A fault is logged and the server keeps running; anything else is a bug and exits the process.
+ * Returns the function that removes the handler.
+ */
+export function surviveFaults(log: Log): () => void {
+  const report = faultReport(log, 'fault was not handled')
+  const onError = (error: unknown) => {
+    if (isFault(error)) return report(error)
+    log.error('server exits after a bug', {
+      reason: (error instanceof Error && error.stack) || String(error),
+    })
+    exitNow(1)
+  }
+  process.on('uncaughtException', onError)
+  return () => process.off('uncaughtException', onError)
 }

@@ -30,7 +30,7 @@ import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
 import { framed, type GrpcStream, type StreamEvents } from '../../base/transport/grpc-stream.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
-import type { AddressBudget } from '../../customers/quota/address-budget.ts'
+import type { AddressBudget } from '../../customers/quota/rates.ts'
 import { factsMax, feedCallsMax } from '../../indexer/config.ts'
 import {
   type EventFact,

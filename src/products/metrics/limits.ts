@@ -7,12 +7,7 @@ import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
 import { errorReply, Reply, type ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
-import {
-  type AddressBudget,
-  type Cost,
-  RefusalDelay,
-} from '../../customers/quota/address-budget.ts'
-import { Rates } from '../../customers/quota/rates.ts'
+import { type AddressBudget, type Cost, Rates, RefusalDelay } from '../../customers/quota/rates.ts'
 
 /** Any request: reading its head, the lookup, a short answer. */
 const requestCost: Cost = { workMs: 0.05, bytes: 512 }

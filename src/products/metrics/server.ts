@@ -18,8 +18,8 @@ import {
   openHttpEndpoint,
 } from '../../base/transport/http-endpoint.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
-import type { AddressBudget } from '../../customers/quota/address-budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
+import type { AddressBudget } from '../../customers/quota/rates.ts'
 import type { StoredFrame } from '../../streams/log/encoded.ts'
 import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'

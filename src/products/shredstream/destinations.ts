@@ -12,8 +12,12 @@ import { containsAny, parseCidr } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Fault, messageOf, type Outcome } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
-import { parseEndpoint, servedAddress } from '../../customers/subscriptions/destination.ts'
-import type { By, Subscription } from '../../customers/subscriptions/subscription.ts'
+import {
+  type By,
+  parseEndpoint,
+  type Subscription,
+  servedAddress,
+} from '../../customers/subscriptions/subscription.ts'
 import type { SharedStats } from './shared-stats.ts'
 import type { WorkerEvent } from './target-tracker.ts'
 import {

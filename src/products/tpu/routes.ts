@@ -16,7 +16,7 @@ import type { HttpRoute } from '../../base/transport/http.ts'
 import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
 import { registryExpired } from '../../customers/auth/gate.ts'
-import type { AddressBudget } from '../../customers/quota/address-budget.ts'
+import type { AddressBudget } from '../../customers/quota/rates.ts'
 import type { Checked } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import {

@@ -16,7 +16,7 @@ import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-e
 import type { Request } from '../../base/transport/request.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
 import { tokenIn } from '../../customers/auth/token.ts'
-import type { AddressBudget } from '../../customers/quota/address-budget.ts'
+import type { AddressBudget } from '../../customers/quota/rates.ts'
 import type { TpuSection } from './config.ts'
 import { Forwarder, type TpuUpstream } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'

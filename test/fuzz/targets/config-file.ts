@@ -4,8 +4,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { configFields } from '../../../src/operator/config/config.ts'
-import { loadConfig } from '../../../src/operator/config/load.ts'
-import { leaves } from '../../../src/operator/config/tree.ts'
+import { leaves, loadConfig } from '../../../src/operator/config/load.ts'
 import { type Target, text } from '../target.ts'
 
 const path = join(mkdtempSync(join(tmpdir(), 'sluice-fuzz-')), 'sluice.yaml')

@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { RegistryFollower } from '../../../../src/customers/cluster/follower.ts'
 import type { RegistryEntry } from '../../../../src/customers/cluster/ports.ts'
+import { RegistryFollower } from '../../../../src/customers/cluster/shared-registry.ts'
 import {
   type AuditHead,
   nextEntry,
   recordDigest,
 } from '../../../../src/customers/subscriptions/audit.ts'
-import { planChange } from '../../../../src/customers/subscriptions/planned-change.ts'
 import { openStore, type Store } from '../../../../src/customers/subscriptions/store.ts'
 import type { Registered } from '../../../../src/customers/subscriptions/subscription.ts'
+import { planChange } from '../../../../src/customers/subscriptions/verbs.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
 
 const clock = new HandClock()

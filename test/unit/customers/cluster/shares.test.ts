@@ -3,8 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
 import type { SettledRow } from '../../../../src/customers/cluster/ports.ts'
-import type { Share } from '../../../../src/customers/cluster/share.ts'
-import { Shares } from '../../../../src/customers/cluster/shares.ts'
+import { type Share, Shares } from '../../../../src/customers/cluster/shares.ts'
 import { LedgerModel } from '../../../testkit/ledger-model.ts'
 
 const stepMs = 5

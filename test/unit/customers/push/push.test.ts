@@ -6,8 +6,12 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { webhookProblem } from '../../../../src/base/transport/webhook.ts'
 import { checkUsagePush } from '../../../../src/customers/push/config.ts'
-import { Push, type SentBatch } from '../../../../src/customers/push/push.ts'
-import { appendLines, usageQueue } from '../../../../src/customers/push/receivers.ts'
+import {
+  appendLines,
+  Push,
+  type SentBatch,
+  usageQueue,
+} from '../../../../src/customers/push/push.ts'
 import { openStore, type Store } from '../../../../src/customers/subscriptions/store.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
 import { UsageBill } from '../../../testkit/usage-bill.ts'

@@ -1,7 +1,7 @@
 // The budget of open endpoints: time and bytes per client address.
 import { describe, expect, it } from 'vitest'
 import { addressKey } from '../../../../src/base/cidr.ts'
-import { AddressBudget } from '../../../../src/customers/quota/address-budget.ts'
+import { AddressBudget } from '../../../../src/customers/quota/rates.ts'
 
 const limits = { workMsPerSecond: 10, workMsBurst: 100, bytesPerSecond: 1_000, bytesBurst: 5_000 }
 

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
-import { Plan } from '../../../../src/customers/quota/plan.ts'
+import { Plan } from '../../../../src/customers/quota/budget.ts'
 import { standardPlan } from '../../../../src/customers/subscriptions/plans.ts'
 
 describe('the rules of a plan', () => {

@@ -1,6 +1,6 @@
 // Refusals are delayed, so that retrying at once gains nothing.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { RefusalDelay } from '../../../../src/customers/quota/address-budget.ts'
+import { RefusalDelay } from '../../../../src/customers/quota/rates.ts'
 
 describe('a delayed refusal', () => {
   beforeEach(() => void vi.useFakeTimers())

@@ -10,7 +10,7 @@ import {
   resumeDestination,
   servedAddress,
   strictRules,
-} from '../../../../src/customers/subscriptions/destination.ts'
+} from '../../../../src/customers/subscriptions/subscription.ts'
 
 const open = { ...strictRules, allowPrivate: true }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
-import { makeFolder } from '../../../../src/customers/subscriptions/folder.ts'
+import { makeFolder } from '../../../../src/customers/subscriptions/lock.ts'
 
 let ground: string
 

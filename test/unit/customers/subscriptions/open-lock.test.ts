@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { systemClock } from '../../../../src/base/clock.ts'
-import { OpenLock } from '../../../../src/customers/subscriptions/open-lock.ts'
+import { OpenLock } from '../../../../src/customers/subscriptions/lock.ts'
 import { openStore } from '../../../../src/customers/subscriptions/store.ts'
 import { until } from '../../../testkit/until.ts'
 
@@ -21,7 +21,7 @@ function elsewhere(code: string) {
   const script = `
     import { readSync } from 'node:fs'
     import { systemClock } from '${dist}base/clock.js'
-    import { OpenLock } from '${dist}customers/subscriptions/open-lock.js'
+    import { OpenLock } from '${dist}customers/subscriptions/lock.js'
     import { openStore } from '${dist}customers/subscriptions/store.js'
     const folder = ${JSON.stringify(folder)}
     const tell = (word) => process.stdout.write(word + ' ')

@@ -2,10 +2,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, it } from 'vitest'
-import {
-  problemOfRegistry,
-  writeSeenHead,
-} from '../../../../src/customers/subscriptions/seen-head.ts'
+import { problemOfRegistry, writeSeenHead } from '../../../../src/customers/subscriptions/lock.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-seen-'))
 const file = join(folder, 'registry-head')

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { parseArgs, splitLeading } from '../../../../src/operator/commands/args.ts'
-import { chooseVerb } from '../../../../src/operator/commands/choose-verb.ts'
-import { helpOf } from '../../../../src/operator/commands/help.ts'
+import { chooseVerb, parseArgs, splitLeading } from '../../../../src/operator/commands/args.ts'
+import { helpOf, loadVerbs } from '../../../../src/operator/commands/dispatch.ts'
 import {
   exitOf,
   flagOf,
@@ -9,7 +8,6 @@ import {
   listOf,
   type Verb,
 } from '../../../../src/operator/commands/verb.ts'
-import { loadVerbs } from '../../../../src/operator/commands/verbs.ts'
 
 const verbs = await loadVerbs()
 

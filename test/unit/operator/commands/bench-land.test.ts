@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseArgs } from '../../../../src/operator/commands/args.ts'
-import { benchLandVerb } from '../../../../src/operator/commands/bench-land.ts'
+import { benchLandVerb } from '../../../../src/operator/commands/bench.ts'
 import type { Call } from '../../../../src/operator/commands/verb.ts'
 
 const local = ['--to=127.0.0.1:9', '--watch=geyser=127.0.0.1:9']

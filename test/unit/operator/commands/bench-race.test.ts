@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseArgs } from '../../../../src/operator/commands/args.ts'
-import { benchRaceVerb } from '../../../../src/operator/commands/bench-race.ts'
+import { benchRaceVerb } from '../../../../src/operator/commands/bench.ts'
 import type { Call } from '../../../../src/operator/commands/verb.ts'
 
 describe('sluice bench race refuses a race that', () => {

@@ -3,12 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import {
-  bashScript,
-  fishScript,
-  zshScript,
-} from '../../../../src/operator/commands/completion-scripts.ts'
-import { loadVerbs } from '../../../../src/operator/commands/verbs.ts'
+import { bashScript, fishScript, zshScript } from '../../../../src/operator/commands/completion.ts'
+import { loadVerbs } from '../../../../src/operator/commands/dispatch.ts'
 
 const verbs = await loadVerbs()
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { type Log, silentLog } from '../../../../src/base/telemetry/log.ts'
-import { watchConfig } from '../../../../src/operator/commands/config-watch.ts'
+import { watchConfig } from '../../../../src/operator/commands/serve.ts'
 import { until } from '../../../testkit/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-config-watch-'))

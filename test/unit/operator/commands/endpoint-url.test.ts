@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { noAnswer } from '../../../../src/operator/commands/endpoint-url.ts'
+import { noAnswer } from '../../../../src/operator/commands/credentials.ts'
 
 const sentence = (error: unknown, hasCaFlag: boolean) => {
   const outcome = noAnswer('https://127.0.0.1:1', error, hasCaFlag)

@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { parseArgs } from '../../../../src/operator/commands/args.ts'
-import { chooseVerb } from '../../../../src/operator/commands/choose-verb.ts'
-import { helpOf, overview } from '../../../../src/operator/commands/help.ts'
-import { loadVerbGroups, loadVerbs } from '../../../../src/operator/commands/verbs.ts'
+import { chooseVerb, parseArgs } from '../../../../src/operator/commands/args.ts'
+import {
+  helpOf,
+  loadVerbGroups,
+  loadVerbs,
+  overview,
+} from '../../../../src/operator/commands/dispatch.ts'
 
 const verbs = await loadVerbs()
 const verbGroups = await loadVerbGroups()

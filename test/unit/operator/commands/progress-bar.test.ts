@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { lineOf, ProgressBar } from '../../../../src/operator/commands/progress-bar.ts'
+import { lineOf, ProgressBar } from '../../../../src/operator/commands/output.ts'
 
 describe('ProgressBar', () => {
   test('shows how far a recording is', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { renderTable } from '../../../../src/operator/commands/query-run.ts'
+import { renderTable } from '../../../../src/operator/commands/query.ts'
 
 describe('a result as a table', () => {
   test('puts numbers to the right, cuts long cells and keeps the terminal safe', () => {

@@ -1,11 +1,11 @@
 // `sluice record` where the server that recorded is not the one that answers.
 import { join } from 'node:path'
 import { expect, it, vi } from 'vitest'
-import { askServer } from '../../../../src/operator/commands/ask-server.ts'
 import { recordVerbs } from '../../../../src/operator/commands/record.ts'
+import { askServer } from '../../../../src/operator/commands/registry.ts'
 import type { Call } from '../../../../src/operator/commands/verb.ts'
 
-vi.mock('../../../../src/operator/commands/ask-server.ts', () => ({ askServer: vi.fn() }))
+vi.mock('../../../../src/operator/commands/registry.ts', () => ({ askServer: vi.fn() }))
 
 it.each([null, { path: '/another.rec', isOver: false }])(
   'does not wait for a server that was started meanwhile and records %j',

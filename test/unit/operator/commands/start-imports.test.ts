@@ -1,4 +1,4 @@
-// What commands load at their start. Each verb is a module that verbs.ts loads when its word is
+// What commands load at their start. Each verb is a module that dispatch.ts loads when its word is
 // typed, and a package that only some verbs need is imported by them when they run: HTTP and gRPC
 // clients alone take longer than all of ours together.
 import { readdirSync, readFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ it('loads the configuration and no package before it knows the verb', () => {
   expect([...files]).toContain('src/operator/config/config.ts')
   const commands = [...files].filter((path) => path.startsWith('src/operator/commands/'))
   expect(commands.map((path) => posix.basename(path, '.ts')).sort()).toEqual([
-    ...['args', 'choose-verb', 'dispatch', 'help', 'output', 'verb', 'verbs', 'version'],
+    ...['args', 'dispatch', 'output', 'verb', 'version'],
   ])
 })
 
@@ -40,9 +40,7 @@ it('loads a package with a verb only where every run of it needs it', () => {
     return packages.map((found) => `${name}: ${found}`)
   })
   expect(loading.sort()).toEqual([
-    'bench-load-settings.ts: hdr-histogram-js',
     'bench-load.ts: hdr-histogram-js',
-    'bench-race.ts: hdr-histogram-js',
     'bench.ts: hdr-histogram-js',
     'call-grpc.ts: protobufjs',
     'call-socket.ts: undici',

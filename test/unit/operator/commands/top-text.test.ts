@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ExpositionText } from '../../../../src/client/exposition-text.ts'
 import { productFigures, quantileMs, rateOf } from '../../../../src/client/product-figures.ts'
-import { type TopFigures, topText } from '../../../../src/operator/commands/top-text.ts'
+import { type TopFigures, topText } from '../../../../src/operator/commands/top.ts'
 
 const address = `0x${'ab'.repeat(20)}`
 const storageSlot = `0x${'00'.repeat(31)}07`

@@ -7,12 +7,12 @@ import {
   configFields,
   enabledEndpoints,
   isAllEmbedded,
+  knownOf,
   needsDevnode,
   sourcesOf,
   takesQueryToken,
   tpuUpstreamsOf,
 } from '../../../../src/operator/config/config.ts'
-import { knownOf } from '../../../../src/operator/config/known.ts'
 import { pageOf } from '../../../../src/products/metrics/config.ts'
 
 /** A configuration with these sections, and defaults for the others. */

@@ -5,10 +5,14 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { group, integer, many, named, numbers, text } from '../../../../src/base/fields.ts'
 import { configFields } from '../../../../src/operator/config/config.ts'
-import { configHelp, docsOfKey, renderConfigDocs } from '../../../../src/operator/config/docs.ts'
-import { fieldOfFlag, loadConfig } from '../../../../src/operator/config/load.ts'
-import { renderConfig, visibleConfig } from '../../../../src/operator/config/print.ts'
-import { leaves } from '../../../../src/operator/config/tree.ts'
+import {
+  configHelp,
+  docsOfKey,
+  renderConfig,
+  renderConfigDocs,
+  visibleConfig,
+} from '../../../../src/operator/config/docs.ts'
+import { fieldOfFlag, leaves, loadConfig } from '../../../../src/operator/config/load.ts'
 import { variableOf } from '../../../testkit/config-variable.ts'
 
 const rate = integer({ initial: 7, min: 1, max: 9, unit: 'calls', doc: 'How a|many.' })

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { initialOf } from '../../../../src/base/fields.ts'
-import { type Config, checkConfig, configFields } from '../../../../src/operator/config/config.ts'
-import { ownConfig, writesIndex } from '../../../../src/operator/config/roles.ts'
+import {
+  type Config,
+  checkConfig,
+  configFields,
+  ownConfig,
+  writesIndex,
+} from '../../../../src/operator/config/config.ts'
 
 type Changes = { indexer?: object; cluster?: object; tls?: object }
 

@@ -7,7 +7,7 @@ import {
   locate,
   readFileTree,
   unknownKey,
-} from '../../../../src/operator/config/tree.ts'
+} from '../../../../src/operator/config/load.ts'
 
 const count = (initial: number) => integer({ initial, min: 0, max: 1000, doc: 'A count.' })
 const plan = group('A plan.', { rate: count(1), burst: count(2) })

@@ -2,8 +2,10 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { accept } from '../../../../src/base/errors.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import type { Destination } from '../../../../src/customers/subscriptions/destination.ts'
-import type { Subscription } from '../../../../src/customers/subscriptions/subscription.ts'
+import type {
+  Destination,
+  Subscription,
+} from '../../../../src/customers/subscriptions/subscription.ts'
 import { Caps } from '../../../../src/products/shredstream/caps.ts'
 import { Destinations } from '../../../../src/products/shredstream/destinations.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
