@@ -29,7 +29,7 @@ const frames = Array.from({ length: 4 }, () => Buffer.alloc(5_000, '{"kind":"TPS
 export async function connectTo(url: string, name: string): Promise<PostgresConnection> {
   const options = { url, name, clock, log, onConnect: prepareSchema }
   const connection = new PostgresConnection(options).start()
-  if (!(await connection.ready(readyMs))) throw new Error(connection.problem())
+  if (!(await connection.ready(readyMs))) throw new Error(connection.problem)
   return connection
 }
 
@@ -104,11 +104,11 @@ export class ClusterSteps {
     const { shared, store } = this.#following
     return timed(seconds, async () => {
       const text = `note ${this.#changes + 1}`
-      const seen = happens((done) =>
-        shared.onFollowed(() => {
+      const seen = happens((done) => {
+        shared.onFollowed = () => {
           if (store.find('changed')?.note === text) done()
-        }),
-      )
+        }
+      })
       await accepted(this.#note())
       return seen
     })

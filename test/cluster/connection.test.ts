@@ -217,7 +217,7 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     await first.ready(hangMs)
     await sqlOn(url, 'UPDATE meta SET format = 99')
     const later = open(url, { onConnect: prepareSchema })
-    await until(() => later.problem().includes('has format 99'), 'the refusal')
+    await until(() => later.problem.includes('has format 99'), 'the refusal')
     expect(later.isUp()).toBe(false)
   })
 

@@ -24,7 +24,7 @@ export async function logOf(url: string, holder: string) {
     onConnect: prepareSchema,
   }).start()
   open.push(connection)
-  if (!(await connection.ready(hangMs))) throw new Error(connection.problem())
+  if (!(await connection.ready(hangMs))) throw new Error(connection.problem)
   const leases = new PostgresLeases(connection, { holder, info: holder, clock: systemClock })
   return { connection, leases, shared: new PostgresEventLog(connection, holder) }
 }

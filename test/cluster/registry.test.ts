@@ -207,7 +207,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       `UPDATE audit SET entry = (entry::jsonb || '{"hash":"${'f'.repeat(64)}"}')::json;
        UPDATE head SET hash = '${'f'.repeat(64)}'`,
     )
-    await until(() => all[0].shared.follower.state() === 'forked', 'the fork')
+    await until(() => all[0].shared.follower.state === 'forked', 'the fork')
     expect(all[0].store.find('kept')?.state).toBe('active')
     expect(all[0].store.verifyAudit().ok).toBe(true)
     const refused = await all[0].shared.verbs.end('kept', by)
@@ -241,7 +241,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       expect(refused).toMatchObject({ ok: false, refusal: { code } })
     }
     for (const { store, shared } of all) {
-      expect(shared.follower.invalidRecords()).toBe(3)
+      expect(shared.follower.invalidRecords).toBe(3)
       expect(store.find('bad')?.state).toBe('active')
     }
     expect((await all[1]!.shared.verbs.add({ label: 'next', products: ['bundle'] }, by)).ok).toBe(
@@ -265,12 +265,12 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     const { follower } = gateway.shared
     const { hash } = gateway.store.head()
     await sqlOn(url, `UPDATE head SET hash = '${'f'.repeat(64)}'`)
-    await until(() => follower.state() === 'forked', 'the fork')
+    await until(() => follower.state === 'forked', 'the fork')
     expect(gateway.shared.isExpired()).toBe(false)
     laterMs = 600_000
     await until(() => gateway.shared.isExpired(), 'the end of its time')
     await sqlOn(url, 'UPDATE head SET hash = $1', [hash])
-    await until(() => follower.state() === 'following', 'the chain')
+    await until(() => follower.state === 'following', 'the chain')
     expect(gateway.shared.isExpired()).toBe(false)
   })
 
@@ -322,7 +322,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
         clock: systemClock,
         log: silentLog,
       })
-      usage.onTotals(([total]) => learned.push(total!.credits))
+      usage.onTotals = ([total]) => learned.push(total!.credits)
       return usage
     })
     const one = { id, window: 0, credits: 3, calls: 1, refused: 0, notifications: 0, bytes: 10 }

@@ -313,8 +313,8 @@ class Run {
       for (const [which, connection] of cluster.connections)
         if (!connection.isUp())
           throw new Error(`${name} ${which} is not up after ${recoveredMs} ms without a fault`)
-      if (follower.state() === 'away') throw new Error(`${name} does not follow`)
-      if (follower.state() === 'forked' && !this.#isBroken) throw new Error(`${name} is forked`)
+      if (follower.state === 'away') throw new Error(`${name} does not follow`)
+      if (follower.state === 'forked' && !this.#isBroken) throw new Error(`${name} is forked`)
     }
     this.#count('recoveries')
   }
@@ -323,8 +323,8 @@ class Run {
     this.#check()
     const entries = this.#stored()
     for (const { name, replica, follower } of this.#gateways) {
-      this.#count('healed', follower.healed())
-      if (follower.state() === 'forked') this.#count('forked')
+      this.#count('healed', follower.healed)
+      if (follower.state === 'forked') this.#count('forked')
       else if (replica.head().hash !== (entries.at(-1) ?? emptyHead).hash)
         throw new Error(`${name} has other changes`)
     }

@@ -12,7 +12,7 @@ import { Meters } from '../../src/base/telemetry/meters.ts'
 import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
 import { PostgresEventLog, PostgresLeases } from '../../src/customers/cluster/postgres/tables.ts'
-import { ActiveBlocks } from '../../src/products/metrics/active-blocks.ts'
+import { ActiveBlocks } from '../../src/products/metrics/block-rows.ts'
 import { declareMetricsMeters } from '../../src/products/metrics/meters.ts'
 import { type SessionParts, socketRoute } from '../../src/products/metrics/session.ts'
 import { StreamSockets } from '../../src/products/metrics/stream-sockets.ts'
@@ -115,9 +115,9 @@ class Gateway {
       run: 'none',
     }
     this.#streams = new StreamSockets(stream, clock)
-    this.#streams.usePublisher((topic, bytes) => {
+    this.#streams.publish = (topic, bytes) => {
       for (const socket of [...this.sockets]) if (socket.topics.has(topic)) socket.send(bytes)
-    })
+    }
     // Reason for the cast: budgets and tokens of addresses are not asked for after the handshake.
     const parts = { stream, sockets: this.#streams, clock } as unknown as SessionParts
     this.#route = socketRoute('/v1/ws', parts)

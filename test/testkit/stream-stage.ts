@@ -2,15 +2,15 @@
 // Used by the unit tests of products/metrics.
 import { unpack } from 'msgpackr'
 import { Meters } from '../../src/base/telemetry/meters.ts'
-import { ActiveBlocks } from '../../src/products/metrics/active-blocks.ts'
+import { ActiveBlocks } from '../../src/products/metrics/block-rows.ts'
+import type { Connect } from '../../src/products/metrics/handle.ts'
+import { declareMetricsMeters } from '../../src/products/metrics/meters.ts'
 import {
   StreamClient,
   type StreamParts,
   type StreamSocket,
-} from '../../src/products/metrics/client.ts'
-import type { Connect } from '../../src/products/metrics/handle.ts'
-import { declareMetricsMeters } from '../../src/products/metrics/meters.ts'
-import { StreamSockets } from '../../src/products/metrics/stream-sockets.ts'
+  StreamSockets,
+} from '../../src/products/metrics/stream-sockets.ts'
 import { type Encoding, streamKinds } from '../../src/streams/log/encoded.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
 import { FakeExecution, HandClock, handOutSeqs } from './fake-execution.ts'
@@ -94,9 +94,9 @@ export class StreamStage {
     }
     this.log.listen((frame) => this.parts.active.update(frame))
     this.sockets = new StreamSockets(this.parts, this.clock)
-    this.sockets.usePublisher((topic, bytes, isBinary) => {
+    this.sockets.publish = (topic, bytes, isBinary) => {
       for (const peer of this.#peers) if (peer.topics.has(topic)) peer.send(bytes, isBinary)
-    })
+    }
   }
 
   connect(options: Partial<Connect> & { encoding?: Encoding; reads?: boolean } = {}): Peer {

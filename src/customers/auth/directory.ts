@@ -132,7 +132,8 @@ export class Directory {
   readonly #watchers = new Set<(subscription: Subscription) => void>()
   readonly #onHead: (head: AuditHead) => void
   #head = emptyHead
-  #isRolledBack = false
+  /** True while the registry on disk is older than the state in effect here. */
+  isRolledBack = false
   #timer: NodeJS.Timeout | null = null
 
   /** Reads everything once; `start` follows the changes from there. */
@@ -172,11 +173,6 @@ export class Directory {
     return this.#head.seq
   }
 
-  /** True while the registry on disk is older than the state in effect here. */
-  isRolledBack(): boolean {
-    return this.#isRolledBack
-  }
-
   /** Calls the watcher for each subscription that changed, expired, or whose grace is over. */
   watch(watcher: (subscription: Subscription) => void): () => void {
     this.#watchers.add(watcher)
@@ -201,7 +197,7 @@ export class Directory {
   refresh(): void {
     const changed = new Set<string>()
     const head = this.#registry.head()
-    if ((head.hash !== this.#head.hash || this.#isRolledBack) && this.#follows()) {
+    if ((head.hash !== this.#head.hash || this.isRolledBack) && this.#follows()) {
       for (const record of this.#changedRecords()) {
         // A credential of the operator API opens no endpoint of customers, nor an open one.
         if (isOperator(record.subscription)) continue
@@ -239,8 +235,8 @@ export class Directory {
   /** Whether the registry continues from the state in effect here. Logs when that changes. */
   #follows(): boolean {
     const isRolledBack = !this.#registry.holds(this.#head)
-    if (isRolledBack === this.#isRolledBack) return !isRolledBack
-    this.#isRolledBack = isRolledBack
+    if (isRolledBack === this.isRolledBack) return !isRolledBack
+    this.isRolledBack = isRolledBack
     if (isRolledBack)
       this.#log.error('registry was replaced by an older copy and is not read', {
         inForce: this.#head.seq,

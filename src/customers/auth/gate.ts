@@ -43,7 +43,8 @@ export class Gate {
   readonly #directory: Directory
   readonly #clock: Clock
   readonly #leases = new Map<string, Set<Lease>>()
-  readonly #refused: Record<Endpoint, number> = Object.fromEntries(
+  /** Refusals since the start, by endpoint. */
+  readonly refused: Record<Endpoint, number> = Object.fromEntries(
     endpoints.map((endpoint) => [endpoint, 0]),
   ) as Record<Endpoint, number>
 
@@ -107,11 +108,6 @@ export class Gate {
     return release
   }
 
-  /** Refusals since the start, by endpoint. */
-  refused(): Readonly<Record<Endpoint, number>> {
-    return this.#refused
-  }
-
   /** Leases that exist now. */
   leaseCount(): number {
     let count = 0
@@ -120,7 +116,7 @@ export class Gate {
   }
 
   #refuse(endpoint: Endpoint): null {
-    this.#refused[endpoint]++
+    this.refused[endpoint]++
     return null
   }
 
@@ -156,7 +152,7 @@ export function declareAuthMeters(meters: Meters, gate: Gate, directory: Directo
     'sluice_auth_refused_total',
     'Requests refused because they had no valid credential',
     { door: endpoints },
-    () => endpoints.map((door) => [{ door }, gate.refused()[door]] as const),
+    () => endpoints.map((door) => [{ door }, gate.refused[door]] as const),
   )
   meters.gaugeRead('sluice_auth_held', 'Connections, streams and queries open with a token', () =>
     gate.leaseCount(),
@@ -169,6 +165,6 @@ export function declareAuthMeters(meters: Meters, gate: Gate, directory: Directo
   meters.gaugeRead(
     'sluice_auth_registry_rolled_back',
     '1 while the registry on disk is older than the version in effect, and is not read',
-    () => Number(directory.isRolledBack()),
+    () => Number(directory.isRolledBack),
   )
 }

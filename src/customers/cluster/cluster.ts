@@ -34,7 +34,8 @@ export class Cluster {
   readonly writing: PostgresConnection
   readonly #config: ClusterSection
   readonly #deps: ClusterDeps
-  readonly #connections = new Map<string, PostgresConnection>()
+  /** The connections that were opened, by name. */
+  readonly connections = new Map<string, PostgresConnection>()
   readonly #info = new Map<string, () => string | number | boolean>()
   #heartbeat: GatewayHeartbeat | null = null
 
@@ -49,23 +50,18 @@ export class Cluster {
 
   /** Shares of budgets, many times a second: waits for rows that other gateways have locked. */
   get exchanging(): PostgresConnection {
-    return this.#connections.get('exchanging') ?? this.connect('exchanging')
+    return this.connections.get('exchanging') ?? this.connect('exchanging')
   }
 
   /** Leases, and nothing that another gateway may delay: they end when they are not renewed. */
   get leasing(): PostgresConnection {
-    return this.#connections.get('leasing') ?? this.connect('leasing', leasingMs)
+    return this.connections.get('leasing') ?? this.connect('leasing', leasingMs)
   }
 
   /** Adds this gateway to the table of gateways while it runs. A command does not. */
   announce(): void {
     const who = { session: this.session, name: this.gateway }
     this.#heartbeat = new GatewayHeartbeat(this.writing, who, () => this.#infoNow())
-  }
-
-  /** The connections that were opened, by name. */
-  get connections(): ReadonlyMap<string, PostgresConnection> {
-    return this.#connections
   }
 
   /** A connection of its own; stopped with the cluster. */
@@ -79,7 +75,7 @@ export class Cluster {
       onConnect: prepareSchema,
       ...(statementMs !== undefined && { statementMs }),
     }).start()
-    this.#connections.set(name, connection)
+    this.connections.set(name, connection)
     return connection
   }
 
@@ -111,7 +107,7 @@ export class Cluster {
 
   async stop(): Promise<void> {
     await this.#heartbeat?.stop()
-    const all = [...this.#connections.values()]
+    const all = [...this.connections.values()]
     await Promise.all(all.map((connection) => connection.stop()))
   }
 

@@ -48,7 +48,8 @@ export class LeaseKeeper {
   #user: LeaseUser | null = null
   #untilMs = Number.NEGATIVE_INFINITY
   #gaveBackMs = Number.NEGATIVE_INFINITY
-  #terms = 0
+  /** Leases taken since the start. */
+  taken = 0
   #ticking: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
 
@@ -67,11 +68,6 @@ export class LeaseKeeper {
 
   get size(): number {
     return this.#isOver() ? 0 : this.#held.size
-  }
-
-  /** Leases taken since the start. */
-  get taken(): number {
-    return this.#terms
   }
 
   start(user: LeaseUser): void {
@@ -151,7 +147,7 @@ export class LeaseKeeper {
     for (const name of before.keys()) if (!held.has(name)) this.#user?.onChanged(name.slice(length))
     for (const [name, term] of held)
       if (before.get(name) !== term) {
-        this.#terms++
+        this.taken++
         this.#user?.onChanged(name.slice(length))
       }
   }

@@ -53,12 +53,12 @@ function declareConnectionMeters(meters: Meters, { cluster, sharedRegistry }: Cl
   meters.gaugeRead(
     'sluice_cluster_registry_forked',
     '1 while PostgreSQL has another change at a number than this gateway, and is not followed',
-    () => follower && Number(follower.state() === 'forked'),
+    () => follower && Number(follower.state === 'forked'),
   )
   meters.totalRead(
     'sluice_cluster_registry_healed_total',
     'Changes that PostgreSQL had lost and this gateway added again',
-    () => follower?.healed(),
+    () => follower?.healed,
   )
 }
 
@@ -98,7 +98,7 @@ function declareShareMeters(meters: Meters, parts: ClusterParts): void {
     'sluice_cluster_settle_seconds',
     'Time of an exchange of shares with PostgreSQL',
   )
-  shares?.onSettled((took) => seconds.observe(took))
+  if (shares !== null) shares.onSettled = (took) => seconds.observe(took)
 }
 
 function declareEventLogMeters(meters: Meters, { sharedEvents }: ClusterParts): void {
@@ -131,7 +131,7 @@ function declareInvalidRows(meters: Meters, { sharedRegistry, sharedEvents }: Cl
     { table: ['events', 'records'] },
     function* () {
       if (sharedEvents) yield [{ table: 'events' }, sharedEvents.invalidRows]
-      if (sharedRegistry) yield [{ table: 'records' }, sharedRegistry.follower.invalidRecords()]
+      if (sharedRegistry) yield [{ table: 'records' }, sharedRegistry.follower.invalidRecords]
     },
   )
 }

@@ -42,7 +42,8 @@ export class SharedRegistry {
   readonly consumers: PostgresConsumers
   readonly cluster: Cluster
   readonly #deps: SharedRegistryDeps
-  #onFollowed: () => void = () => {}
+  /** Calls `notify` after changes were stored here. */
+  onFollowed: () => void = () => {}
 
   constructor(deps: SharedRegistryDeps) {
     const { cluster, store, known, clock, log } = deps
@@ -61,7 +62,7 @@ export class SharedRegistry {
       clock,
       log,
       onFollowed: () => {
-        this.#onFollowed()
+        this.onFollowed()
         void cluster.beat()
       },
     })
@@ -71,11 +72,6 @@ export class SharedRegistry {
 
   stop(): Promise<void> {
     return this.follower.stop()
-  }
-
-  /** Calls `notify` after changes were stored here. */
-  onFollowed(notify: () => void): void {
-    this.#onFollowed = notify
   }
 
   /**
@@ -90,7 +86,7 @@ export class SharedRegistry {
       // Connections may also end between two statements.
       if (!(error instanceof Fault && error.retryable)) throw error
     }
-    const reason = cluster.reading.problem()
+    const reason = cluster.reading.problem
     if (store.cluster() === null)
       throw new Fault('cluster', `the PostgreSQL of cluster.url does not answer: ${reason}`)
     log.area('cluster').warn('PostgreSQL is away: the last known registry is used', { reason })
@@ -106,7 +102,7 @@ export class SharedRegistry {
     // A registry that never followed this cluster must not add its own changes to it.
     const isAhead = joined === null && store.head().seq > head.seq
     if (!isAhead) await this.follower.pull()
-    if (isAhead || (joined === null && this.follower.state() !== 'following'))
+    if (isAhead || (joined === null && this.follower.state !== 'following'))
       throw new Fault(
         'cluster',
         'the registry of this data folder has changes that the cluster does not have: ' +
@@ -119,7 +115,7 @@ export class SharedRegistry {
   async seed(): Promise<boolean> {
     const { cluster, store } = this.#deps
     if (!(await this.#isReady()))
-      throw new Fault('cluster', `PostgreSQL does not answer: ${cluster.reading.problem()}`)
+      throw new Fault('cluster', `PostgreSQL does not answer: ${cluster.reading.problem}`)
     const id = await this.verbs.identity()
     const registered = [...store.allRegistered()]
     const consumers: SeededConsumer[] = []
@@ -156,7 +152,7 @@ export class SharedRegistry {
 
   /** True when the registry here is too old to let anybody in, on a fork too. */
   isExpired(): boolean {
-    return this.follower.state() !== 'following' && this.follower.ageMs() > expiredMs
+    return this.follower.state !== 'following' && this.follower.ageMs() > expiredMs
   }
 
   /** Where a gateway's quota sends usage. */
@@ -196,10 +192,12 @@ export class RegistryFollower {
   readonly #deps: FollowerDeps
   readonly #log: Log
   readonly #throttle = new LogThrottle()
-  #state: FollowerState = 'away'
+  state: FollowerState = 'away'
   #followedMs: number
-  #healed = 0
-  #invalidRecords = 0
+  /** Entries that this gateway appended again to a database that had lost them. */
+  healed = 0
+  /** Records that were read and are none. */
+  invalidRecords = 0
   #pulling: Promise<void> | null = null
   #isDue = false
   #timer: NodeJS.Timeout | null = null
@@ -224,23 +222,9 @@ export class RegistryFollower {
     await this.#pulling
   }
 
-  state(): FollowerState {
-    return this.#state
-  }
-
   /** Milliseconds since this registry was last known to be the cluster's. */
   ageMs(): number {
     return this.#deps.clock.monotonicMs() - this.#followedMs
-  }
-
-  /** Entries that this gateway appended again to a database that had lost them. */
-  healed(): number {
-    return this.#healed
-  }
-
-  /** Records that were read and are none. */
-  invalidRecords(): number {
-    return this.#invalidRecords
   }
 
   /** Pulls what is new; one pull at a time, and another one when asked meanwhile. */
@@ -273,7 +257,7 @@ export class RegistryFollower {
     if (theirs.seq < store.head().seq) {
       if (!store.holds(theirs)) throw forked(theirs, 'another entry')
       const count = await news.heal()
-      this.#healed += count
+      this.healed += count
       if (count > 0)
         this.#log.warn('the database had lost changes; they were added again', { count })
       return
@@ -298,7 +282,7 @@ export class RegistryFollower {
   #checked({ entry, record }: RegistryEntry): RegistryEntry {
     const isValid = isRegistered(record) && record.subscription.id === entry.subject
     if (record === null || isValid) return { entry, record }
-    this.#invalidRecords++
+    this.invalidRecords++
     if (this.#throttle.allows('record', this.#deps.clock.monotonicMs())) {
       const { seq, subject } = entry
       this.#log.error('a record of the cluster is invalid and left out', { seq, subject })
@@ -307,8 +291,8 @@ export class RegistryFollower {
   }
 
   #enter(state: FollowerState, reason: string): void {
-    const before = this.#state
-    this.#state = state
+    const before = this.state
+    this.state = state
     if (state === 'following') {
       if (before === 'forked') this.#log.info('the registry follows its cluster again')
       return

@@ -35,9 +35,9 @@ export class Shares implements ShareContext {
   readonly #deps: SharesDeps
   readonly #hot = new Set<Share>()
   readonly #known = new Map<string, Known>()
-  #live = 1
-  #isAway = true
-  #isLost = true
+  live = 1
+  isAway = true
+  isLost = true
   #answeredMs = Number.NEGATIVE_INFINITY
   #number = 0
   /** The exchange whose answer is missing: it is repeated under its number. */
@@ -45,23 +45,12 @@ export class Shares implements ShareContext {
   #settling: Promise<void> | null = null
   #isUrgent = false
   #timer: NodeJS.Timeout | null = null
-  #onSettled: (seconds: number) => void = () => {}
+  /** Calls `observe` with the seconds of each exchange. */
+  onSettled: (seconds: number) => void = () => {}
   #stats = { failures: 0, rows: 0 }
 
   constructor(deps: SharesDeps) {
     this.#deps = deps
-  }
-
-  get live(): number {
-    return this.#live
-  }
-
-  get isAway(): boolean {
-    return this.#isAway
-  }
-
-  get isLost(): boolean {
-    return this.#isLost
   }
 
   /** Milliseconds since the last exchange; infinite before the first. */
@@ -72,11 +61,6 @@ export class Shares implements ShareContext {
   /** Failed exchanges and exchanged rows since the start. */
   stats(): Readonly<{ failures: number; rows: number }> {
     return this.#stats
-  }
-
-  /** Calls `observe` with the seconds of each exchange. */
-  onSettled(observe: (seconds: number) => void): void {
-    this.#onSettled = observe
   }
 
   bucketOf(id: string, rate: Rate): Share {
@@ -92,7 +76,7 @@ export class Shares implements ShareContext {
 
   onUse(share: Share, isUrgent: boolean): void {
     this.#hot.add(share)
-    if (!isUrgent || this.#isUrgent || this.#isAway) return
+    if (!isUrgent || this.#isUrgent || this.isAway) return
     this.#isUrgent = true
     if (this.#settling === null) setImmediate(() => void this.tick())
   }
@@ -113,8 +97,8 @@ export class Shares implements ShareContext {
   /** One exchange at a time; a first use meanwhile is exchanged right after it. */
   tick(): Promise<void> {
     const sinceMs = this.#deps.clock.monotonicMs() - this.#answeredMs
-    this.#isAway = sinceMs > awayMs
-    this.#isLost = sinceMs > lostMs
+    this.isAway = sinceMs > awayMs
+    this.isLost = sinceMs > lostMs
     this.#settling ??= this.#settle().finally(() => {
       this.#settling = null
       if (this.#isUrgent && this.#timer !== null) setImmediate(() => void this.tick())
@@ -140,10 +124,10 @@ export class Shares implements ShareContext {
     const nowMs = clock.monotonicMs()
     this.#open = null
     this.#answeredMs = nowMs
-    this.#isAway = false
-    this.#isLost = false
+    this.isAway = false
+    this.isLost = false
     this.#stats.rows += rows.length
-    this.#onSettled((nowMs - sentMs) / 1000)
+    this.onSettled((nowMs - sentMs) / 1000)
     this.#apply(settled, new Map(shares.map((share) => [share.id, share])), nowMs)
   }
 
@@ -161,7 +145,7 @@ export class Shares implements ShareContext {
   #apply(settled: readonly SettledRow[], shares: ReadonlyMap<string, Share>, nowMs: number): void {
     for (const row of settled) {
       if (row.kind === 'live') {
-        this.#live = Math.max(1, row.sharers)
+        this.live = Math.max(1, row.sharers)
         continue
       }
       const isMine = row.kind === 'mine'

@@ -39,18 +39,14 @@ export class SharedUsage implements Ledger {
   /** Whether usage was added since the last look. */
   #isDue = false
   #isStopped = false
-  #onTotals: (totals: readonly WindowTotal[]) => void = () => {}
+  /** Calls `learn` with the credits of all gateways, including those not sent yet by this one. */
+  onTotals: (totals: readonly WindowTotal[]) => void = () => {}
 
   /** Sends what the process before left. */
   constructor(deps: SharedUsageDeps) {
     this.#deps = deps
     this.#log = deps.log.area('cluster')
     void this.#send()
-  }
-
-  /** Calls `learn` with the credits of all gateways, including those not sent yet by this one. */
-  onTotals(learn: (totals: readonly WindowTotal[]) => void): void {
-    this.#onTotals = learn
   }
 
   openWindow(id: string): OpenWindow {
@@ -106,7 +102,7 @@ export class SharedUsage implements Ledger {
         if (this.#isStopped) return
         const valid = totals.filter(({ credits }) => Number.isFinite(credits))
         await store.unsent.confirm(valid)
-        this.#onTotals(valid.map((total) => this.#withWaiting(total)))
+        this.onTotals(valid.map((total) => this.#withWaiting(total)))
       }
     } catch (error) {
       if (isBug(error)) throw error

@@ -20,7 +20,7 @@ export function declareQuotaMeters(meters: Meters, quota: Quota): QuotaMeters {
   meters.totalRead(
     'sluice_quota_flush_failures_total',
     'Usage flushes to the registry that failed',
-    () => quota.flushesFailed(),
+    () => quota.flushesFailed,
   )
   return {
     refused: meters.counters(

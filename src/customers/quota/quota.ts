@@ -54,7 +54,7 @@ export class Quota {
   #rolledMs = 0
   #timer: NodeJS.Timeout | null = null
   #flushing: Promise<void> | null = null
-  #flushesFailed = 0
+  flushesFailed = 0
   /** What was used on this gateway since its start. */
   readonly use = new TopUse()
   /** Usage of flushes that failed, one row per subscription and window; it is flushed first. */
@@ -126,10 +126,6 @@ export class Quota {
     return sums
   }
 
-  flushesFailed(): number {
-    return this.#flushesFailed
-  }
-
   async #flush(): Promise<void> {
     const used = this.#used
     this.#used = new Set()
@@ -141,7 +137,7 @@ export class Quota {
       try {
         await this.#deps.ledger.addUsage(deltas)
       } catch (error) {
-        this.#flushesFailed++
+        this.flushesFailed++
         this.#unflushed = deltas
         if (this.#throttle.allows('flush', this.#deps.clock.monotonicMs()))
           this.#log.error('usage flush failed', { reason: messageOf(error) })

@@ -7,6 +7,10 @@ const secondCreditsMax = 1_000_000_000
 const countMax = 1_000_000
 const bytesMax = 1_000_000_000_000
 
+const count = (initial: number, doc: string) => integer({ initial, min: 1, max: countMax, doc })
+const limit = (initial: number, of: string) =>
+  integer({ initial, min: 0, max: countMax, doc: `${of}; 0 is no limit.` })
+
 const planFields = {
   creditsPerSecond: integer({
     initial: 100,
@@ -52,24 +56,9 @@ const planFields = {
     unit: 'calls/s',
     doc: 'Rate caps of single methods, in addition to their cost; a name may end in *.',
   }),
-  connections: integer({
-    initial: 100,
-    min: 0,
-    max: countMax,
-    doc: 'WebSocket connections at once; 0 is no limit.',
-  }),
-  subscriptionsPerConnection: integer({
-    initial: 200,
-    min: 1,
-    max: countMax,
-    doc: 'WebSocket subscriptions on one connection.',
-  }),
-  distinctSubscriptions: integer({
-    initial: 2000,
-    min: 0,
-    max: countMax,
-    doc: 'Distinct WebSocket subscriptions over all connections; 0 is no limit.',
-  }),
+  connections: limit(100, 'WebSocket connections at once'),
+  subscriptionsPerConnection: count(200, 'WebSocket subscriptions on one connection.'),
+  distinctSubscriptions: limit(2000, 'Distinct WebSocket subscriptions over all connections'),
   notificationBytesPerSecond: integer({
     initial: 64_000_000,
     min: 0,
@@ -77,19 +66,12 @@ const planFields = {
     unit: 'bytes/s',
     doc: 'Rate of WebSocket notifications, each counted 4,096 bytes larger; 0 is no limit.',
   }),
-  streams: integer({ initial: 20, min: 0, max: countMax, doc: 'gRPC streams; 0 is no limit.' }),
-  filterKeys: integer({
-    initial: 100_000,
-    min: 1,
-    max: countMax,
-    doc: 'Keys in one list of a gRPC filter (up to `grpc.filters.accountsMax`) or WebSocket one.',
-  }),
-  callsInFlight: integer({
-    initial: 100,
-    min: 0,
-    max: countMax,
-    doc: 'Calls in flight; 0 is no limit.',
-  }),
+  streams: limit(20, 'gRPC streams'),
+  filterKeys: count(
+    100_000,
+    'Keys in one list of a gRPC filter (up to `grpc.filters.accountsMax`) or WebSocket one.',
+  ),
+  callsInFlight: limit(100, 'Calls in flight'),
   batchItems: integer({ initial: 100, min: 1, max: 10_000, doc: 'Calls in one JSON-RPC batch.' }),
   indexer: group('Limits of an indexer query.', {
     timeMs: integer({ initial: 10_000, min: 100, max: 3_600_000, unit: 'ms', doc: 'Run time.' }),

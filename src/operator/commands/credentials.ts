@@ -298,6 +298,14 @@ export function noAnswer(url: string, error: unknown, hasCaFlag: boolean): Outco
   )
 }
 
+/** The refusal of a command whose token is missing or not accepted. */
+export function noToken(url: string, hasToken: boolean): Outcome<never> {
+  const advice = hasToken
+    ? `${url} does not accept this token`
+    : `${url} wants a token: name a file that contains one with --token-file`
+  return refuse('unauthenticated', 'unauthorized', advice)
+}
+
 function absent(message: string): Outcome<never> {
   return refuse('unavailable', 'no-server', message)
 }

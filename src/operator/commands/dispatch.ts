@@ -2,7 +2,7 @@
 import { isBug } from '../../base/assert.ts'
 import { messageOf, type Refusal } from '../../base/errors.ts'
 import { configHelp } from '../config/docs.ts'
-import { type Loaded, type LoadRequest, loadConfig } from '../config/load.ts'
+import { type LoadRequest, loadConfig } from '../config/load.ts'
 import { chooseVerb, familyOf, parseArgs, splitLeading } from './args.ts'
 import { type Form, printRefusal, printReport, wrapped } from './output.ts'
 import {
@@ -60,7 +60,12 @@ async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number
   const loaded = await loadConfig(verb.needsNoConfig === true ? { env: {} } : request)
   if (!loaded.ok) return printProblems(loaded.problems, form)
   try {
-    const outcome = await verb.run({ ...callOf(args, loaded), request })
+    const outcome = await verb.run({
+      positionals: args.positionals,
+      flags: args.flags,
+      loaded,
+      request,
+    })
     if (!outcome.ok) {
       if (outcome.refusal.data !== undefined) await printSecrets(outcome.refusal, form)
       return failWith(outcome.refusal, form)
@@ -82,10 +87,6 @@ async function printSecrets(refusal: Refusal, form: Form): Promise<void> {
 
 function isVersion(word: string | undefined): boolean {
   return word !== undefined && /^(--version|-[vV])$/.test(word)
-}
-
-function callOf(args: ParsedArgs, loaded: Loaded) {
-  return { positionals: args.positionals, flags: args.flags, loaded }
 }
 
 /** The output form is needed before parsing, to print parse errors in it. */

@@ -9,7 +9,7 @@ import { parseQuantity } from '../../base/units.ts'
 import type { RecordState } from '../record/recorder.ts'
 import type { Replayed } from '../record/results.ts'
 import { tableOf } from './output.ts'
-import { askServer } from './registry.ts'
+import { askRunning, askServer } from './registry.ts'
 import { type Call, flagOf, flagTable, misuse, type Report, type Verb } from './verb.ts'
 import { packageVersion } from './version.ts'
 
@@ -68,7 +68,12 @@ async function record(call: Call): Promise<Outcome<Report>> {
   const out = flagOf(call, 'out')
   const path = out === undefined ? join(data, 'recordings', name) : resolve(out)
   const calls = flagOf(call, 'calls') ?? 'digest'
-  const started = await ask<RecordState | string>(data, 'record', { path, forMs, bytesMax, calls })
+  const started = await askRunning<RecordState | string>(data, 'record', {
+    path,
+    forMs,
+    bytesMax,
+    calls,
+  })
   if (!started.ok) return started
   if (typeof started.value === 'string') return refuse('rejected', 'not-recorded', started.value)
   process.stderr.write(`recording to ${path} for ${formatDuration(forMs)}\n`)
@@ -104,18 +109,6 @@ async function untilOver(data: string, path: string): Promise<RecordState | null
     process.off('SIGINT', interrupt)
     process.off('SIGTERM', interrupt)
   }
-}
-
-async function ask<T>(
-  data: string,
-  question: string,
-  params: Readonly<Record<string, unknown>> = {},
-): Promise<Outcome<T>> {
-  const answer = await askServer(data, question, params)
-  // Reason for the cast: the server is of the same kind of build.
-  if (answer.ok) return accept(answer.value as T)
-  const advice = answer.reason === 'no-server' ? ': start it with npm start' : ''
-  return refuse('unavailable', 'no-answer', `${answer.message}${advice}`)
 }
 
 function withRecording(

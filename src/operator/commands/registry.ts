@@ -168,16 +168,21 @@ export async function withCluster<T>(
 /** Runs `work` on the subscription of the first positional, after a prompt where required. */
 export function withSubscription<T>(
   call: Call,
-  work: (store: Store, found: Subscription, changes: Changes) => Outcome<T> | Promise<Outcome<T>>,
+  work: (
+    store: Store,
+    found: Subscription,
+    changes: Changes,
+    shared: SharedRegistry | null,
+  ) => Outcome<T> | Promise<Outcome<T>>,
   question?: (name: string) => Question,
 ): Promise<Outcome<T>> {
-  return withStore(call, async (store, changes) => {
+  return withStore(call, async (store, changes, shared) => {
     const [ref = ''] = call.positionals
     const found = store.find(ref)
     if (found === null) return notFound(ref)
-    if (question === undefined) return work(store, found, changes)
-    const agreed = await confirm(call, question(`${found.id} (${found.label})`))
-    return agreed.ok ? work(store, found, changes) : agreed
+    const name = `${found.id} (${found.label})`
+    const agreed = question === undefined ? accept(null) : await confirm(call, question(name))
+    return agreed.ok ? work(store, found, changes, shared) : agreed
   })
 }
 
@@ -254,4 +259,17 @@ export function noServer(data: string, answer: OperatorAnswer & { ok: false }): 
   return answer.reason === 'no-server'
     ? refuse('unavailable', 'no-server', `no server runs on ${data}`)
     : refuse('unavailable', 'no-answer', answer.message)
+}
+
+/** The answer of a running server, or a refusal that says how to start one. */
+export async function askRunning<T>(
+  data: string,
+  question: string,
+  params: Readonly<Record<string, unknown>> = {},
+): Promise<Outcome<T>> {
+  const answer = await askServer(data, question, params)
+  // Reason for the cast: the server is of the same kind of build.
+  if (answer.ok) return accept(answer.value as T)
+  const advice = answer.reason === 'no-server' ? ': start it with npm start' : ''
+  return refuse('unavailable', 'no-answer', `${answer.message}${advice}`)
 }

@@ -14,7 +14,7 @@ import { parseEndpoint, type Subscription } from '../../customers/subscriptions/
 import type { Config } from '../config/config.ts'
 import { readEndpoints } from './credentials.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
-import { askServer, byOf, withStore } from './registry.ts'
+import { askRunning, byOf, withStore } from './registry.ts'
 import {
   type Call,
   flagOf,
@@ -71,13 +71,11 @@ export const shredsVerb: Verb = {
 }
 
 async function sample({ loaded }: Call): Promise<Outcome<ShredsReport>> {
-  const answer = await askServer(resolve(loaded.config.data), 'shreds')
-  if (!answer.ok) {
-    const advice = answer.reason === 'no-server' ? ': start it with npm start' : ''
-    return refuse('unavailable', 'no-answer', `${answer.message}${advice}`)
-  }
-  if (answer.value === null) return refuse('rejected', 'off', 'shredstream.enabled is false')
-  return accept(answer.value as ShredsReport)
+  const answer = await askRunning<ShredsReport | null>(resolve(loaded.config.data), 'shreds')
+  if (!answer.ok) return answer
+  return answer.value === null
+    ? refuse('rejected', 'off', 'shredstream.enabled is false')
+    : accept(answer.value)
 }
 
 function reportOf(before: ShredsReport, now: ShredsReport): Report {

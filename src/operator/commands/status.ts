@@ -217,15 +217,9 @@ function durationOf(seconds: number): string {
 function nodeRow(row: Rows<'upstreams'>[number], firstShare: number | null | undefined): string[] {
   const text = (value: unknown, unit = '') => (value == null ? '' : `${value}${unit}`)
   return [
-    text(row.name),
-    text(row.region),
-    text(row.state),
-    text(row.slot),
-    text(row.lagSlots),
-    text(row.p50Ms, ' ms'),
-    text(row.p99Ms, ' ms'),
-    text(row.requests),
-    text(row.errors),
+    ...[row.name, row.region, row.state, row.slot, row.lagSlots].map((cell) => text(cell)),
+    ...[row.p50Ms, row.p99Ms].map((ms) => text(ms, ' ms')),
+    ...[row.requests, row.errors].map((count) => text(count)),
     percent(row.share),
     percent(firstShare),
     text(row.reason),
@@ -267,15 +261,8 @@ export const productsVerb: Verb = {
   examples: ['products', 'products --json'],
   async run({ loaded }) {
     const products = productsOf(loaded.config, await liveEndpoints(loaded.config.data))
-    const rows = products.map((one) => [
-      one.product,
-      one.name,
-      one.authorization,
-      one.state,
-      one.address ?? '',
-      one.source ?? '',
-    ])
-    const head = ['product', 'name', 'authorization', 'state', 'address', 'source']
+    const head = ['product', 'name', 'authorization', 'state', 'address', 'source'] as const
+    const rows = products.map((one) => head.map((name) => one[name] ?? ''))
     const warnings = setsWithoutGeyser(loaded.config)
     const text = [tableOf(head, rows, ''), ...warnings].join('\n')
     return accept({ json: { products, ...(warnings.length > 0 && { warnings }) }, text })

@@ -21,16 +21,7 @@ import {
 import { isoTime } from '../../customers/subscriptions/usage.ts'
 import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { recordOf, tableOf } from './output.ts'
-import {
-  byOf,
-  type Changes,
-  confirm,
-  notFound,
-  reasonFlag,
-  refSpec,
-  withStore,
-  withSubscription,
-} from './registry.ts'
+import { byOf, type Changes, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import {
   type Call,
   type FlagSpec,
@@ -499,26 +490,15 @@ export const consumerVerbs: readonly Verb[] = [
     examples: ['consumer list acme'],
     positionals: [refSpec, { ...consumerSpec, optional: true }],
     run: (call) =>
-      withStore(call, async (store, _changes, shared) => {
-        const [ref = '', name] = call.positionals
-        const found = store.find(ref)
-        if (found === null) return notFound(ref)
+      withSubscription(call, async (store, found, _changes, shared) => {
+        const [, name] = call.positionals
         const all = await (shared ?? store).consumers.list(found.id)
         const consumers = all
           .filter((one) => name === undefined || one.name === name)
           .map(shownConsumer)
-        const rows = consumers.map((one) => [
-          one.name,
-          one.slot ?? '',
-          one.commitment ?? '',
-          one.used,
-        ])
+        const rows = consumers.map((one) => Object.values(one).map((cell) => String(cell ?? '')))
         const head = ['consumer', 'continues at slot', 'commitment', 'last used']
-        const text = tableOf(
-          head,
-          rows.map((row) => row.map(String)),
-          'No consumers.',
-        )
+        const text = tableOf(head, rows, 'No consumers.')
         return accept({ json: { id: found.id, label: found.label, consumers }, text })
       }),
   },
@@ -529,21 +509,21 @@ export const consumerVerbs: readonly Verb[] = [
     examples: ['consumer reset acme orders', 'consumer reset acme --yes'],
     asks: true,
     positionals: [refSpec, { ...consumerSpec, optional: true }],
-    run: (call) =>
-      withStore(call, async (store, _changes, shared) => {
-        const [ref = '', name] = call.positionals
-        const found = store.find(ref)
-        if (found === null) return notFound(ref)
-        const which = name === undefined ? 'all consumers' : `the consumer ${name}`
-        const text = `Forget where ${which} of ${found.id} (${found.label}) is?`
-        const agreed = await confirm(call, { text, isFinal: true })
-        if (!agreed.ok) return agreed
-        const count = await (shared ?? store).consumers.remove(found.id, name)
-        if (count === 0 && name !== undefined)
-          return refuse('not-found', 'no-consumer', `${found.label} has no consumer "${name}"`)
-        const done = `${count} reset. A stream that is open ends, and the next one begins anew.`
-        return accept({ json: { id: found.id, label: found.label, reset: count }, text: done })
-      }),
+    async run(call) {
+      const [, name] = call.positionals
+      const which = name === undefined ? 'all consumers' : `the consumer ${name}`
+      return withSubscription(
+        call,
+        async (store, { id, label }, _changes, shared) => {
+          const count = await (shared ?? store).consumers.remove(id, name)
+          if (count === 0 && name !== undefined)
+            return refuse('not-found', 'no-consumer', `${label} has no consumer "${name}"`)
+          const done = `${count} reset. A stream that is open ends, and the next one begins anew.`
+          return accept({ json: { id, label, reset: count }, text: done })
+        },
+        (subject) => ({ text: `Forget where ${which} of ${subject} is?`, isFinal: true }),
+      )
+    },
   },
 ]
 

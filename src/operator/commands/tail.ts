@@ -21,7 +21,14 @@ import {
 } from '../../client/client.ts'
 import { type Config, enabledEndpoints } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
-import { contextFlag, findEndpoint, knownCredentials, noAnswer, tokenFlags } from './credentials.ts'
+import {
+  contextFlag,
+  findEndpoint,
+  knownCredentials,
+  noAnswer,
+  noToken,
+  tokenFlags,
+} from './credentials.ts'
 import { ProgressBar } from './output.ts'
 import {
   type Call,
@@ -147,14 +154,9 @@ async function follow(
     if (++printed === count) break
   }
   process.removeListener('SIGINT', stop)
-  if (isUnauthorized) return refuse('unauthenticated', 'unauthorized', tokenAdvice(url, hasToken))
+  if (isUnauthorized) return noToken(url, hasToken)
   if (failures >= failuresMax) return noAnswer(url, problem ?? 'the stream does not open', false)
   return done(printed)
-}
-
-function tokenAdvice(url: string, hasToken: boolean): string {
-  if (hasToken) return `${url} does not accept this token`
-  return `${url} wants a token: name a file that contains one with --token-file`
 }
 
 function done(frames: number): Outcome<Report> {

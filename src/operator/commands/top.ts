@@ -18,7 +18,7 @@ import {
   quantileMs,
   rateText,
 } from '../../client/product-figures.ts'
-import { contextFlag, findEndpoint, knownCredentials, tokenFlags } from './credentials.ts'
+import { contextFlag, findEndpoint, knownCredentials, noToken, tokenFlags } from './credentials.ts'
 import { inColour, safeText, tableOf, watchScreen } from './output.ts'
 import { hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 
@@ -75,12 +75,7 @@ async function oneFrame(sampler: Sampler): Promise<Report> {
 }
 
 function failureOf(error: unknown, url: string, hasToken: boolean): Outcome<never> {
-  if (error instanceof ServiceError && error.code === 401) {
-    const advice = hasToken
-      ? `${url} does not accept this token`
-      : `${url} wants a token: name a file that contains one with --token-file`
-    return refuse('unauthenticated', 'unauthorized', advice)
-  }
+  if (error instanceof ServiceError && error.code === 401) return noToken(url, hasToken)
   if (error instanceof ServiceError)
     return refuse('unavailable', 'no-answer', `${url} answers: ${error.message}`)
   return refuse('unavailable', 'no-answer', `no server answers at ${url}: ${messageOf(error)}`)

@@ -66,11 +66,8 @@ async function one(
     ['window', `${usage.window.from} to ${usage.window.to}`],
     ['credits', `${usage.window.credits} of ${limit ?? 'no limit'}`],
   ])
-  const head = ['day', 'credits', 'calls', 'refused', 'notifications', 'bytes']
-  const rows = usage.days.map((day) => [
-    day.day,
-    ...[day.credits, day.calls, day.refused, day.notifications, day.bytes].map(String),
-  ])
+  const head = ['day', 'credits', 'calls', 'refused', 'notifications', 'bytes'] as const
+  const rows = usage.days.map((day) => head.map((name) => String(day[name])))
   const text = `${summary}\n\n${tableOf(head, rows, 'No usage yet.')}`
   return accept({ json: { ...usage, label: found.label, plan: found.plan, limit }, text })
 }
@@ -166,15 +163,8 @@ export const auditVerbs: readonly Verb[] = [
         const subject = ref === undefined ? undefined : subjectOf(ref)?.id
         if (ref !== undefined && subject === undefined) return notFound(ref)
         const entries = [...store.audit(subject === undefined ? {} : { subject })].slice(-limit)
-        const rows = entries.map((entry) => [
-          String(entry.seq),
-          entry.at,
-          entry.who,
-          entry.what,
-          entry.subject,
-          entry.reason,
-        ])
-        const head = ['seq', 'at', 'who', 'what', 'subject', 'reason']
+        const head = ['seq', 'at', 'who', 'what', 'subject', 'reason'] as const
+        const rows = entries.map((entry) => head.map((name) => String(entry[name])))
         return accept({ json: { entries }, text: tableOf(head, rows, 'No changes yet.') })
       })
     },

@@ -128,8 +128,8 @@ export function enabledEndpoints(config: Config): Endpoint[] {
     if (!isEndpointSection(section) || !section.enabled) continue
     endpoints.push({ name, host: section.host, port: section.port, udp: UDP_ENDPOINTS.has(name) })
   }
-  const { enabled, feeds } = (config.indexer ?? {}) as Partial<Config['indexer']>
-  if (enabled && feeds?.enabled) endpoints.push({ ...feeds, name: 'indexer.feeds', udp: false })
+  const { enabled, feeds } = config.indexer
+  if (enabled && feeds.enabled) endpoints.push({ ...feeds, name: 'indexer.feeds', udp: false })
   return endpoints
 }
 
@@ -146,7 +146,7 @@ const PRODUCTS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>>
 /** True when an enabled product reads the devnode: the embedded Solana chain. */
 export function needsDevnode(config: Config): boolean {
   if (config.chain.source === 'upstream') return false
-  const needing = config.shredstream?.feed === 'embedded' ? ['shredstream'] : []
+  const needing = config.shredstream.feed === 'embedded' ? ['shredstream'] : []
   const names = [...PRODUCTS_OF['chain.source'], ...needing]
   return enabledEndpoints(config).some(({ name }) => names.includes(name))
 }
@@ -175,21 +175,17 @@ function realSourceOf(config: Config): string | null {
   if (config.tpu.upstreams.length > 0) return 'tpu.upstreams'
   const real = [...sourcesOf(config)].find(([, source]) => source !== 'embedded')
   if (real !== undefined) return real[0]
-  const [set] = Object.keys(config.upstreams ?? {})
+  const [set] = Object.keys(config.upstreams)
   return set === undefined ? null : `upstreams.${set}`
 }
 
-/** The configured source of each such key whose section exists. */
-export function sourcesOf(config: Config): ReadonlyMap<string, string> {
-  const found = new Map<string, string>()
-  for (const key of SOURCES) {
-    const [section = '', name = ''] = key.split('.')
-    // Reason for the cast: sections belong to their modules and may be absent.
-    const value = (config as Readonly<Record<string, unknown>>)[section]
-    const source = (value as Readonly<Record<string, unknown>> | undefined)?.[name]
-    if (typeof source === 'string') found.set(key, source)
-  }
-  return found
+/** The configured source of each such key. */
+export function sourcesOf({ chain, metrics, shredstream }: Config): ReadonlyMap<string, string> {
+  return new Map([
+    ['chain.source', chain.source],
+    ['metrics.source', metrics.source],
+    ['shredstream.feed', shredstream.feed],
+  ])
 }
 
 /** True while no real source is configured; an upstream set counts as one. */
@@ -216,7 +212,7 @@ export function setsWithoutGeyser(config: Config): string[] {
   )
   if (names.length === 0) return []
   const missing = names.map((name) => `no ${name}`).join(' and ')
-  return Object.entries(config.upstreams ?? {}).flatMap(([set, { nodes }]) =>
+  return Object.entries(config.upstreams).flatMap(([set, { nodes }]) =>
     nodes.some(({ grpc }) => grpc !== '')
       ? []
       : [`upstreams.${set} has ${missing}: set grpc of a node to its geyser address`],
@@ -245,13 +241,16 @@ export function checkConfig(config: Config, isSet: (key: string) => boolean): st
     )
   if (config.metrics.enabled && config.metrics.source !== 'embedded' && config.metrics.path === '')
     problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
+  const { enabled, engine, url } = config.indexer
+  if (enabled && engine === 'clickhouse' && url === '')
+    problems.push('indexer.engine is clickhouse: set indexer.url to its server')
   return [
     ...problems,
-    ...checkUpstreams(config.upstreams ?? {}, config.chain?.source ?? 'embedded'),
+    ...checkUpstreams(config.upstreams, config.chain.source),
     ...checkSources(config, isSet),
-    ...checkUsage(config),
+    ...checkUsagePush(config.usage.push),
+    ...checkReceiver('webhooks', config.webhooks),
     ...checkTpu(config),
-    ...checkIndexer(config),
     ...checkShredstream(config, isSet),
     ...checkEndpoints(config),
   ]
@@ -263,9 +262,9 @@ function checkTpu(config: Config): string[] {
   const problems: string[] = []
   // Named by its index, not its text: a mistyped address may contain a key.
   for (const [index, upstream] of upstreams.entries())
-    if (!isAddress(upstream) && !Object.hasOwn(config.upstreams ?? {}, upstream))
+    if (!isAddress(upstream) && !Object.hasOwn(config.upstreams, upstream))
       problems.push(`tpu.upstreams.${index} is neither an address nor a set of upstreams`)
-  const isReal = upstreams.length > 0 || config.chain?.source === 'upstream'
+  const isReal = upstreams.length > 0 || config.chain.source === 'upstream'
   if (isReal && tipAccounts.length === 0)
     problems.push(
       upstreams.length > 0
@@ -275,26 +274,14 @@ function checkTpu(config: Config): string[] {
   return problems
 }
 
-function checkIndexer({ indexer }: Partial<Config>): string[] {
-  if (indexer?.enabled !== true || indexer.engine !== 'clickhouse') return []
-  return indexer.url === '' ? ['indexer.engine is clickhouse: set indexer.url to its server'] : []
-}
-
-function checkUsage({ usage, webhooks }: Partial<Config>): string[] {
-  return [
-    ...(usage === undefined ? [] : checkUsagePush(usage.push)),
-    ...(webhooks === undefined ? [] : checkReceiver('webhooks', webhooks)),
-  ]
-}
-
 function checkShredstream(
-  { chain, shredstream }: Partial<Config>,
+  { chain, shredstream }: Config,
   isSet: (key: string) => boolean,
 ): string[] {
-  if (shredstream?.enabled !== true) return []
+  if (!shredstream.enabled) return []
   const problems: string[] = []
   const isEmbedded = shredstream.feed === 'embedded' && isSet('shredstream.feed')
-  if (isEmbedded && chain?.source === 'upstream')
+  if (isEmbedded && chain.source === 'upstream')
     problems.push('shredstream.feed is embedded and chain.source is upstream: set it to udp')
   if (shredstream.port !== 0 && sourcePortOf(shredstream) === shredstream.port)
     problems.push('shredstream.sourcePort is shredstream.port: set another port')

@@ -258,7 +258,8 @@ const openMsMax = 30_000
 export class OperatorApi implements Running {
   readonly #context: Context
   #child: SupervisedChild | null = null
-  #address: EndpointAddress | null = null
+  /** Null without a port. */
+  address: EndpointAddress | null = null
 
   private constructor(context: Context) {
     this.#context = context
@@ -283,11 +284,6 @@ export class OperatorApi implements Running {
     return api
   }
 
-  /** Null without a port. */
-  get address(): EndpointAddress | null {
-    return this.#address
-  }
-
   async stop(): Promise<void> {
     await this.#child?.stop()
   }
@@ -295,9 +291,9 @@ export class OperatorApi implements Running {
   async #open(child: SupervisedChild): Promise<void> {
     const { given, version } = this.#context
     // A new process has the port of the one before.
-    const port = this.#address?.port ?? given.operator.port
+    const port = this.address?.port ?? given.operator.port
     const config = { ...given, operator: { ...given.operator, port } }
-    this.#address = await child.call('open', { config, version }, openMsMax)
+    this.address = await child.call('open', { config, version }, openMsMax)
   }
 
   /** After a death; the first start is awaited by its caller. */

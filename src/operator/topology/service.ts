@@ -89,7 +89,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     'record-stop': () => recorder.finish('it was ended by its operator'),
     offer: () => offerOf(given),
     // The operator API asks before it trusts a credential, which an old copy may not know revoked.
-    registry: () => ({ isCurrent: !gate.isExpired() && !directory.isRolledBack() }),
+    registry: () => ({ isCurrent: !gate.isExpired() && !directory.isRolledBack }),
     cluster: async () =>
       sharedRegistry && {
         registry: await sharedRegistry.verbs.head(),
@@ -169,7 +169,7 @@ function statusOf(
     upstreams: upstreams.report(),
     ...geyserStatus(chains),
     ...(await gatewayStatus(components)),
-    registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
+    registry: { version: directory.version(), isRolledBack: directory.isRolledBack },
     ...(usagePush !== null && { usagePush: usagePush.report() }),
     ...(notices !== null && { notices: notices.push.report() }),
     held: gate.leaseCount(),

@@ -97,7 +97,7 @@ export function followRegistry(
   const onHead = guarded((head: AuditHead) => writeSeenHead(data, head), report)
   const directory = new Directory(store, { clock, log, onHead })
   directory.start()
-  sharedRegistry?.onFollowed(() => directory.refresh())
+  if (sharedRegistry !== null) sharedRegistry.onFollowed = () => directory.refresh()
   return directory
 }
 
@@ -124,7 +124,7 @@ export function startQuota(
   const makeBucket = shares?.bucketOf.bind(shares)
   const ledger = shared ?? registry
   const quota = new Quota({ plans: config.plans, ledger, clock, log, makeBucket })
-  shared?.onTotals((totals) => quota.learn(totals))
+  if (shared !== null) shared.onTotals = (totals) => quota.learn(totals)
   quota.start()
   directory.watch((subscription) => quota.refresh(subscription))
   const quotaMeters = declareQuotaMeters(meters, quota)
@@ -157,6 +157,8 @@ export function openEventLog({ config, clock, log }: Context, store: Store): Eve
 
 // What talks to PostgreSQL is imported on demand: a gateway on its own does not load it.
 
+// Reason for the assertions below: these components are enabled together with the cluster.
+
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
 /** A start waits this long for the shared event log, then serves without it. */
@@ -176,7 +178,6 @@ export function leaseDestinations(
   { clock }: Context,
   { cluster }: { readonly cluster: Cluster | null },
 ): LeaseKeeper {
-  // Reason for the assertion: this component is enabled together with the cluster.
   const leases = cluster!.leasesOn(cluster!.leasing)
   return new LeaseKeeper({ leases, clock, kind: 'shred', session: cluster!.session })
 }
@@ -186,7 +187,6 @@ export async function openShares(
   { clock }: Context,
   { cluster }: { readonly cluster: Cluster | null },
 ): Promise<Shares> {
-  // Reason for the assertion: this component is enabled together with the cluster.
   const { exchanging, session } = cluster!
   const { PostgresLedger } = await import('../../customers/cluster/postgres/tables.ts')
   const shares = new Shares({ ledger: new PostgresLedger(exchanging, session), clock })
@@ -200,7 +200,6 @@ export async function joinRegistry(
   { config, clock, log }: Context,
   { cluster, registry }: { readonly cluster: Cluster | null; readonly registry: Store },
 ): Promise<SharedRegistry> {
-  // Reason for the assertion: this component is enabled together with the cluster.
   const joined = cluster!
   const { SharedRegistry } = await import('../../customers/cluster/shared-registry.ts')
   const shared = new SharedRegistry({
@@ -213,7 +212,7 @@ export async function joinRegistry(
   await shared.join()
   shared.follower.start()
   joined.publish('registry', () => registry.head().seq)
-  joined.publish('state', () => shared.follower.state())
+  joined.publish('state', () => shared.follower.state)
   return shared
 }
 
@@ -222,7 +221,6 @@ export async function followEvents(
   { clock, log }: Context,
   { cluster, events }: { readonly cluster: Cluster | null; readonly events: EventLog },
 ): Promise<SharedEvents> {
-  // Reason for the assertion: this component is enabled together with the cluster.
   const joined = cluster!
   const { PostgresEventLog } = await import('../../customers/cluster/postgres/tables.ts')
   const { SharedEvents } = await import('../../streams/log/shared-events.ts')

@@ -44,7 +44,8 @@ export class QueryRun {
   readonly #beganMs: number
   readonly #endLease: () => void
   #leave: () => void = () => {}
-  #totals: () => QueryTotals = () => noTotals
+  /** Sets where the totals of the result are read when the query ends. */
+  totals: () => QueryTotals = () => noTotals
   #isOver = false
 
   /** Takes a lease that stops the query when the credentials are revoked. */
@@ -84,11 +85,6 @@ export class QueryRun {
     this.#query().cancel()
   }
 
-  /** Sets where the totals of the result are read when the query ends. */
-  countBy(totals: () => QueryTotals): void {
-    this.#totals = totals
-  }
-
   /** Cancels the query; its response is then QUERY_WAS_CANCELLED. */
   stop(way: StopWay): void {
     if (this.#isOver) return
@@ -109,7 +105,7 @@ export class QueryRun {
   end(error: QueryError | null): void {
     if (!this.abandon()) return
     const { clock, meters } = this.#deps
-    const { rows, bytes } = this.#totals()
+    const { rows, bytes } = this.totals()
     const elapsedMs = clock.monotonicMs() - this.#beganMs
     meters.finished(error?.name ?? 'OK')
     meters.latency.observeMs(elapsedMs)
@@ -155,14 +151,10 @@ interface Waiting {
 
 export class QueryQueue {
   readonly #waiting = new Map<Budget, Waiting[]>()
-  #count = 0
+  /** Queries that wait now. */
+  count = 0
   /** Queries that have a permit. */
   running = 0
-
-  /** Queries that wait now. */
-  get count(): number {
-    return this.#count
-  }
 
   /**
    * Takes a permit of the plan, waiting for one where the queue has space. `cancel` ends the wait.
@@ -187,7 +179,7 @@ export class QueryQueue {
       }
       cancel = () => waiting.settle('cancelled')
       this.#waiting.set(budget, [...queue, waiting])
-      this.#count++
+      this.count++
     })
     return { outcome, cancel }
   }
@@ -207,7 +199,7 @@ export class QueryQueue {
     const queue = this.#waiting.get(budget) ?? []
     const left = queue.filter((one) => one !== waiting)
     if (left.length === queue.length) return false
-    this.#count--
+    this.count--
     if (left.length === 0) this.#waiting.delete(budget)
     else this.#waiting.set(budget, left)
     return true

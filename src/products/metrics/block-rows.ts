@@ -2,8 +2,8 @@
 // Fed with the frames of the event log, in order: the TPS of a block is published at
 // its BlockStart, its ContentionData at its BlockEnd, and no other block starts in between.
 import { assert } from '../../base/assert.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 import type { StoredFrame } from '../../streams/log/encoded.ts'
-import type { BlockScalars, ChainMeters } from './chain-meters.ts'
 
 /** Blocks that are kept; a row has about 330 bytes. */
 export const blocksMax = 3000
@@ -88,4 +88,117 @@ function scalarsOf(payload: Buffer): Scalars {
   // Reason for the cast: our own analysis writes the payload.
   const text = end < 0 ? payload.toString() : `${payload.toString('latin1', 0, end)}}`
   return JSON.parse(text) as Scalars
+}
+
+// Keeps the newest Lifecycle frame of every block that is not in a final stage, for snapshots.
+// Fed with the frames of the event log.
+
+/** A block this far below the highest one is no longer tracked. */
+const depthMax = 1000
+/** Proposals kept at once, whatever their numbers: many siblings must not grow memory. */
+const activeMax = 10_000
+
+interface Move {
+  readonly block_hash: string
+  readonly block_number: number
+  readonly to_stage: string
+  readonly block_age_ms: number
+}
+
+export class ActiveBlocks {
+  /** By consensus id, in the order in which they were first seen. */
+  readonly #active = new Map<string, { readonly number: number; readonly frame: StoredFrame }>()
+  #highest = 0
+  readonly #meters: Pick<ChainMeters, 'finalized'>
+
+  constructor(meters: Pick<ChainMeters, 'finalized'>) {
+    this.#meters = meters
+  }
+
+  update(frame: StoredFrame): void {
+    if (frame.kind !== 'Lifecycle') return
+    // Reason for the cast: our own analysis writes the payload.
+    const move = JSON.parse(frame.payload.toString()) as Move
+    if (move.to_stage === 'Finalized') this.#meters.finalized(move.block_age_ms)
+    if (move.to_stage === 'Verified' || move.to_stage === 'Rejected')
+      this.#active.delete(move.block_hash)
+    else this.#active.set(move.block_hash, { number: move.block_number, frame })
+    if (move.block_number > this.#highest) {
+      this.#highest = move.block_number
+      this.#forget()
+    }
+    while (this.#active.size > activeMax) {
+      const [first] = this.#active.keys()
+      this.#active.delete(first!)
+    }
+  }
+
+  get count(): number {
+    return this.#active.size
+  }
+
+  /** One frame per active block, ascending by seq. */
+  frames(): StoredFrame[] {
+    return [...this.#active.values()].map(({ frame }) => frame).sort((a, b) => a.seq - b.seq)
+  }
+
+  #forget(): void {
+    for (const [hash, { number }] of this.#active)
+      if (number < this.#highest - depthMax) this.#active.delete(hash)
+  }
+}
+
+/** Upper ends; 0.7 and 0.9 are the ends of the bands, and most blocks are above 0.9. */
+const efficiencyBuckets = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 0.999, 1]
+/** Seconds; a chain with two votes of 400 ms finalizes after 0.8. */
+const finalizeBuckets = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 5, 10, 30]
+
+/** Scalars of a ContentionData. */
+export interface BlockScalars {
+  readonly parallel_efficiency_pct: number
+  readonly contention_ratio: number
+  readonly critical_path_txn_count: number
+  readonly total_txn_count: number
+}
+
+export interface ChainMeters {
+  tps(value: number): void
+  block(scalars: BlockScalars): void
+  finalized(ageMs: number): void
+}
+
+export function declareChainMeters(meters: Meters): ChainMeters {
+  const tps = meters.gauge(
+    'sluice_tps',
+    'Transactions per second of the execution source, over its last 2.5 blocks',
+  )
+  const efficiency = meters.histogram(
+    'sluice_parallel_efficiency_ratio',
+    'Parallel efficiency of executed blocks, 0 to 1; blocks without transactions do not count',
+    efficiencyBuckets,
+  )
+  const contention = meters.gauge(
+    'sluice_contention_ratio',
+    'Fraction of storage slots that two or more transactions of the newest block accessed',
+  )
+  const criticalPath = meters.gauge(
+    'sluice_critical_path_ratio',
+    'Longest chain of dependent transactions over all transactions of the newest block',
+  )
+  const finalize = meters.histogram(
+    'sluice_finalize_seconds',
+    'Time from the proposal of a block to its finalization, by event timestamps',
+    finalizeBuckets,
+  )
+  return {
+    tps: (value) => tps.set(value),
+    block: (scalars) => {
+      const { total_txn_count: txns, critical_path_txn_count: path } = scalars
+      // The efficiency of an empty block is 0 by definition, which says nothing.
+      if (txns > 0) efficiency.observe(scalars.parallel_efficiency_pct / 100)
+      contention.set(scalars.contention_ratio)
+      criticalPath.set(txns === 0 ? 0 : path / txns)
+    },
+    finalized: (ageMs) => finalize.observe(ageMs / 1000),
+  }
 }

@@ -2,11 +2,11 @@
 // execution source is silent and reopens them on the next event.
 //
 //   EventLog --> stream-sockets.ts: publish once per encoding --> live clients
-//            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
+//            '-> StreamClient: snapshot, resume, slow clients (from the log, at their own pace)
 //   GET, POST / --> routes.ts --> rest.ts, rpc.ts --> ExecutionView, EventLog
 //   GET /live, / from a browser --> live.ts --> pages, scripts, styles
 //   GET /v1/solana --> solana.ts --> SolanaView, meters of the products
-//   handshake, messages --> session.ts --> handle.ts --> client.ts
+//   handshake, messages --> session.ts --> handle.ts --> StreamClient
 //   every 100 ms --> health.ts: nothing | drain | close, restart the source | open
 
 import type { ReadyReport } from '../../base/readiness.ts'
@@ -23,10 +23,7 @@ import type { AddressBudget } from '../../customers/quota/rates.ts'
 import type { StoredFrame } from '../../streams/log/encoded.ts'
 import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
-import { ActiveBlocks } from './active-blocks.ts'
-import { BlockRows } from './block-rows.ts'
-import { declareChainMeters } from './chain-meters.ts'
-import type { StreamLimits, StreamParts } from './client.ts'
+import { ActiveBlocks, BlockRows, declareChainMeters } from './block-rows.ts'
 import { type MetricsSection, pageOf } from './config.ts'
 import { HandshakeTickets } from './handshake-tickets.ts'
 import { StaleWatch } from './health.ts'
@@ -37,7 +34,7 @@ import type { SourceName } from './rest.ts'
 import { type Caller, httpOptions, jsonHead, streamPaths } from './routes.ts'
 import { socketRoute } from './session.ts'
 import type { SolanaView } from './solana.ts'
-import { StreamSockets } from './stream-sockets.ts'
+import { type StreamLimits, type StreamParts, StreamSockets } from './stream-sockets.ts'
 
 /** A client with more unsent bytes than this is slow; one that stays slow is closed. */
 export const unsentBytesMax = 4 * 1024 * 1024
@@ -90,7 +87,7 @@ class MetricsService implements Running {
   readonly #startedMs: number
   readonly #endListening: () => void
   #endpoint: HttpEndpoint<Caller> | null = null
-  #address: EndpointAddress | null = null
+  address: EndpointAddress | null = null
   #timer: NodeJS.Timeout | null = null
   #exiting: Promise<void> | null = null
   /** True while the source is silent: streams and REST are closed. */
@@ -140,10 +137,6 @@ class MetricsService implements Running {
       sockets: this.#sockets,
       isOpen: () => this.#endpoint !== null && !this.#isStale,
     })
-  }
-
-  get address(): EndpointAddress | null {
-    return this.#address
   }
 
   async start(): Promise<void> {
@@ -200,10 +193,9 @@ class MetricsService implements Running {
       sockets: streamPaths.map((path) => socketRoute(path, session)),
     })
     this.#endpoint = endpoint
-    this.#address = endpoint.address
-    this.#sockets.usePublisher((topic, bytes, isBinary) =>
-      endpoint.sockets.publish(topic, bytes, isBinary),
-    )
+    this.address = endpoint.address
+    this.#sockets.publish = (topic, bytes, isBinary) =>
+      endpoint.sockets.publish(topic, bytes, isBinary)
   }
 
   /** Stops accepting, answers what is in flight, ends the sockets with 1001. */

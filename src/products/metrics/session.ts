@@ -11,11 +11,10 @@ import { offeredProtocols, type SocketRoute } from '../../base/transport/websock
 import type { Gate } from '../../customers/auth/gate.ts'
 import type { Encoding } from '../../streams/log/encoded.ts'
 import type { EventLog } from '../../streams/log/log.ts'
-import { StreamClient, type StreamParts } from './client.ts'
 import { badMessage, type Connect, parseConnect, parseMessage } from './handle.ts'
 import type { Limits } from './limits.ts'
 import { badRequest, type Caller } from './routes.ts'
-import type { StreamSockets } from './stream-sockets.ts'
+import { StreamClient, type StreamParts, type StreamSockets } from './stream-sockets.ts'
 
 /** Limits of the metrics endpoint. */
 const inboundBytesMax = 16 * 1024

@@ -18,15 +18,16 @@ import type { Budget } from '../../customers/quota/budget.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { RpcSection } from './config.ts'
 import {
+  answerMe,
   baseHead,
   type Caller,
   type HandleDeps,
+  type MeDeps,
   preflightHead,
   RpcHandler,
   rateHead,
   STREAM,
 } from './handle.ts'
-import { answerMe, type MeDeps } from './me.ts'
 
 export interface RpcDeps extends HandleDeps, MeDeps, EndpointDeps {
   readonly gate: Gate

@@ -18,9 +18,9 @@ import { BatchReceiver, batchMax, slotBytes } from '../../base/transport/udp-rec
 import { BatchSender, type SendTarget, ShredVectors } from '../../base/transport/udp-send.ts'
 import { codeShredBytes, dataShredBytes } from '../../chain/solana/shred.ts'
 import { verdicts } from './admit.ts'
-import { Caps } from './caps.ts'
 import { ioNames, pauseBoundsMs, pauseCauses, type SharedStats } from './shared-stats.ts'
 import type { ShredComponents, WorkerSettings } from './shred-components.ts'
+import { Caps } from './target-tracker.ts'
 import { challengeOf, rowsMax } from './targets.ts'
 
 /**

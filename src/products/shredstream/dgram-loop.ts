@@ -7,9 +7,9 @@ import { messageOf } from '../../base/errors.ts'
 import { UdpSocket } from '../../base/transport/udp.ts'
 import { codeShredBytes, dataShredBytes } from '../../chain/solana/shred.ts'
 import { verdicts } from './admit.ts'
-import { Caps } from './caps.ts'
 import { ioNames } from './shared-stats.ts'
 import type { ShredComponents, WorkerSettings } from './shred-components.ts'
+import { Caps } from './target-tracker.ts'
 import { challengeOf, rowsMax, type Target } from './targets.ts'
 
 const maintenanceMs = 10

@@ -1,9 +1,8 @@
 // What the two loops of the shred worker get: settings and shared components. Thread: shred worker.
 import type { Cidr } from '../../base/cidr.ts'
 import type { ShredAdmission, Sources } from './admit.ts'
-import type { CapOptions } from './caps.ts'
 import type { SharedStats } from './shared-stats.ts'
-import type { TargetTracker } from './target-tracker.ts'
+import type { CapOptions, TargetTracker } from './target-tracker.ts'
 
 export interface WorkerSettings {
   readonly host: string

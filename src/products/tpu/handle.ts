@@ -15,12 +15,10 @@ import { encodeBase58 } from '../../chain/solana/base58.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import { Rates } from '../../customers/quota/rates.ts'
-import type { Forwarder } from './forward.ts'
+import { type Forwarder, type Submission, submissionOf, type TipLog } from './forward.ts'
 import type { TpuMeters } from './meters.ts'
 import { badSignature, busy, decodeRefusal, rateRefusal, tipRefusal } from './refusals.ts'
-import { type Submission, submissionOf, type TipLog } from './submission.ts'
-import { minimumTipLamports, TipCheck } from './tip.ts'
-import type { TipAccounts } from './tip-accounts.ts'
+import { minimumTipLamports, type TipAccounts, TipCheck } from './tip.ts'
 
 /** Where the spec is silent: rate limits. An address is an IPv4 address or an IPv6 /64. */
 const addressRate = { perSecond: 50, burst: 100 }

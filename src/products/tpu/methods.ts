@@ -9,7 +9,7 @@ import { base58TextMax, decodeBase58 } from '../../chain/solana/base58.ts'
 import type { Sender, TpuHandler } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { badEncoding, noUpstream, rpcErrorOf, tooLarge } from './refusals.ts'
-import type { TipAccounts } from './tip-accounts.ts'
+import type { TipAccounts } from './tip.ts'
 
 /** The upstreams that a caller's transactions go to. */
 export interface Target {

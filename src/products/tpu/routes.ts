@@ -28,8 +28,7 @@ import {
   type Target,
 } from './methods.ts'
 import { rpcErrorOf } from './refusals.ts'
-import { minimumTipLamports } from './tip.ts'
-import type { TipAccounts } from './tip-accounts.ts'
+import { minimumTipLamports, type TipAccounts } from './tip.ts'
 
 export interface RouteDeps {
   readonly answerer: Answerer<Caller>
@@ -79,7 +78,17 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
     bodyBytesMax: number,
     types: readonly string[],
     handle: HttpRoute<Arrival>['handle'],
-  ) => postRoute({ path, bodyBytesMax, types, handle, cost: deps.cost })
+  ): HttpRoute<Arrival> => ({
+    verb: 'POST',
+    path,
+    bodyBytesMax,
+    check: (request) =>
+      types.includes(mediaTypeOf(request.contentType))
+        ? null
+        : endpointError(415, `the content type must be ${types.join(' or ')}`, request),
+    handle: (request, body, arrival) =>
+      deps.cost.body(request, body) ?? handle(request, body, arrival),
+  })
   return [
     ...['/', '/fast'].map((path) =>
       post(path, rpcBytesMax, [json], (request, body, arrival) =>
@@ -141,27 +150,6 @@ const aboutEndpoint =
   'accounts of GET /tip-accounts; docs/api/tpu.md has the paths'
 
 const busyRetryMs = 1_000
-
-interface PostOptions {
-  readonly path: string
-  readonly bodyBytesMax: number
-  readonly types: readonly string[]
-  readonly handle: HttpRoute<Arrival>['handle']
-  readonly cost: AddressCost
-}
-
-function postRoute({ path, bodyBytesMax, types, handle, cost }: PostOptions): HttpRoute<Arrival> {
-  return {
-    verb: 'POST',
-    path,
-    bodyBytesMax,
-    check: (request) =>
-      types.includes(mediaTypeOf(request.contentType))
-        ? null
-        : endpointError(415, `the content type must be ${types.join(' or ')}`, request),
-    handle: (request, body, arrival) => cost.body(request, body) ?? handle(request, body, arrival),
-  }
-}
 
 function serveRpc(
   { address }: Request,
@@ -287,7 +275,6 @@ export interface AddressCostDeps {
   readonly addressBudget: Pick<AddressBudget, 'admit'>
   /** Counts requests that were refused because of it. */
   readonly addressRefused: CounterChild
-  headFor(request: Request): ResponseHead
 }
 
 export class AddressCost {
@@ -309,7 +296,7 @@ export class AddressCost {
   }
 
   #charge(request: Request, workMs: number, bodyBytes: number): Reply | null {
-    const { addressBudget, addressRefused, headFor } = this.#deps
+    const { addressBudget, addressRefused } = this.#deps
     const waitMs = addressBudget.admit(request.address, {
       workMs: workMs + bodyBytes * workMsPerByte,
       bytes: answerBytes + bodyBytes,

@@ -18,7 +18,7 @@ import type { Gate } from '../../customers/auth/gate.ts'
 import { tokenIn } from '../../customers/auth/token.ts'
 import type { AddressBudget } from '../../customers/quota/rates.ts'
 import type { TpuSection } from './config.ts'
-import { Forwarder, type TpuUpstream } from './forward.ts'
+import { Forwarder, TipLog, type TipRow, type TpuUpstream } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { type Target, tpuMethods } from './methods.ts'
@@ -31,8 +31,7 @@ import {
   refusedToken,
   tpuRoutes,
 } from './routes.ts'
-import { TipLog, type TipRow } from './submission.ts'
-import { keptTipAccounts, TipAccounts } from './tip-accounts.ts'
+import { keptTipAccounts, TipAccounts } from './tip.ts'
 
 export interface TpuDeps extends TpuUpstream, EndpointDeps {
   readonly gate: Pick<Gate, 'admit' | 'isExpired'>
@@ -82,7 +81,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
     const forwarder = new Forwarder({ ...deps, ...upstream, tips, wait, whenDown })
     return { forwarder, handler: new TpuHandler({ ...deps, accounts, forwarder, tips }) }
   })
-  const cost = new AddressCost({ ...deps, headFor })
+  const cost = new AddressCost(deps)
   const methods = tpuMethods({ ...deps, accounts })
   const answerer = new Answerer(methods.call, faultReport(log, 'method failed'))
   const endpoint = await openHttpEndpoint<Arrival>({

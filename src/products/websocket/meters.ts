@@ -55,20 +55,14 @@ export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
 
 /** Who ended a socket, from the close code. */
 export function closingOf(code: number): Closing {
-  switch (code) {
-    case 1001:
-      return 'stopping'
-    case 1006:
-      return 'lost'
-    case 1008:
-      return 'token'
-    case 1009:
-      return 'too-long'
-    case 1011:
-      return 'bug'
-    case 1013:
-      return 'too-slow'
-    default:
-      return 'client'
-  }
+  return closingCodes[code] ?? 'client'
+}
+
+const closingCodes: Readonly<Record<number, Closing>> = {
+  1001: 'stopping',
+  1006: 'lost',
+  1008: 'token',
+  1009: 'too-long',
+  1011: 'bug',
+  1013: 'too-slow',
 }

@@ -36,9 +36,8 @@ import type { Subscription } from '../../customers/subscriptions/subscription.ts
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import type { PubsubEngine } from '../../streams/pubsub/engine.ts'
 import type { WebsocketSection } from './config.ts'
-import { MessageHandler, type Session } from './handle.ts'
+import { MessageHandler, type Session, Subscriptions } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
-import { Subscriptions } from './subscriptions.ts'
 
 export interface WebsocketDeps extends EndpointDeps {
   readonly gate: Gate

@@ -75,7 +75,8 @@ export class PostgresConnection implements Queries {
   #failures = 0
   #answeredMs: number
   #slowestMs = 0
-  #problem = 'not connected yet'
+  /** Why it is not connected; never contains the password. */
+  problem = 'not connected yet'
   #timer: NodeJS.Timeout | null = null
   #isStopped = false
   readonly #upWaiters = new Set<() => void>()
@@ -99,11 +100,6 @@ export class PostgresConnection implements Queries {
   /** Milliseconds since PostgreSQL last answered here. */
   ageMs(): number {
     return this.#options.clock.monotonicMs() - this.#answeredMs
-  }
-
-  /** Why it is not connected; never contains the password. */
-  problem(): string {
-    return this.#problem
   }
 
   /** True as soon as it is connected, false after `timeoutMs`. */
@@ -178,7 +174,7 @@ export class PostgresConnection implements Queries {
     for (const session of this.#opening) session.destroy()
     const session = this.#session
     this.#session = null
-    this.#problem = 'stopped'
+    this.problem = 'stopped'
     if (session === null) return
     // An answer that never comes must not keep the process from stopping.
     const hurry = setTimeout(() => session.destroy(), answerMs)
@@ -280,7 +276,7 @@ export class PostgresConnection implements Queries {
       this.#options.log.info('PostgreSQL is connected again', { connection: this.#options.name })
     this.#session = session
     this.#failures = 0
-    this.#problem = ''
+    this.problem = ''
     this.#answered()
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#check(session), silenceMs)
@@ -305,7 +301,7 @@ export class PostgresConnection implements Queries {
   }
 
   #retry(problem: string): void {
-    this.#problem = problem
+    this.problem = problem
     if (this.#timer !== null) clearTimeout(this.#timer)
     if (this.#isStopped) return
     this.#failures++
@@ -317,12 +313,12 @@ export class PostgresConnection implements Queries {
   }
 
   #enqueue<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    if (this.#session === null) return Promise.reject(this.#unavailable(this.#problem))
+    if (this.#session === null) return Promise.reject(this.#unavailable(this.problem))
     if (this.#waiting >= queueMax) return Promise.reject(this.#unavailable('its queue is full'))
     this.#waiting++
     const done = this.#tail.then(async () => {
       this.#waiting--
-      if (this.#session === null) throw this.#unavailable(this.#problem)
+      if (this.#session === null) throw this.#unavailable(this.problem)
       return await work(this.#session)
     })
     this.#tail = done.catch(() => {})

@@ -58,7 +58,7 @@ describe('admission', () => {
     const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
     gate = new Gate(directory, { clock, isExpired: () => isExpired })
     expect(opens(token)).toBe(false)
-    expect(gate.refused().rpc).toBe(0)
+    expect(gate.refused.rpc).toBe(0)
     isExpired = false
     expect(opens(token)).toBe(true)
   })
@@ -70,7 +70,7 @@ describe('admission', () => {
     expect(opens(`${token} `)).toBe(false)
     expect(opens(`${token}, ${token}`)).toBe(false)
     expect(opens(issueToken(), 'grpc')).toBe(false)
-    expect(gate.refused()).toEqual({
+    expect(gate.refused).toEqual({
       rpc: 4,
       websocket: 0,
       grpc: 1,

@@ -129,7 +129,7 @@ test('an orderly restart while PostgreSQL is away keeps it', async () => {
 
 test('totals include what is not sent yet, by window; one that is no number is not learned', async () => {
   const learned: WindowTotal[] = []
-  usage.onTotals((totals) => learned.push(...totals))
+  usage.onTotals = (totals) => learned.push(...totals)
   cluster.sums.set('a 0', 100)
   await use('a', 1)
   await confirmed()

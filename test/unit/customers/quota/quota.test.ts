@@ -223,7 +223,7 @@ describe('flushing usage', () => {
     quota.budgetOf(account).spend('getSlot')
     state.fails = true
     await quota.flush()
-    expect(quota.flushesFailed()).toBe(1)
+    expect(quota.flushesFailed).toBe(1)
     quota.budgetOf(account).spend('getSlot')
     state.fails = false
     await quota.stop()

@@ -50,7 +50,7 @@ describe('the credential of an indexer', () => {
     if (!issued.ok) throw new Error(issued.refusal.message)
     const { gate } = gateOf()
     expect(gate.admit('feeds', { xToken: issued.value.token }, '127.0.0.1')).toBeNull()
-    expect(gate.refused().feeds).toBe(1)
+    expect(gate.refused.feeds).toBe(1)
   })
 
   it('is stored as a digest, audited, and in no list of customers', () => {

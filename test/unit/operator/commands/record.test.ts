@@ -1,17 +1,17 @@
 // `sluice record` where the server that recorded is not the one that answers.
 import { join } from 'node:path'
 import { expect, it, vi } from 'vitest'
+import { askOperator } from '../../../../src/base/transport/operator-socket.ts'
 import { recordVerbs } from '../../../../src/operator/commands/record.ts'
-import { askServer } from '../../../../src/operator/commands/registry.ts'
 import type { Call } from '../../../../src/operator/commands/verb.ts'
 
-vi.mock('../../../../src/operator/commands/registry.ts', () => ({ askServer: vi.fn() }))
+vi.mock('../../../../src/base/transport/operator-socket.ts', () => ({ askOperator: vi.fn() }))
 
 it.each([null, { path: '/another.rec', isOver: false }])(
   'does not wait for a server that was started meanwhile and records %j',
   async (state) => {
     const path = join('/nowhere', 'a.rec')
-    vi.mocked(askServer).mockImplementation(async (_data, question) => {
+    vi.mocked(askOperator).mockImplementation(async (_data, question) => {
       return { ok: true, value: question === 'record' ? { path, isOver: false } : state }
     })
     const [record] = recordVerbs

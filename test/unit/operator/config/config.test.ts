@@ -15,14 +15,19 @@ import {
 } from '../../../../src/operator/config/config.ts'
 import { pageOf } from '../../../../src/products/metrics/config.ts'
 
-/** A configuration with these sections, and defaults for the others. */
-function config(sections: object): Config {
-  const defaults = { tls: { cert: '', key: '' }, allowPlaintext: false, metrics: {}, plans: {} }
-  const cluster = { url: '', gateways: 0 }
-  return { ...defaults, cluster, tpu: { upstreams: [] }, ...sections } as never
+/** A configuration with these sections, and defaults for the others, which open no endpoint. */
+function config(sections: Readonly<Record<string, unknown>>): Config {
+  const entries = Object.entries(initialOf(configFields)).map(([name, initial]) => {
+    const given = sections[name]
+    if (typeof initial !== 'object' || Array.isArray(initial)) return [name, given ?? initial]
+    const off = 'enabled' in initial ? { ...initial, enabled: false } : initial
+    return [name, name === 'plans' ? {} : { ...off, ...(given as object | undefined) }]
+  })
+  return Object.fromEntries(entries)
 }
 
-const checked = (sections: object) => checkConfig(config(sections), () => true)
+const checked = (sections: Readonly<Record<string, unknown>>) =>
+  checkConfig(config(sections), () => true)
 
 const endpoint = (host: string, port: number, enabled = true) => ({ enabled, host, port })
 
@@ -58,7 +63,7 @@ describe('endpoints', () => {
 
   test('a token in the URL of a WebSocket is taken while nothing real can be reached', () => {
     const local = { rpc: endpoint('127.0.0.1', 1), websocket: { queryToken: 'auto' } }
-    const takes = (sections: object) =>
+    const takes = (sections: Readonly<Record<string, unknown>>) =>
       takesQueryToken(config({ ...local, trustedProxies: [], ...sections }))
     expect(takes({})).toBe(true)
     expect(takes({ rpc: endpoint('0.0.0.0', 1) })).toBe(false)
@@ -112,6 +117,7 @@ describe('sources', () => {
     expect([...sourcesOf(mixed)]).toEqual([
       ['chain.source', 'embedded'],
       ['metrics.source', 'ring'],
+      ['shredstream.feed', 'embedded'],
     ])
     expect(isAllEmbedded(mixed)).toBe(false)
     expect(isAllEmbedded(config({ chain: { source: 'embedded' } }))).toBe(true)

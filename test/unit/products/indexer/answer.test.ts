@@ -6,7 +6,7 @@ import {
   type AnswerShape,
   answerWith,
   type Result,
-} from '../../../../src/products/indexer/answer.ts'
+} from '../../../../src/products/indexer/handle.ts'
 import { until } from '../../../testkit/until.ts'
 
 /** A result without an end, and what became of it. */

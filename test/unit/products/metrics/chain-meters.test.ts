@@ -1,9 +1,11 @@
 // The product's own figures as meters, from frames whose values are known.
 import { beforeEach, expect, test } from 'vitest'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
-import { ActiveBlocks } from '../../../../src/products/metrics/active-blocks.ts'
-import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
-import { declareChainMeters } from '../../../../src/products/metrics/chain-meters.ts'
+import {
+  ActiveBlocks,
+  BlockRows,
+  declareChainMeters,
+} from '../../../../src/products/metrics/block-rows.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
 import { contentionOf, HandClock, handOutSeqs } from '../../../testkit/fake-execution.ts'
 

@@ -6,9 +6,9 @@ import type {
   Destination,
   Subscription,
 } from '../../../../src/customers/subscriptions/subscription.ts'
-import { Caps } from '../../../../src/products/shredstream/caps.ts'
 import { Destinations } from '../../../../src/products/shredstream/destinations.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
+import { Caps } from '../../../../src/products/shredstream/target-tracker.ts'
 import { challengeOf, TargetTable } from '../../../../src/products/shredstream/targets.ts'
 
 // Without jitter.

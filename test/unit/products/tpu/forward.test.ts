@@ -14,9 +14,8 @@ import {
   type SolanaUpdate,
   slotStatus,
 } from '../../../../src/chain/solana/updates.ts'
-import { Forwarder } from '../../../../src/products/tpu/forward.ts'
+import { Forwarder, submissionOf, TipLog } from '../../../../src/products/tpu/forward.ts'
 import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
-import { submissionOf, TipLog } from '../../../../src/products/tpu/submission.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import { FakeClock, FakeSender, notTaken, unreachable } from '../../../testkit/fake-senders.ts'

@@ -7,7 +7,7 @@ import { decodeKey } from '../../../../src/chain/solana/base58.ts'
 import { Rates } from '../../../../src/customers/quota/rates.ts'
 import { tpuSection } from '../../../../src/products/tpu/config.ts'
 import { Duplicates, digestOf, duplicateMs } from '../../../../src/products/tpu/handle.ts'
-import { keptTipAccounts, TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
+import { keptTipAccounts, TipAccounts } from '../../../../src/products/tpu/tip.ts'
 import { newAddress } from '../../../testkit/tipped.ts'
 
 describe('duplicates', () => {

@@ -3,8 +3,7 @@ import { AccountRole, type Instruction } from '@solana/kit'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { decodeKey } from '../../../../src/chain/solana/base58.ts'
 import { TransactionLayout } from '../../../../src/chain/solana/transaction.ts'
-import { minimumTipLamports, TipCheck } from '../../../../src/products/tpu/tip.ts'
-import { TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
+import { minimumTipLamports, TipAccounts, TipCheck } from '../../../../src/products/tpu/tip.ts'
 import {
   innerTransfer,
   newAddress,

@@ -13,7 +13,7 @@ import {
   transactionUpdate,
 } from '../../../../src/chain/solana/update-build.ts'
 import { type SlotStatus, slotStatus } from '../../../../src/chain/solana/updates.ts'
-import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
+import { Subscriptions } from '../../../../src/products/websocket/handle.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/notifier.ts'
 import { budgetOn, type LooseSession, looseSession } from '../../../testkit/loose-session.ts'

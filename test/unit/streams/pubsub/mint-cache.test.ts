@@ -12,7 +12,7 @@ import {
   slotUpdate,
 } from '../../../../src/chain/solana/update-build.ts'
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
-import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
+import { Subscriptions } from '../../../../src/products/websocket/handle.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/notifier.ts'
 import { budgetOn, looseSession } from '../../../testkit/loose-session.ts'

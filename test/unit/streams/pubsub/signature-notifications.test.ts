@@ -11,7 +11,7 @@ import {
   transactionUpdate,
 } from '../../../../src/chain/solana/update-build.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
-import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
+import { Subscriptions } from '../../../../src/products/websocket/handle.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import type { LandedSignature, PubsubChain } from '../../../../src/streams/pubsub/chain.ts'
 import { declareSubscriptionMeters } from '../../../../src/streams/pubsub/notifier.ts'
