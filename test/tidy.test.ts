@@ -147,7 +147,7 @@ describe('the tree', () => {
         .map((name) => `${file.path}: ${name}`),
     )
     // Lets the stress test restart a reader where the one before it was killed.
-    expect(unused).toEqual(['src/base/rings/leases.ts: leasePosition'])
+    expect(unused).toEqual(['src/base/rings/layout.ts: leasePosition'])
   })
 
   test('has one class of a name, and no type that shares it', () => {

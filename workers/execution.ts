@@ -1,7 +1,7 @@
 // Worker thread of the execution source: opens it, runs it, writes its events to the rings.
 // Thread: source. Stopped by its control word and a message; see src/streams/analysis/feed.ts.
 import { parentPort, workerData } from 'node:worker_threads'
-import { ControlWord } from '../src/base/rings/control.ts'
+import { ControlWord } from '../src/base/rings/layout.ts'
 import { type TapMemory, TapWriter } from '../src/base/rings/tap.ts'
 import { EventFeed } from '../src/streams/analysis/feed.ts'
 import type { AnalysisMemory } from '../src/streams/analysis/memory.ts'

@@ -1,6 +1,6 @@
 // Worker thread of ShredStream: receives shreds and forwards each one.
 import { parentPort, workerData } from 'node:worker_threads'
-import { ControlWord } from '../src/base/rings/control.ts'
+import { ControlWord } from '../src/base/rings/layout.ts'
 import { runShreds, type ShredWorkerData } from '../src/products/shredstream/handle.ts'
 
 const data = workerData as ShredWorkerData

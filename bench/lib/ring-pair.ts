@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { allocateRing } from '../../src/base/rings/layout.ts'
-import { RingWriter } from '../../src/base/rings/ring-writer.ts'
+import { RingWriter } from '../../src/base/rings/ring.ts'
 import type { EndsAnswer, EndsWork } from '../micro/ends/ring-ends.ts'
 import type { Contender, Measurement } from './bench.ts'
 import { buildNative, compilerMissing, runNative } from './native.ts'

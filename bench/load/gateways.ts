@@ -4,7 +4,7 @@
 import { readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askOperator } from '../../src/base/transport/operator-socket.ts'
+import { askOperator } from '../../src/base/transport/unix-socket.ts'
 import { postgresMissing } from '../../test/cluster/postgres.ts'
 import { until } from '../../test/testkit/until.ts'
 import type { Bench, Contender, Measurement, RoundContext } from '../lib/bench.ts'

@@ -3,13 +3,12 @@
 // The plain way is the sink alone, with rows that were made before. The figure per CPU-second
 // counts all the time of the writer process, merging included: what one core brings. Freshness is
 // the time from a slot's arrival until a query has returned it, at 52,000 rows a second.
-
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/base/clock.ts'
-import { ProtoReader } from '../../src/base/proto-reader.ts'
+import { ProtoReader } from '../../src/base/protobuf.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'

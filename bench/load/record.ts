@@ -5,7 +5,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askOperator } from '../../src/base/transport/operator-socket.ts'
+import { askOperator } from '../../src/base/transport/unix-socket.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { ownProcessorSeconds } from '../lib/processor-time.ts'
 import { startWholeServer, type WholeServer } from '../lib/whole-server.ts'

@@ -9,8 +9,12 @@ import {
   openSocket,
   pinned,
 } from '../../src/base/transport/udp-batch.ts'
-import { batchMax, slotBytes } from '../../src/base/transport/udp-receive.ts'
-import { BatchSender, ShredVectors } from '../../src/base/transport/udp-send.ts'
+import {
+  BatchSender,
+  batchMax,
+  ShredVectors,
+  slotBytes,
+} from '../../src/base/transport/udp-send.ts'
 import { Caps } from '../../src/products/shredstream/target-tracker.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 

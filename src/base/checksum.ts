@@ -2,7 +2,7 @@
 // which does without the processor's instruction. Thread: any; computed in WebAssembly (wasm/).
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { assert } from './assert.ts'
+import { assert } from './errors.ts'
 import { packageRoot } from './package-root.ts'
 
 /** The exports of wasm/checksum.ts. */

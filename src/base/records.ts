@@ -7,8 +7,8 @@
 // record: a process was killed. What precedes it is whole.
 import { writeSync, writevSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
-import { assert } from './assert.ts'
 import { checksum } from './checksum.ts'
+import { assert } from './errors.ts'
 import { compressZstd, decompressZstd } from './zstd.ts'
 
 export const headBytes = 12

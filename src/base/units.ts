@@ -1,6 +1,6 @@
 // Parses and formats quantities with a unit: `16MiB`, `30s`, `250Mbit/s`.
 // A quantity is stored as a number in its field's unit; this file converts the text forms.
-import { formatDuration, parseDuration } from './duration.ts'
+import { formatDuration, parseDuration } from './clock.ts'
 
 /** Units of fields that also accept text with a unit. */
 export type Unit = 'bytes' | 'ms' | 'days' | 'Mbit/s'

@@ -4,7 +4,7 @@
 //
 //   magic 28 b5 2f fd | descriptor 00 (no content size) | window 58 (2 MiB) | blocks
 import { compress, decompress, init } from '@bokuweb/zstd-wasm'
-import { assert } from './assert.ts'
+import { assert } from './errors.ts'
 
 const LEVEL = 3
 /** More than one account may hold; longer data becomes several frames, so memory has a bound. */

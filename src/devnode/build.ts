@@ -1,6 +1,6 @@
 // Builds and signs legacy transactions.
 // For the embedded chain's faucet and background traffic; customers sign their own.
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 import type { Keypair } from '../chain/solana/keypair.ts'
 import { keyOf } from '../chain/solana/keys.ts'
 import { programs } from '../chain/solana/programs.ts'

@@ -3,8 +3,8 @@
 // A native abort or kill -9 costs a restart from the journal.
 import { Fault } from '../base/errors.ts'
 import type { Meters } from '../base/telemetry/meters.ts'
-import { SupervisedChild } from '../base/threads/child.ts'
 import type { RestartPolicy, SupervisorDeps } from '../base/threads/supervisor.ts'
+import { SupervisedChild } from '../base/threads/supervisor.ts'
 import { type ChainMeters, declareChainMeters } from './meters.ts'
 import type { DevnodeAddresses, DevnodeOptions } from './node.ts'
 import type { NodeAddresses, NodePorts } from './node-set.ts'

@@ -1,7 +1,6 @@
 // Sends the chain's blocks as shreds by UDP, as a validator does. Thread: main of the devnode
 // collects the entries of a block; a worker makes, signs and sends the shreds.
-import { DedicatedWorker } from '../base/threads/dedicated.ts'
-import type { SupervisorDeps } from '../base/threads/supervisor.ts'
+import { DedicatedWorker, type SupervisorDeps } from '../base/threads/supervisor.ts'
 import type {
   AccountContent,
   BlockMetaContent,

@@ -2,7 +2,7 @@
 // The single definition for building, storing and querying rows and for system.columns.
 // Rows are unique by their key; a second row with the same key is a duplicate.
 // A new column goes to the end of its table: stored tables get it added there.
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 
 /** ClickHouse type names. */
 const columnTypes = [

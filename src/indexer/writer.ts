@@ -8,9 +8,8 @@
 // sink rejects a write for good, each of its deliveries is written alone: one bad delivery must
 // not take others with it.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { assert } from '../base/assert.ts'
-import { backoffMs } from '../base/backoff.ts'
-import { Fault, messageOf } from '../base/errors.ts'
+import { backoffMs } from '../base/clock.ts'
+import { assert, Fault, messageOf } from '../base/errors.ts'
 import type { IngestSection } from './config.ts'
 import type { Marks, RowSink, SinkEvents } from './engine.ts'
 import type { Cut, Delivery, Indexed } from './parcels.ts'

@@ -5,7 +5,7 @@
 //
 //   heartbeat worker: every 10 ms postMessage(now) ──► port ──► LagWatch: now - sent
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
-import { workerEntry } from '../base/threads/entry.ts'
+import { workerEntry } from '../base/package-root.ts'
 import { Latencies } from './latencies.ts'
 import { sharedNowMs } from './thread-clock.ts'
 

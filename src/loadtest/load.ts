@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import { workerEntry } from '../base/threads/entry.ts'
+import { workerEntry } from '../base/package-root.ts'
 import type { ArrivalPlan } from './arrivals.ts'
 import { Heartbeat } from './lag-watch.ts'
 import { LoadTally } from './load-tally.ts'

@@ -1,5 +1,5 @@
 // Parses the quantities of a bench's command line: rates, shares, conditions.
-import { parseDuration } from '../base/duration.ts'
+import { parseDuration } from '../base/clock.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 
 const thousands: Readonly<Record<string, number>> = { '': 1, k: 1e3, M: 1e6 }

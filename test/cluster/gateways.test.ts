@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { askOperator } from '../../src/base/transport/operator-socket.ts'
+import { askOperator } from '../../src/base/transport/unix-socket.ts'
 import { runCommand } from '../testkit/command.ts'
 import { Follower } from '../testkit/follower.ts'
 import { apiSocket, callApi } from '../testkit/operator-api.ts'

@@ -4,7 +4,7 @@
 //   devnode ◄── hub 1 ◄──┐
 //      ▲ ◄───── hub 2 ◄──┴── gateway ◄── follower, compared with one at the devnode
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { askOperator } from '../../src/base/transport/operator-socket.ts'
+import { askOperator } from '../../src/base/transport/unix-socket.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { Follower } from '../testkit/follower.ts'
 import { provision, type Server, startServer } from '../testkit/server.ts'

@@ -9,7 +9,7 @@ import {
   askOperator,
   operatorSocketPath,
   startOperatorSocket,
-} from '../../src/base/transport/operator-socket.ts'
+} from '../../src/base/transport/unix-socket.ts'
 
 let data: string
 const running: Running[] = []

@@ -4,13 +4,12 @@
 // more, what is refused costs nothing, and what a node answers is not given up.
 //
 //   customers ─► handler: permits, charge ─► proxy ─► stream of the set, or a node ─► answer
-
 import { Commitment } from '../../src/base/commitment.ts'
 import { encodedText } from '../../src/base/jsonrpc/build.ts'
 import type { Call } from '../../src/base/jsonrpc/parse.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
-import type { Reply } from '../../src/base/transport/reply.ts'
+import type { Reply } from '../../src/base/transport/request.ts'
 import { Budget, Plan } from '../../src/customers/quota/budget.ts'
 import { standardPlan } from '../../src/customers/subscriptions/plans.ts'
 import { baseHead, RpcHandler } from '../../src/products/rpc/handle.ts'

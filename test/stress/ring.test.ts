@@ -3,10 +3,8 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
-import { allocateRing, type RingDescriptor } from '../../src/base/rings/layout.ts'
-import { leasePosition } from '../../src/base/rings/leases.ts'
-import { RingReader } from '../../src/base/rings/ring-reader.ts'
-import { RingWriter } from '../../src/base/rings/ring-writer.ts'
+import { allocateRing, leasePosition, type RingDescriptor } from '../../src/base/rings/layout.ts'
+import { RingReader, RingWriter } from '../../src/base/rings/ring.ts'
 import { caseCount } from '../testkit/case-count.ts'
 import { until } from '../testkit/until.ts'
 

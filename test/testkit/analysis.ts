@@ -1,6 +1,6 @@
 // The analysis pipeline without threads: feed, control ring and analyst in one, for tests.
 import { readFileSync } from 'node:fs'
-import { RingReader } from '../../src/base/rings/ring-reader.ts'
+import { RingReader } from '../../src/base/rings/ring.ts'
 import { blockStart } from '../../src/chain/evm/event-payload.ts'
 import { EventType } from '../../src/chain/evm/event-type.ts'
 import { readU64 } from '../../src/chain/evm/words.ts'

@@ -1,6 +1,6 @@
 // Calls every endpoint of a running server once, as its customers and its operator do, for tests
 // that break something underneath. Nothing here throws: a failed call is returned as text.
-import { askOperator } from '../../src/base/transport/operator-socket.ts'
+import { askOperator } from '../../src/base/transport/unix-socket.ts'
 import type { Server } from './server.ts'
 import { askSocket, openSocket, tryGrpc } from './try-endpoint.ts'
 

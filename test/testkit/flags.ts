@@ -1,7 +1,7 @@
 // Flags of the commands of test/: what cannot be read is one sentence and exit code 2, before
 // anything starts.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { parseDuration } from '../../src/base/duration.ts'
+import { parseDuration } from '../../src/base/clock.ts'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 type Flags<T extends Options> = ReturnType<typeof parseArgs<{ allowPositionals: true; options: T }>>

@@ -1,6 +1,6 @@
 // A stream that asks for everything, and its messages without times.
 import type { Client } from '@grpc/grpc-js'
-import { ProtoReader } from '../../src/base/proto-reader.ts'
+import { ProtoReader } from '../../src/base/protobuf.ts'
 import { Subscription, withToken } from './grpc-stage.ts'
 
 const keys = { accountInclude: [], accountExclude: [], accountRequired: [] }

@@ -1,6 +1,6 @@
 // Model clients: what they hold after they have applied what was sent and what was retracted.
 import { hash } from 'node:crypto'
-import { ProtoReader, WIRE_BYTES } from '../../src/base/proto-reader.ts'
+import { ProtoReader, WIRE_BYTES } from '../../src/base/protobuf.ts'
 import { type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import type { FrameReader } from './void-readers.ts'
 

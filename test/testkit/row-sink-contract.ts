@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { SupervisedChild } from '../../src/base/threads/child.ts'
+import { SupervisedChild } from '../../src/base/threads/supervisor.ts'
 import type { Cell, Marks, RowBatch, RowSink } from '../../src/indexer/engine.ts'
 import type { Delivery } from '../../src/indexer/parcels.ts'
 import { type ColumnType, type TableName, tableNames, tables } from '../../src/indexer/tables.ts'

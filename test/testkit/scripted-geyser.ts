@@ -1,8 +1,7 @@
 // Geyser nodes without sockets: each answers GetSlot and SubscribeReplayInfo as a test says, and
 // sends what the test makes it send.
-import { BackWriter } from '../../src/base/back-writer.ts'
 import { accept, type Outcome } from '../../src/base/errors.ts'
-import { ProtoReader } from '../../src/base/proto-reader.ts'
+import { BackWriter, ProtoReader } from '../../src/base/protobuf.ts'
 import { blockMetaUpdate, slotUpdate } from '../../src/chain/solana/update-build.ts'
 import { type SlotStatus, slotStatus } from '../../src/chain/solana/updates.ts'
 import { type GeyserTarget, lost, notAnswered } from '../../src/upstream/geyser/geyser-client.ts'

@@ -3,11 +3,10 @@
 // The nodes are those of `sluice devnode --nodes`, around a chain that executes nothing.
 //
 //   synthetic chain ─► ChainCluster: script, delay, view of each node ─► its stream, its answers
-import { BackWriter } from '../../src/base/back-writer.ts'
 import type { Clock } from '../../src/base/clock.ts'
 import { Commitment, isCommitment } from '../../src/base/commitment.ts'
 import { accept, type Outcome } from '../../src/base/errors.ts'
-import { ProtoReader } from '../../src/base/proto-reader.ts'
+import { BackWriter, ProtoReader } from '../../src/base/protobuf.ts'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { ChainCluster } from '../../src/devnode/cluster/cluster.ts'

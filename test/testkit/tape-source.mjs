@@ -1,7 +1,7 @@
 // A source thread that plays a tape (tape.ts) through the compiled feed, as workers/execution.ts
 // would a recording. At its n-th pause it waits until word 0 of `section.gate` is n.
 import { parentPort, workerData } from 'node:worker_threads'
-import { ControlWord } from '../../dist/src/base/rings/control.js'
+import { ControlWord } from '../../dist/src/base/rings/layout.js'
 import { EventFeed } from '../../dist/src/streams/analysis/feed.js'
 
 const { memory, section, isLossless, originMs, control } = workerData

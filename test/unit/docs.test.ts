@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { codesOf } from '../../src/base/codes.ts'
+import { codesOf } from '../../src/base/errors.ts'
 import { initialOf } from '../../src/base/fields.ts'
 import { DATABASE, visibleTables } from '../../src/indexer/catalogue.ts'
 import { grpcSection } from '../../src/products/grpc/config.ts'

@@ -2,8 +2,13 @@
 // with or without GSO segment batches, or by Node's sockets. Thread: main of that process.
 import { createSocket } from 'node:dgram'
 import { loadLibc, openSocket, pinned } from '../../../src/base/transport/udp-batch.ts'
-import { BatchReceiver, batchMax, slotBytes } from '../../../src/base/transport/udp-receive.ts'
-import { BatchSender, ShredVectors } from '../../../src/base/transport/udp-send.ts'
+import {
+  BatchReceiver,
+  BatchSender,
+  batchMax,
+  ShredVectors,
+  slotBytes,
+} from '../../../src/base/transport/udp-send.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { usedSeconds } from '../../lib/processor-time.ts'
 

@@ -3,7 +3,7 @@
 import { parseAddress, parseCidr } from '../../../src/base/cidr.ts'
 import { systemClock } from '../../../src/base/clock.ts'
 import { silentLog } from '../../../src/base/telemetry/log.ts'
-import { DedicatedWorker } from '../../../src/base/threads/dedicated.ts'
+import { DedicatedWorker } from '../../../src/base/threads/supervisor.ts'
 import { lastCore, pollCoreOf } from '../../../src/products/shredstream/core.ts'
 import {
   pauseCauses,

@@ -1,10 +1,8 @@
 // The two ends of the ring benches, each in a worker: one writes, one reads. Started by
 // bench/micro/ring.ts and ring-latency.ts. Thread: a bench worker.
-
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { RingDescriptor } from '../../../src/base/rings/layout.ts'
-import { RingReader } from '../../../src/base/rings/ring-reader.ts'
-import { RingWriter } from '../../../src/base/rings/ring-writer.ts'
+import { RingReader, RingWriter } from '../../../src/base/rings/ring.ts'
 import { Latencies } from '../../../src/loadtest/latencies.ts'
 import { latencyUsOf } from '../../lib/bench.ts'
 

@@ -3,7 +3,7 @@
 // Solana's own server: jsonrpc, result or error, id.
 // A long message is never whole in memory: its chunks are sent one after another, with backpressure
 // from the reader.
-import { assert } from '../assert.ts'
+import { assert } from '../errors.ts'
 
 export interface RpcError {
   readonly code: number

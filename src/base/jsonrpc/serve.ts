@@ -7,7 +7,7 @@
 // A batch is admitted or refused whole, its calls are answered concurrently, in order. What cannot
 // be parsed costs as much as the cheapest call, so that garbage is not free. A streamed response
 // keeps its in-flight permit until the stream ends.
-import { codesOf } from '../codes.ts'
+import { codesOf } from '../errors.ts'
 import {
   type Answer,
   answerMessage,

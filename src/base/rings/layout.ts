@@ -26,7 +26,7 @@
 // offset p & (capacity - 1). The data is divided into 16 equal chunks. The writer reclaims whole
 // chunks, and no record is longer than a chunk, so at least one record begins in every chunk;
 // chunkStarts has its position and the number of whole messages before it.
-import { assert } from '../assert.ts'
+import { assert } from '../errors.ts'
 
 /** Location of a ring, possibly inside a shared WebAssembly.Memory. Can be posted to a worker. */
 export interface RingDescriptor {
@@ -75,9 +75,9 @@ const chunkStartsByte = (5 + leases) * cacheLineBytes
 export const dataByte = chunkStartsByte + chunks * 16
 const magic = 0x534c5231 // "SLR1"
 
-export const leaseAt = (slot: number): number => leasesAt + slot * lineWords
+const leaseAt = (slot: number): number => leasesAt + slot * lineWords
 /** The third word of a lease's line. */
-export const leaseTakenAt = (slot: number): number => leaseAt(slot) + 2
+const leaseTakenAt = (slot: number): number => leaseAt(slot) + 2
 
 /** Total bytes of a ring with `capacityBytes` of data. */
 export function ringByteLength(capacityBytes: number): number {
@@ -173,4 +173,150 @@ function storeHigh(words: Int32Array, at: number, position: number): void {
   const high = highOf(position)
   // Before `low`, so that a reader never pairs a new `low` with an old `high`.
   if (words[at + 1] !== high) Atomics.store(words, at + 1, high)
+}
+
+// Backpressure from readers to a ring's writer, for pipelines that must not lose a record.
+// A lease is a cache line of the ring's header: its reader's position and whether the
+// lease is taken. It outlives its reader: a restarted reader takes the same lease, and no
+// record was overwritten meanwhile.
+
+/** Takes the lease at `position`. */
+export function takeLease(ring: RingViews, slot: number, position: number): void {
+  assert(Number.isInteger(slot) && slot >= 0 && slot < leases, `a lease is 0 to ${leases - 1}`)
+  storePosition(ring.words, leaseAt(slot), position)
+  // After the position: a writer that sees the lease taken must also see its position.
+  Atomics.store(ring.words, leaseTakenAt(slot), 1)
+}
+
+/** Advances the lease: the writer may overwrite the bytes below `position`. */
+export function moveLease(ring: RingViews, slot: number, position: number): void {
+  const { words, chunkBytes } = ring
+  // A plain load: the caller's own store was the last one.
+  const before = words[leaseAt(slot)]!
+  // The store releases: all reads of those bytes are done before the writer can see it.
+  storePosition(words, leaseAt(slot), position)
+  // The writer reuses whole chunks: until one is free there is nothing to wake it for.
+  const chunkMask = -(chunkBytes / unitBytes)
+  if (((before ^ lowOf(position)) & chunkMask) !== 0) wake(words, writerSleepsAt)
+}
+
+/** Position of the lease, where a restarted reader resumes. Null when it is not taken. */
+export function leasePosition(at: RingDescriptor, slot: number): number | null {
+  const { words } = openViews(at)
+  // Loaded before the position: pairs with the order of the stores in takeLease.
+  return Atomics.load(words, leaseTakenAt(slot)) === 0 ? null : loadPosition(words, leaseAt(slot))
+}
+
+/** The lowest position of all taken leases; `otherwise` when none is taken. */
+export function slowestLease(ring: RingViews, otherwise: number): number {
+  let slowest = otherwise
+  for (let slot = 0; slot < leases; slot += 1) {
+    // Acquires: the reader has finished with the bytes below its position.
+    if (Atomics.load(ring.words, leaseTakenAt(slot)) === 0) continue
+    slowest = Math.min(slowest, loadPosition(ring.words, leaseAt(slot)))
+  }
+  return slowest
+}
+
+// Sleeps on a word of shared memory until another thread clears it and notifies.
+// Thread: any; `sleep` blocks and so belongs to workers, `sleepAsync` is for the main thread.
+//
+// The sleeper stores 1, checks once more for work, and sleeps while the word is 1. The waker
+// publishes the work, then reads the word, stores 0 and notifies. One of the two always sees the
+// other: either the second check finds the work, or the waker finds the 1. A sleeper that dies
+// leaves a 1, which costs the waker one needless notify and nothing else.
+
+interface AsyncWait {
+  readonly async: boolean
+  readonly value: 'not-equal' | 'timed-out' | Promise<'ok' | 'timed-out'>
+}
+
+// Reason for the cast: Node 20 has waitAsync, the compiler's es2023 library does not name it.
+const waitAsync = (
+  Atomics as unknown as {
+    waitAsync(words: Int32Array, at: number, value: number, timeoutMs: number): AsyncWait
+  }
+).waitAsync
+
+/** Wakes the threads that sleep on the word; costs one load when none does. */
+export function wake(words: Int32Array, at: number): void {
+  // Sequentially consistent with the preceding store of the work: if this load moved up, a
+  // sleeper that set the word meanwhile would sleep although there is work.
+  if (Atomics.load(words, at) === 0) return
+  // Cleared before the notify, so that a sleeper about to enter `wait` finds 0 and returns.
+  Atomics.store(words, at, 0)
+  Atomics.notify(words, at)
+}
+
+/** Checks for work before sleeping, and iterations of an empty loop between two checks. */
+const spinChecks = 32
+const pauseIterations = 64
+
+/** Passes some tens of nanoseconds without touching shared memory. */
+export function pause(): void {
+  for (let iteration = 0; iteration < pauseIterations; iteration += 1);
+}
+
+/**
+ * Blocks until woken or timed out. Returns at once when `hasWork` is true. Spins for about two
+ * microseconds first: under load the next work comes sooner than a sleep would take, and the pause
+ * between two checks keeps the spin from contending for the waker's cache line.
+ */
+export function sleep(
+  words: Int32Array,
+  at: number,
+  timeoutMs: number,
+  hasWork: () => boolean,
+): void {
+  for (let check = 0; check < spinChecks; check += 1) {
+    if (hasWork()) return
+    pause()
+  }
+  // Before the last check for work, never after it: see the header of this file.
+  Atomics.store(words, at, 1)
+  if (!hasWork()) Atomics.wait(words, at, 1, timeoutMs)
+}
+
+/**
+ * The same without blocking and without spinning. The promise keeps neither the process nor an
+ * event loop alive: on the main thread something else (a listener, a timer) must.
+ */
+export async function sleepAsync(
+  words: Int32Array,
+  at: number,
+  timeoutMs: number,
+  hasWork: () => boolean,
+): Promise<void> {
+  Atomics.store(words, at, 1)
+  if (hasWork()) return
+  const wait = waitAsync(words, at, 1, timeoutMs)
+  if (wait.async) await wait.value
+}
+
+// Shared stop flag for worker loops that never read their messages.
+// The worker finds it as `workerData.control`.
+//
+//   word 0   0: run   1: stop
+//
+// A loop checks the flag between two batches.
+
+const stopAt = 0
+
+export class ControlWord {
+  readonly buffer: SharedArrayBuffer
+  readonly #words: Int32Array
+
+  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(4)) {
+    this.buffer = buffer
+    this.#words = new Int32Array(buffer)
+  }
+
+  get isStopped(): boolean {
+    // Atomic so that the compiler cannot keep the old value across iterations of a loop.
+    return Atomics.load(this.#words, stopAt) === 1
+  }
+
+  stop(): void {
+    Atomics.store(this.#words, stopAt, 1)
+  }
 }

@@ -4,7 +4,7 @@
 //
 //   words: 0 on i32        ring: records of the tapped thread, see layout.ts
 import { allocateRing, type RingDescriptor } from './layout.ts'
-import { RingWriter } from './ring-writer.ts'
+import { RingWriter } from './ring.ts'
 
 /** More than a thread gets while the recorder is busy with a slow disk for a moment. */
 export const tapRingBytes = 16 * 1024 * 1024

@@ -35,7 +35,7 @@ export class LogThrottle {
   }
 }
 
-/** Returns a function that logs faults as `msg`, at most once a second. For base/guard.ts. */
+/** Returns a function that logs faults as `msg`, at most once a second. For base/errors.ts. */
 export function faultReport(log: Log, msg: string): (fault: unknown) => void {
   const throttle = new LogThrottle()
   return (fault) => {

@@ -10,8 +10,7 @@
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { Packr } from 'msgpackr'
-import { assert } from '../assert.ts'
-import { messageOf } from '../errors.ts'
+import { assert, messageOf } from '../errors.ts'
 import { exitNow, exitStopped } from '../exit.ts'
 
 const headerBytes = 4

@@ -3,9 +3,9 @@
 import { once } from 'node:events'
 import { Piscina } from 'piscina'
 import { Fault, messageOf } from '../errors.ts'
+import { workerEntry } from '../package-root.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { CounterChild } from '../telemetry/meters.ts'
-import { workerEntry } from './entry.ts'
 import { registerThreads } from './running.ts'
 
 export interface PoolOptions {

@@ -1,3 +1,320 @@
+// Runs supervised child processes and worker threads.
+// A child process is for native code that may abort or must be killable; it is called over a pipe.
+// The indexer's queries run in processes of another kind (indexer/duckdb/query-process.ts).
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Duplex } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { type TransferListItem, Worker } from 'node:worker_threads'
+import { type Backoff, backoffMs, type Clock } from '../clock.ts'
+import { Fault, messageOf } from '../errors.ts'
+import { workerEntry } from '../package-root.ts'
+import { ControlWord } from '../rings/layout.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { CounterChild, GaugeChild } from '../telemetry/meters.ts'
+import { childPipe, FrameLink } from './frames.ts'
+import { registerProcess, registerThreads } from './running.ts'
+
+export interface ChildOptions {
+  /** Name of the component in logs and meters. */
+  readonly name: string
+  /** Name of the file in dist/workers, or its URL. It calls `serveFrames`. */
+  readonly entry: string | URL
+  /** Command-line arguments: plain settings, never a secret. */
+  readonly words?: readonly string[]
+  readonly backoff?: RestartPolicy
+  readonly callsMax?: number
+  readonly stopMsMax?: number
+  onEvent?(event: string, data: unknown): void
+  /** Called after each start, the first included: send the state that a new process lacks. */
+  onStart?(): void
+}
+
+const callsMax = 1024
+const unsentBytesMax = 32 * 1024 * 1024
+const startMsMax = 30_000
+const stopMsMax = 3000
+
+interface PendingCall {
+  resolve(value: unknown): void
+  reject(fault: Fault): void
+  readonly timer: NodeJS.Timeout | null
+}
+
+export class SupervisedChild {
+  readonly #options: ChildOptions
+  readonly #supervisor: Supervisor
+  readonly #pending = new Map<number, PendingCall>()
+  #link: FrameLink | null = null
+  #lastCallId = 0
+  #pid = 0
+
+  private constructor(options: ChildOptions, deps: SupervisorDeps) {
+    this.#options = options
+    this.#supervisor = new Supervisor(
+      { name: options.name, backoff: options.backoff, launch: () => this.#launch() },
+      deps,
+    )
+  }
+
+  /** Resolves when the child serves; rejects with a Fault when it does not start. */
+  static async start(options: ChildOptions, deps: SupervisorDeps): Promise<SupervisedChild> {
+    const child = new SupervisedChild(options, deps)
+    await child.#supervisor.start()
+    return child
+  }
+
+  get restarts(): number {
+    return this.#supervisor.restarts
+  }
+
+  get isRunning(): boolean {
+    return this.#link !== null
+  }
+
+  /** Process id of the current process; 0 while none runs. */
+  get pid(): number {
+    return this.#link === null ? 0 : this.#pid
+  }
+
+  /**
+   * Calls the child. Rejects with a Fault: `child-busy` (too much in flight), `child-gone` (down
+   * or died during the call), `child-slow` (timeout), all retryable; `call-failed`.
+   */
+  call<T>(call: string, input: unknown, timeoutMs?: number): Promise<T> {
+    const { name } = this.#options
+    const link = this.#link
+    if (link === null) return Promise.reject(gone(name))
+    const isFull = this.#pending.size >= (this.#options.callsMax ?? callsMax)
+    if (isFull || link.unsentBytes > unsentBytesMax)
+      return Promise.reject(
+        new Fault('child-busy', `${name} has too many calls in flight`, { retryable: true }),
+      )
+    return this.#send(link, call, input, timeoutMs)
+  }
+
+  /** A call of few bytes about one that is under way: it is never `child-busy`. */
+  steer<T>(call: string, input: unknown): Promise<T> {
+    const link = this.#link
+    return link === null ? Promise.reject(gone(this.#options.name)) : this.#send(link, call, input)
+  }
+
+  #send<T>(link: FrameLink, call: string, input: unknown, timeoutMs?: number): Promise<T> {
+    this.#lastCallId += 1
+    const id = this.#lastCallId
+    return new Promise<T>((resolve, reject) => {
+      const timer = timeoutMs === undefined ? null : setTimeout(() => this.#timeOut(id), timeoutMs)
+      this.#pending.set(id, { resolve: resolve as (value: unknown) => void, reject, timer })
+      link.send({ id, call, input })
+    })
+  }
+
+  /** Kills the current process at once; the supervisor restarts it. For runaway native code. */
+  kill(): void {
+    if (this.#link !== null) process.kill(this.#pid, 'SIGKILL')
+  }
+
+  /** Sends a stop frame, and SIGKILL after the timeout. */
+  stop(): Promise<void> {
+    return this.#supervisor.stop()
+  }
+
+  async #launch(): Promise<Incarnation> {
+    const { name, entry, words = [] } = this.#options
+    const file = fileURLToPath(typeof entry === 'string' ? workerEntry(entry) : entry)
+    // Its stdout goes to our stderr: our stdout is reserved for what the operator reads.
+    const child = spawn(process.execPath, [file, ...words], {
+      stdio: ['ignore', 2, 2, 'pipe'],
+    })
+    registerProcess(child)
+    const ended = watch(child)
+    // Out of descriptors or processes: nothing was started, and there is no pipe either.
+    if (child.pid === undefined)
+      throw new Fault('child-start', `child process ${name} ${await ended}`, { retryable: true })
+    const pipe = child.stdio[childPipe] as Duplex
+    // Broken frames or a broken pipe: no output of this process can be trusted any more.
+    pipe.on('error', () => child.kill('SIGKILL'))
+    let onReady: () => void = () => {}
+    const ready = new Promise<null>((resolve) => {
+      onReady = () => resolve(null)
+    })
+    const link = new FrameLink(pipe, (value) => this.#receive(value, onReady))
+    const outcome = await outcomeOfStart(ready, ended, startMsMax)
+    if (outcome !== null) {
+      child.kill('SIGKILL')
+      throw new Fault('child-start', `child process ${name} ${outcome}`)
+    }
+    this.#link = link
+    this.#pid = child.pid
+    void ended.then(() => {
+      if (this.#link === link) this.#link = null
+      for (const id of [...this.#pending.keys()]) this.#settle(id)?.reject(gone(name))
+    })
+    this.#options.onStart?.()
+    return { ended, stop: () => this.#end(child, link, ended) }
+  }
+
+  #end(child: ChildProcess, link: FrameLink, ended: Promise<string>): Promise<void> {
+    link.send({ stop: true })
+    return endWithin(ended, this.#options.stopMsMax ?? stopMsMax, () => child.kill('SIGKILL'))
+  }
+
+  #receive(value: unknown, onReady: () => void): void {
+    const frame = value as {
+      id?: number
+      output?: unknown
+      error?: string
+      event?: string
+      data?: unknown
+    }
+    if (frame.event === 'ready') onReady()
+    else if (frame.event !== undefined) this.#options.onEvent?.(frame.event, frame.data)
+    else if (frame.error === undefined) this.#settle(frame.id ?? 0)?.resolve(frame.output)
+    else this.#settle(frame.id ?? 0)?.reject(new Fault('call-failed', frame.error))
+  }
+
+  #timeOut(id: number): void {
+    const message = `${this.#options.name} did not answer in time`
+    this.#settle(id)?.reject(new Fault('child-slow', message, { retryable: true }))
+  }
+
+  #settle(id: number): PendingCall | undefined {
+    const pending = this.#pending.get(id)
+    this.#pending.delete(id)
+    if (pending?.timer) clearTimeout(pending.timer)
+    return pending
+  }
+}
+
+function gone(name: string): Fault {
+  return new Fault('child-gone', `${name} is not running`, { retryable: true })
+}
+
+function watch(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(`did not start: ${error.message}`))
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exited with code ${code}` : `was ended by ${signal}`),
+    )
+  })
+}
+
+// Runs one worker thread for the lifetime of the server: starts, supervises, restarts, stops it.
+//
+// The worker finds `{ ...data, control }` in workerData, ends its loop when the control word is
+// set, and posts 'ready' once it works. A thread cannot be terminated while it runs native code,
+// so such calls must return within the stop timeout.
+
+interface DedicatedOptions {
+  /** Name of the component in logs and meters. */
+  readonly name: string
+  /** Name of the file in dist/workers, or its URL. */
+  readonly entry: string | URL
+  /** Becomes workerData, with `control` added. Shared memory in it survives a restart. */
+  readonly data: Readonly<Record<string, unknown>>
+  readonly backoff?: RestartPolicy
+  readonly stopMsMax?: number
+  /** Messages that the worker posts, except its 'ready'. */
+  onMessage?(message: unknown): void
+  /** The thread ended; it may be started again. */
+  onExit?(): void
+}
+
+/** Node's error when the thread itself could not be created, mostly for lack of descriptors. */
+const noThread = 'threw: Worker initialization failure'
+const threadStartMsMax = 10_000
+const threadStopMsMax = 2000
+
+export class DedicatedWorker {
+  readonly #options: DedicatedOptions
+  readonly #supervisor: Supervisor
+  readonly #unregister: () => void
+  #worker: Worker | null = null
+
+  private constructor(options: DedicatedOptions, deps: SupervisorDeps) {
+    this.#options = options
+    this.#supervisor = new Supervisor(
+      { name: options.name, backoff: options.backoff, launch: () => this.#launch() },
+      deps,
+    )
+    this.#unregister = registerThreads(options.name, () => (this.#worker === null ? 0 : 1))
+  }
+
+  /** Resolves when the worker has posted 'ready'; rejects with a Fault when it does not start. */
+  static async start(options: DedicatedOptions, deps: SupervisorDeps): Promise<DedicatedWorker> {
+    const dedicated = new DedicatedWorker(options, deps)
+    await dedicated.#supervisor.start()
+    return dedicated
+  }
+
+  get restarts(): number {
+    return this.#supervisor.restarts
+  }
+
+  get isRunning(): boolean {
+    return this.#supervisor.isRunning
+  }
+
+  /** False while the worker is down; the message is then dropped. */
+  post(message: unknown, transfer: readonly TransferListItem[] = []): boolean {
+    if (this.#worker === null) return false
+    this.#worker.postMessage(message, transfer)
+    return true
+  }
+
+  /** Sets the control word, and terminates the thread after the timeout. */
+  async stop(): Promise<void> {
+    await this.#supervisor.stop()
+    this.#unregister()
+  }
+
+  async #launch(): Promise<Incarnation> {
+    const { name, entry, data } = this.#options
+    const control = new ControlWord()
+    const url = typeof entry === 'string' ? workerEntry(entry) : entry
+    const worker = new Worker(url, { name, workerData: { ...data, control: control.buffer } })
+    const ended = watchThread(worker)
+    await this.#ready(worker, ended)
+    this.#worker = worker
+    worker.on('message', (message) => this.#options.onMessage?.(message))
+    void ended.then(() => {
+      if (this.#worker === worker) this.#worker = null
+      this.#options.onExit?.()
+    })
+    return { ended, stop: () => this.#end(worker, control, ended) }
+  }
+
+  async #ready(worker: Worker, ended: Promise<string>): Promise<void> {
+    const ready = new Promise<null>((resolve) => worker.once('message', () => resolve(null)))
+    const outcome = await outcomeOfStart(ready, ended, threadStartMsMax)
+    if (outcome === null) return
+    await worker.terminate()
+    const retryable = outcome.startsWith(noThread)
+    throw new Fault('worker-start', `worker ${this.#options.name} ${outcome}`, { retryable })
+  }
+
+  #end(worker: Worker, control: ControlWord, ended: Promise<string>): Promise<void> {
+    control.stop()
+    // For workers that handle messages instead of running a loop.
+    worker.postMessage('stop')
+    return endWithin(
+      ended,
+      this.#options.stopMsMax ?? threadStopMsMax,
+      () => void worker.terminate(),
+    )
+  }
+}
+
+/** Resolves once the thread has exited, with how the worker ended. */
+function watchThread(worker: Worker): Promise<string> {
+  let reason = ''
+  worker.on('error', (error: unknown) => {
+    reason = `threw: ${messageOf(error)}`
+  })
+  return new Promise((resolve) => {
+    worker.once('exit', (code) => resolve(reason === '' ? `exited with code ${code}` : reason))
+  })
+}
+
 // Supervises one worker or child process: counts its deaths and restarts it with exponential
 // back-off until it has died too often in a row. A start for which the machine lacks resources (a
 // retryable fault) is retried without limit and does not count as a death.
@@ -5,14 +322,9 @@
 //   launch -> running -> died -> (too often in a row?) -> onDown
 //               ^          |
 //               +-- wait --+   100 ms, doubled up to 10 s, reset after a minute of uptime
-import { type Backoff, backoffMs } from '../backoff.ts'
-import type { Clock } from '../clock.ts'
-import { Fault, messageOf } from '../errors.ts'
-import type { Log } from '../telemetry/log.ts'
-import type { CounterChild, GaugeChild } from '../telemetry/meters.ts'
 
 /** One run of the component, from launch to death. */
-export interface Incarnation {
+interface Incarnation {
   /** Resolves when it has ended, with a phrase on how it ended. */
   readonly ended: Promise<string>
   /** Requests a stop, and kills it after a timeout. */
@@ -29,7 +341,7 @@ export interface SupervisorDeps {
   onDown(fault: Fault): void
 }
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly name: string
   readonly backoff?: RestartPolicy | undefined
   launch(): Promise<Incarnation>
@@ -137,7 +449,7 @@ export class Supervisor {
 }
 
 /** Null once it is ready, or a phrase on why it is not. */
-export async function outcomeOfStart(
+async function outcomeOfStart(
   ready: Promise<null>,
   ended: Promise<string>,
   timeoutMs: number,
@@ -152,7 +464,7 @@ export async function outcomeOfStart(
 }
 
 /** Resolves when it has ended; kills it after the timeout. */
-export async function endWithin(
+async function endWithin(
   ended: Promise<string>,
   timeoutMs: number,
   kill: () => void,

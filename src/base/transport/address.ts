@@ -1,6 +1,5 @@
 // Finds the client address of a request. Thread: main, once per request.
 // A small cache maps the peer's binary address to text; base/cidr.ts resolves trusted proxies.
-import { assert } from '../assert.ts'
 import {
   type Cidr,
   clientAddress,
@@ -9,6 +8,7 @@ import {
   parseAddress,
   parseCidr,
 } from '../cidr.ts'
+import { assert } from '../errors.ts'
 
 const TEXTS_MAX = 4096
 

@@ -10,9 +10,9 @@
 // A client that opens connections faster than the table is read may be refused below its limit
 // until the next reading.
 import { readFile } from 'node:fs/promises'
-import { assert } from '../assert.ts'
 import { addressKey, formatAddress, type IpAddress } from '../cidr.ts'
 import type { Clock } from '../clock.ts'
+import { assert } from '../errors.ts'
 import type { Addresses } from './address.ts'
 
 export interface ConnectionOptions {

@@ -4,8 +4,8 @@
 import { createServer, type Server as NetServer } from 'node:net'
 import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js'
 import { Fault } from '../errors.ts'
-import { type ListenAddress, probePort, resolvePort } from './listen-address.ts'
-import { openSharedSocket } from './shared-port.ts'
+import type { ListenAddress } from './listen-address.ts'
+import { openSharedSocket, probePort, resolvePort } from './listen-address.ts'
 import { listenAtPath } from './unix-socket.ts'
 
 /** A certificate pair that was checked, with notification of changes. */

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { Fault } from '../errors.ts'
 import type { Log } from '../telemetry/log.ts'
 import { openGrpcEndpoint } from './grpc.ts'
-import { grpcCode } from './grpc-status.ts'
+import { grpcCode } from './grpc-stream.ts'
 
 const path = '/sluice.Probe/Open'
 const deadlineMs = 30_000

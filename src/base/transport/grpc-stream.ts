@@ -1,13 +1,59 @@
-// The sending side of one streaming gRPC call.
+// One streaming gRPC call: its sending side, compression, and the limits of what a caller sends.
 //
 //   product: queue of framed bytes --write--> http2 stream of the call --> socket
 //
 // Frames are whole gRPC messages with their 5-byte prefix, many joined in one buffer: one http2
 // write then carries hundreds of messages, where call.write pays a round trip through three stream
 // layers for each. The http2 stream is not public in the library: grpc-probe.ts checks it at start.
-import { constants, type ServerHttp2Stream } from 'node:http2'
-import type { GrpcEncoding } from './grpc-encoding.ts'
-import type { GrpcStatus } from './grpc-status.ts'
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import { gzipSync } from 'node:zlib'
+import { BackWriter } from '../protobuf.ts'
+import { compressZstd, decompressZstd } from '../zstd.ts'
+
+/**
+ * gRPC status codes by name. base/errors.ts maps refusals to their code; the codes here without a
+ * refusal kind (out of range, data loss, aborted) are for streams only.
+ */
+export const grpcCode = {
+  ok: 0,
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  notFound: 5,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  aborted: 10,
+  outOfRange: 11,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+  dataLoss: 15,
+} as const
+
+export interface GrpcStatus {
+  readonly code: number
+  /** Shown to the caller; never a token. */
+  readonly details: string
+  /** When a retry makes sense; sent in the trailers. */
+  readonly retryAfterMs?: number
+}
+
+const writer = new BackWriter()
+const retryInfoType = 'type.googleapis.com/google.rpc.RetryInfo'
+
+/** The bytes of `grpc-status-details-bin`: a google.rpc.Status that contains one RetryInfo. */
+export function retryDetails(status: GrpcStatus, retryAfterMs: number): Buffer {
+  const seconds = Math.floor(retryAfterMs / 1000)
+  writer.number(2, Math.round((retryAfterMs - seconds * 1000) * 1e6))
+  writer.number(1, seconds)
+  // RetryInfo { retry_delay }, in Any { type_url, value }, in Status { code, message, details }.
+  writer.wrap(1, 0)
+  writer.wrap(2, 0)
+  writer.stringAlways(1, retryInfoType)
+  writer.wrap(3, 0)
+  writer.stringAlways(2, status.details)
+  writer.number(1, status.code)
+  return writer.take()
+}
 
 /** Prefix of a gRPC message: one byte for compression, four for the length. */
 export const framePrefixBytes = 5
@@ -137,4 +183,235 @@ export class RefusedStreams {
     stream.once('close', () => this.#open.set(session, this.#open.get(session)! - 1))
     closeLater(stream, count > refusedStreamsMax ? 0 : graceMs)
   }
+}
+
+/** Compressions of answers. */
+export const grpcEncodings = ['zstd', 'gzip'] as const
+export type GrpcEncoding = (typeof grpcEncodings)[number]
+
+/** Compressions of requests, for `grpc-accept-encoding` of an answer. */
+export const requestEncodings = 'identity,deflate,gzip,zstd'
+
+/**
+ * The compression that a caller asks for; null for none. It is the one of its own requests, or the
+ * first one it accepts: libraries that list whatever they can read begin with `identity`.
+ */
+export function encodingAskedBy(
+  headers: IncomingHttpHeaders,
+  allowed: readonly string[],
+): GrpcEncoding | null {
+  const header = headers['grpc-accept-encoding']
+  if (typeof header !== 'string') return null
+  const accepted = header.split(',').map((name) => name.trim())
+  const own = headers['grpc-encoding']
+  const asked =
+    own !== 'identity' && accepted.some((name) => name === own)
+      ? own
+      : accepted.find((name) => name === 'identity' || allowed.includes(name))
+  return grpcEncodings.find((name) => name === asked && allowed.includes(name)) ?? null
+}
+
+// Compresses the messages of answers and inflates those of requests.
+//
+//   request with flag 1 -> inflated within the method's size limit -> the library
+//   run of frames       -> each message compressed, flag 1 -> every stream that asks for it
+//
+// The library inflates gzip and deflate requests and compresses no answer, hence the two methods
+// of its calls that are replaced here. A message may always be sent uncompressed, with flag 0.
+
+/** A shorter message gains nothing. */
+const compressBytesMin = 256
+/** A longer one would hold the main thread for more than 20 ms. */
+const compressBytesMax = 4 * 1024 * 1024
+/** The higher levels take twice the time and save a few percent. */
+const level = 1
+
+/** Compresses the messages of a run of frames, which may be split into several buffers. */
+export function compressFrames(
+  runs: readonly { readonly bytes: Buffer }[],
+  encoding: GrpcEncoding,
+): Buffer {
+  const frames = runs.length === 1 ? runs[0]!.bytes : Buffer.concat(runs.map(({ bytes }) => bytes))
+  const parts: Uint8Array[] = []
+  let copied = 0
+  for (let at = 0; at < frames.length; ) {
+    const end = at + framePrefixBytes + frames.readUInt32BE(at + 1)
+    const message = frames.subarray(at + framePrefixBytes, end)
+    if (message.length >= compressBytesMin && message.length <= compressBytesMax) {
+      const compressed = encoding === 'gzip' ? gzip(message) : compressZstd(message, level)
+      if (compressed.length < message.length) {
+        const prefix = Buffer.allocUnsafe(framePrefixBytes)
+        prefix[0] = 1
+        prefix.writeUInt32BE(compressed.length, 1)
+        parts.push(frames.subarray(copied, at), prefix, compressed)
+        copied = end
+      }
+    }
+    at = end
+  }
+  return Buffer.concat([...parts, frames.subarray(copied)])
+}
+
+/** Lets a call take zstd requests, limits what requests inflate to, and compresses its answers. */
+export function handleCompression(
+  call: LibraryCall,
+  options: {
+    readonly messageBytesMax: number
+    readonly encoding: GrpcEncoding | null
+    /** The call ends with a status because of a request. */
+    refused(): void
+  },
+): void {
+  const inflate = call.decompressMessage
+  call.decompressMessage = async (frame, encoding) => {
+    try {
+      const message = await (encoding === 'zstd'
+        ? inflateZstd(frame.subarray(framePrefixBytes), options.messageBytesMax)
+        : inflate.call(call, frame, encoding))
+      if (message.length > options.messageBytesMax) throw inflatesTooLarge(options.messageBytesMax)
+      return message
+    } catch (status) {
+      options.refused()
+      throw status
+    }
+  }
+  const { encoding } = options
+  if (encoding === null) return
+  const serialize = call.serializeMessage
+  call.serializeMessage = (value) =>
+    compressFrames([{ bytes: serialize.call(call, value) }], encoding)
+}
+
+/** Throws a status, as the library's own method does. */
+function inflateZstd(bytes: Buffer, bytesMax: number): Buffer {
+  const outcome = decompressZstd(bytes, bytesMax)
+  if (outcome === 'too-large') throw inflatesTooLarge(bytesMax)
+  if (outcome === 'damaged') throw damaged
+  return outcome
+}
+
+function gzip(message: Buffer): Buffer {
+  return gzipSync(message, { level })
+}
+
+function inflatesTooLarge(bytesMax: number): GrpcStatus {
+  const details = `Received message that decompresses to a size larger than ${bytesMax}`
+  return { code: grpcCode.resourceExhausted, details }
+}
+
+const damaged: GrpcStatus = { code: grpcCode.internal, details: 'Failed to decompress message' }
+
+// Limits what a caller may send on one gRPC call, before the library buffers it.
+//
+//   http2 stream --chunk--> prefixes of messages: size, count, time --> the library's decoder
+//                                  |
+//                                  +-- over a limit: status, and every later byte is discarded
+//
+// The library has one size limit for all methods and no timeout, so a message whose last byte
+// never arrives would occupy memory for as long as the caller likes.
+
+export interface RequestLimits {
+  readonly messageBytesMax: number
+  /** One more ends the call with INVALID_ARGUMENT. */
+  readonly messagesMax: number
+  /** Timeout from the headers of the call to its whole first message; null for none. */
+  readonly firstMessageMs: number | null
+}
+
+/** Timeout from the first byte of a message to its last. */
+export const messageDeadlineMs = 30_000
+
+/** Installs the limits between the stream and the library. `refuse` is called at most once. */
+export function limitRequests(
+  stream: ServerHttp2Stream,
+  limits: RequestLimits,
+  refuse: (status: GrpcStatus) => void,
+): void {
+  const gather = stream.rawListeners('data') as ((chunk: Buffer) => void)[]
+  stream.removeAllListeners('data')
+  const { firstMessageMs } = limits
+  let timer = firstMessageMs === null ? undefined : deadline(firstMessageMs)
+  const prefixes = new MessagePrefixes(limits)
+  const onChunk = (chunk: Buffer) => {
+    const hadMessages = prefixes.messages
+    const status = prefixes.read(chunk)
+    if (status !== null) {
+      cut(status)
+      return
+    }
+    if (prefixes.messages > hadMessages) {
+      clearTimeout(timer)
+      timer = undefined
+    }
+    if (prefixes.isInside) timer ??= deadline(messageDeadlineMs)
+    for (const listener of gather) listener.call(stream, chunk)
+  }
+  function deadline(ms: number): NodeJS.Timeout {
+    const details = `a request message did not arrive within ${ms / 1_000} seconds`
+    return setTimeout(() => cut({ code: grpcCode.deadlineExceeded, details }), ms).unref()
+  }
+  function cut(status: GrpcStatus): void {
+    clearTimeout(timer)
+    stream.off('data', onChunk)
+    refuse(status)
+    // Without a listener, bytes that still arrive are discarded.
+    stream.resume()
+  }
+  // The library has paused the stream, so that this does not start it.
+  stream.on('data', onChunk)
+  stream.once('close', () => clearTimeout(timer))
+}
+
+/** Reads the prefixes of messages, however they are split into chunks, and skips the payloads. */
+class MessagePrefixes {
+  readonly #limits: RequestLimits
+  /** Whole messages so far. */
+  messages = 0
+  #prefixRead = 0
+  #size = 0
+  /** Bytes of the current message still to be skipped. */
+  #left = 0
+
+  constructor(limits: RequestLimits) {
+    this.#limits = limits
+  }
+
+  /** A message has begun and is not complete. */
+  get isInside(): boolean {
+    return this.#prefixRead > 0
+  }
+
+  /** Null, or the status with which the call must end. */
+  read(chunk: Buffer): GrpcStatus | null {
+    const { messageBytesMax, messagesMax } = this.#limits
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#prefixRead < framePrefixBytes) {
+        if (this.messages >= messagesMax) return tooManyMessages
+        // The first byte is the compression flag; the others are the length.
+        this.#size = this.#prefixRead === 0 ? 0 : this.#size * 256 + chunk[at]!
+        at++
+        if (++this.#prefixRead < framePrefixBytes) continue
+        if (this.#size > messageBytesMax) return tooLarge(this.#size, messageBytesMax)
+        this.#left = this.#size
+      } else {
+        const skipped = Math.min(this.#left, chunk.length - at)
+        this.#left -= skipped
+        at += skipped
+      }
+      if (this.#left > 0) continue
+      this.messages++
+      this.#prefixRead = 0
+    }
+    return null
+  }
+}
+
+const tooManyMessages: GrpcStatus = {
+  code: grpcCode.invalidArgument,
+  details: 'more request messages than the method takes',
+}
+
+function tooLarge(size: number, max: number): GrpcStatus {
+  const details = `Received message larger than max (${size} vs ${max})`
+  return { code: grpcCode.resourceExhausted, details }
 }

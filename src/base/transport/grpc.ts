@@ -7,7 +7,6 @@
 //                             |
 //                             +-- unary   -> answer(bytes) -> bytes or refusal
 //                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
-
 import type { Http2Server, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import {
@@ -22,25 +21,29 @@ import {
   type sendUnaryData,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js'
-import { isBrokenInvariant } from '../assert.ts'
 import { addressKey } from '../cidr.ts'
-import { Fault, messageOf } from '../errors.ts'
+import { Fault, isBrokenInvariant, messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
 import { InFlight } from './connections.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
-import { handleCompression } from './grpc-compression.ts'
-import { encodingAskedBy, type GrpcEncoding, requestEncodings } from './grpc-encoding.ts'
-import { limitRequests, type RequestLimits } from './grpc-requests.ts'
-import { type GrpcStatus, grpcCode, retryDetails } from './grpc-status.ts'
 import {
   closeLater,
   DirectStream,
+  encodingAskedBy,
+  type GrpcEncoding,
+  type GrpcStatus,
   type GrpcStream,
+  grpcCode,
+  handleCompression,
   innermostCall,
   type LibraryCall,
+  limitRequests,
   RefusedStreams,
+  type RequestLimits,
+  requestEncodings,
+  retryDetails,
   type StreamEvents,
 } from './grpc-stream.ts'
 

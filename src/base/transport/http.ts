@@ -7,14 +7,13 @@
 // anything else is the context of the later steps), `routes` do the rest. The body passed to
 // `handle` is borrowed: it is valid until the handler returns or first awaits; copy what must live
 // longer. Handlers may be async, may throw (500), and need not handle a client that disconnected.
-import { isBrokenInvariant } from '../assert.ts'
 import type { Clock } from '../clock.ts'
+import { isBrokenInvariant } from '../errors.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
 import { InFlight } from './connections.ts'
 import { Exchange, type ExchangeOwner } from './exchange.ts'
-import { errorReply, Reply, type ResponseHead } from './reply.ts'
-import { type HeadOptions, Request } from './request.ts'
+import { errorReply, type HeadOptions, Reply, Request, type ResponseHead } from './request.ts'
 import type { App, NativeRequest, NativeResponse } from './uws.ts'
 
 export type Verb = 'GET' | 'POST' | 'PUT' | 'DELETE'

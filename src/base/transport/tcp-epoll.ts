@@ -5,8 +5,8 @@
 //   epoll_event: events u32 | fd i32 | - u32   (x64: packed, 12 bytes)
 //                events u32 | - | fd i32 | -   (others: 16 bytes)
 import { endianness } from 'node:os'
-import { assert } from '../assert.ts'
 import type { IpAddress } from '../cidr.ts'
+import { assert } from '../errors.ts'
 import { nameBytes, pinned, writeName } from './udp-batch.ts'
 
 export interface EpollEvents {

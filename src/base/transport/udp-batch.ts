@@ -9,9 +9,8 @@
 //   mmsghdr  64: name u64 | name length u32 | - | iovec u64 | iovecs u64 | control u64 |
 //                control length u64 | flags i32 | - | bytes received or sent u32 | -
 import { endianness } from 'node:os'
-import { assert } from '../assert.ts'
 import { type IpAddress, parseAddress } from '../cidr.ts'
-import { Fault } from '../errors.ts'
+import { assert, Fault } from '../errors.ts'
 
 export interface Libc {
   socket(family: number, type: number, protocol: number): number

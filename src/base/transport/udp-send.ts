@@ -1,5 +1,6 @@
+// Receives and sends datagrams in batches. Thread: shred worker.
 // Sends every shred of a batch to every target of one address family, with few system calls and
-// without copying the payload. Thread: shred worker.
+// without copying the payload.
 //
 //   vectors    one iovec per shred of the batch: data shreds from 0, code shreds from 48
 //   plain      mmsghdr[shred][target]: all shreds of one kind are contiguous, so one sendmmsg
@@ -8,8 +9,8 @@
 //
 // A GSO segment batch is sent when enough shreds of one length arrived together; the kernel splits
 // it into datagrams. Once the kernel refuses one, only plain headers are used.
-import { assert } from '../assert.ts'
 import type { IpAddress } from '../cidr.ts'
+import { assert } from '../errors.ts'
 import {
   controlAt,
   controlLengthAt,
@@ -28,11 +29,10 @@ import {
   nameBytes,
   nameLengthAt,
   pinned,
+  transferredAt,
   writeName,
   writePointer,
 } from './udp-batch.ts'
-import { refuserOf } from './udp-errors.ts'
-import { batchMax, slotBytes } from './udp-receive.ts'
 
 const targetsMax = 1024
 /** Fewer shreds than this are not worth a GSO segment batch. */
@@ -68,7 +68,7 @@ export interface SendTarget {
 }
 
 /** Reports failures of sends, by the row of the target. */
-export interface SendEvents {
+interface SendEvents {
   failed(row: number, errno: number, shreds: number): void
   /** The target's own machine reported its port as unreachable. */
   refused(row: number): void
@@ -326,4 +326,160 @@ export class ShredVectors {
     this.counts[kind]! += 1
     writePointer(this.#words, index * iovecWords + iovecBaseAt, address)
   }
+}
+
+// Receives datagrams in batches (recvmmsg), straight into one shared arena.
+// A receive returns as soon as one packet is there, with all others that are queued: it never waits
+// to fill a batch. Nothing is allocated per packet.
+
+/** Packets per call. 48 of the longest shreds fit into one GSO segment batch. */
+export const batchMax = 48
+/** Larger than any datagram we accept, so that an oversized one shows by its length. */
+export const slotBytes = 2048
+
+const v6Family = 10
+
+export class BatchReceiver {
+  readonly arena: Uint8Array
+  /** Memory address of the arena, to send from it without a copy. */
+  readonly arenaAddress: number
+  /** The calls with their arguments: an address in a field would be boxed for each call. */
+  readonly #wait: () => number
+  readonly #poll: () => number
+  readonly #headerWords: Uint32Array
+  readonly #names: Uint8Array
+  readonly #nameView: DataView
+
+  constructor(libc: Libc, fd: number) {
+    this.arena = pinned(batchMax * slotBytes)
+    this.arenaAddress = libc.addressOf(this.arena)
+    const vectors = pinned(batchMax * iovecBytes)
+    const headers = pinned(batchMax * headerBytes)
+    this.#names = pinned(batchMax * nameBytes)
+    this.#nameView = new DataView(this.#names.buffer)
+    const headersAt = libc.addressOf(headers)
+    const { waitForOne, dontWait } = flagsOfCall
+    this.#wait = () => libc.recvmmsg(fd, headersAt, batchMax, waitForOne, 0)
+    this.#poll = () => libc.recvmmsg(fd, headersAt, batchMax, dontWait, 0)
+    this.#headerWords = new Uint32Array(headers.buffer)
+    const vectorWords = new Uint32Array(vectors.buffer)
+    const vectorsAt = libc.addressOf(vectors)
+    const namesAt = libc.addressOf(this.#names)
+    for (let index = 0; index < batchMax; index += 1) {
+      const vector = index * iovecWords
+      writePointer(vectorWords, vector + iovecBaseAt, this.arenaAddress + index * slotBytes)
+      vectorWords[vector + iovecLengthAt] = slotBytes
+      const header = index * headerWords
+      writePointer(this.#headerWords, header + nameAt, namesAt + index * nameBytes)
+      this.#headerWords[header + nameLengthAt] = nameBytes
+      writePointer(this.#headerWords, header + iovecsAt, vectorsAt + index * iovecBytes)
+      this.#headerWords[header + iovecCountAt] = 1
+    }
+  }
+
+  /** Number of packets received; 0 after the socket's timeout, or at once when `waits` is false. */
+  receive(waits: boolean): number {
+    const count = waits ? this.#wait() : this.#poll()
+    return Math.max(count, 0)
+  }
+
+  lengthOf(index: number): number {
+    return this.#headerWords[index * headerWords + transferredAt]!
+  }
+
+  /** The sender's IPv4 address as a number, also when it is IPv4-mapped; -1 for IPv6. */
+  senderOf(index: number): number {
+    const at = index * nameBytes
+    if (this.#names[at] !== v6Family) return this.#nameView.getUint32(at + 4)
+    const isMapped =
+      this.#nameView.getUint32(at + 8) === 0 &&
+      this.#nameView.getUint32(at + 12) === 0 &&
+      this.#nameView.getUint32(at + 16) === 0xffff
+    return isMapped ? this.#nameView.getUint32(at + 20) : -1
+  }
+
+  /** The sender's IPv6 address as four words. */
+  wordsOf(index: number): [number, number, number, number] {
+    const at = index * nameBytes + 8
+    const wordAt = (word: number) => this.#nameView.getUint32(at + word * 4)
+    return [wordAt(0), wordAt(1), wordAt(2), wordAt(3)]
+  }
+
+  portOf(index: number): number {
+    return this.#nameView.getUint16(index * nameBytes + 2)
+  }
+
+  /** Whether a packet came from that address and port, without allocation. */
+  isFrom(index: number, address: Pick<IpAddress, 'family' | 'words'>, port: number): boolean {
+    if (this.portOf(index) !== port) return false
+    const { family, words } = address
+    const sender = this.senderOf(index)
+    if (family === 4 || sender >= 0) return family === 4 && sender === words[3]
+    const at = index * nameBytes + 8
+    for (let word = 0; word < 4; word += 1)
+      if (this.#nameView.getUint32(at + word * 4) !== words[word]) return false
+    return true
+  }
+
+  payloadOf(index: number): Uint8Array {
+    const at = index * slotBytes
+    return this.arena.subarray(at, at + this.lengthOf(index))
+  }
+}
+
+// Parses the control data of a socket's error queue: which address reported which ICMP error.
+// An ICMP packet is easy to forge, and hosts on the route send them too; only
+// "port unreachable" counts here, together with the address that it came from.
+//
+//   cmsghdr  16: length u64 | level i32 | type i32
+//   sock_extended_err 16: errno u32 | origin u8 | type u8 | code u8 | - | info u32 | data u32
+//   then the sender's socket address: family u16 | port u16 | IPv4 4, or flow 4 and IPv6 16
+
+const controlHeadBytes = 16
+const errorBytes = 16
+const refused = 111
+
+/** By family: level and type of the control message, origin, ICMP type and code. */
+const portUnreachable = {
+  4: { level: 0, type: 11, origin: 2, icmpType: 3, icmpCode: 3, family: 2, nameBytes: 16 },
+  6: { level: 41, type: 25, origin: 3, icmpType: 1, icmpCode: 4, family: 10, nameBytes: 28 },
+} as const
+
+/** The address that reported a port as unreachable; null for any other control data. */
+export function refuserOf(control: Uint8Array): Pick<IpAddress, 'family' | 'words'> | null {
+  const view = new DataView(control.buffer, control.byteOffset, control.length)
+  for (let at = 0; at + controlHeadBytes <= control.length; ) {
+    const length = Number(view.getBigUint64(at, true))
+    if (length < controlHeadBytes || at + length > control.length) return null
+    for (const family of [4, 6] as const) {
+      const refuser = refuserIn(view, at, length, family)
+      if (refuser !== null) return refuser
+    }
+    at += Math.ceil(length / 8) * 8
+  }
+  return null
+}
+
+function refuserIn(
+  view: DataView,
+  at: number,
+  length: number,
+  family: 4 | 6,
+): Pick<IpAddress, 'family' | 'words'> | null {
+  const expected = portUnreachable[family]
+  const error = at + controlHeadBytes
+  const name = error + errorBytes
+  const isMatch =
+    length >= controlHeadBytes + errorBytes + expected.nameBytes &&
+    view.getInt32(at + 8, true) === expected.level &&
+    view.getInt32(at + 12, true) === expected.type &&
+    view.getUint32(error, true) === refused &&
+    view.getUint8(error + 4) === expected.origin &&
+    view.getUint8(error + 5) === expected.icmpType &&
+    view.getUint8(error + 6) === expected.icmpCode &&
+    view.getUint16(name, true) === expected.family
+  if (!isMatch) return null
+  if (family === 4) return { family, words: [0, 0, 0, view.getUint32(name + 4)] }
+  const word = (index: number) => view.getUint32(name + 8 + index * 4)
+  return { family, words: [word(0), word(1), word(2), word(3)] }
 }

@@ -4,7 +4,7 @@
 //
 //   bytes: | 0 | length | message 0 | 0 | length | message 1 | …
 //   table: | field, body, created_at, slot, info, extra | row 1 | …          f64 each
-import { ProtoReader, WIRE_VARINT } from '../../base/proto-reader.ts'
+import { ProtoReader, WIRE_VARINT } from '../../base/protobuf.ts'
 import { readEnvelope, updateField } from './geyser-parts.ts'
 
 export interface GeyserBatch {

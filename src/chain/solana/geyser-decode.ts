@@ -2,7 +2,7 @@
 // For the few updates that a client requests in full: an update carries only its encoded bytes,
 // whatever its source. Field numbers are those of proto/geyser.proto and
 // proto/solana-storage.proto.
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { ProtoReader } from '../../base/protobuf.ts'
 import type {
   AccountState,
   InstructionContent,

@@ -1,6 +1,6 @@
 // Encodes the bodies of geyser updates, once each.
-// Field numbers are those of proto/geyser.proto; fields are written last first, see back-writer.ts.
-import { BackWriter } from '../../base/back-writer.ts'
+// Field numbers are those of proto/geyser.proto; fields are written last first, see protobuf.ts.
+import { BackWriter } from '../../base/protobuf.ts'
 import type {
   AccountContent,
   BlockMetaContent,

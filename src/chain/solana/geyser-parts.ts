@@ -1,8 +1,7 @@
 // Reads single fields out of geyser messages without decoding the rest.
 // Filters need few fields of few updates, so an upstream's messages are decoded lazily. Returns
 // views, no copies.
-
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { ProtoReader } from '../../base/protobuf.ts'
 import type { TokenBalanceContent } from './geyser-content.ts'
 import { decodeTokenBalance } from './geyser-decode.ts'
 

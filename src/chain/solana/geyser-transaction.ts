@@ -1,6 +1,6 @@
 // Encodes a transaction with its outcome for geyser, once.
 // Field numbers are those of proto/solana-storage.proto.
-import { BackWriter } from '../../base/back-writer.ts'
+import { BackWriter } from '../../base/protobuf.ts'
 import type {
   InstructionContent,
   MessageContent,

@@ -1,6 +1,6 @@
 // Derives program addresses: keys that no private key can have.
 import { createHash } from 'node:crypto'
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 
 /** The prime of the field, and the constant of the curve Ed25519. */
 const p = 2n ** 255n - 19n

@@ -1,5 +1,5 @@
 // Addresses of the programs and sysvars that the service knows by name.
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { decodeKey } from './base58.ts'
 
 export const programs = {

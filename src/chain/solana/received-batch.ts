@@ -1,7 +1,7 @@
 // Updates of a node's stream, made from a batch of its messages.
 // An account, transaction or entry is made again for each commitment and replay; its bytes are
 // views of the batch: subscribers receive the node's own bytes, and nothing is encoded again.
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { ProtoReader } from '../../base/protobuf.ts'
 import { batchColumn, batchColumns, type GeyserBatch, unreadable } from './geyser-batch.ts'
 import {
   readError,

@@ -1,7 +1,7 @@
 // Computes parity and rebuilds lost shards of a set: Reed-Solomon over GF(2^8), 32 + 32 shards.
 // Polynomial 0x11D, generator 2; the matrix is Vandermonde times the inverse of
 // its top square, so that the first 32 rows are the identity (as in the cluster's own encoder).
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { finish, type Steps } from '../../base/steps.ts'
 import { setShreds } from './shred.ts'
 

@@ -2,8 +2,7 @@
 // rewards). Runs in the writer process.
 // Bytes are read in place, without views. Invalid bytes give empty facts and never throw. Field
 // numbers are those of proto/solana-storage.proto.
-
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { ProtoReader } from '../../base/protobuf.ts'
 import { encodeBase58 } from './base58.ts'
 import { keyTextIn } from './key-text.ts'
 

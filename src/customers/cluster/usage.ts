@@ -4,9 +4,8 @@
 //
 //   quota: deltas every 500 ms ─► LMDB: rows ─► batch n ─► PostgreSQL: sums
 //   quota, LMDB ◄─ totals of all gateways ◄──────────────────┘
-import { isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { messageOf } from '../../base/errors.ts'
+import { isBug, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { Ledger } from '../quota/quota.ts'
 import type { Store } from '../subscriptions/store.ts'

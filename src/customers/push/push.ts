@@ -4,14 +4,10 @@
 //
 //   usage:   deltas ─► LMDB: sums, and rows by subscription, window, day ─► batch ─► receiver
 //   notices: what is due ─► LMDB ─► one at a time          ▲────── removed ◄─┘ confirmed
-
 import { type FileHandle, open } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { isBug } from '../../base/assert.ts'
-import { backoffMs } from '../../base/backoff.ts'
-import type { Clock } from '../../base/clock.ts'
-import { Fault, messageOf } from '../../base/errors.ts'
-import { guarded } from '../../base/guard.ts'
+import { backoffMs, type Clock } from '../../base/clock.ts'
+import { Fault, guarded, isBug, messageOf } from '../../base/errors.ts'
 import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { postWebhook } from '../../base/transport/webhook.ts'

@@ -1,9 +1,9 @@
 // Limits the use of one subscription, over rpc, websocket and grpc and all its client machines.
 // `spend` is atomic: either every limit admits the call or batch and all of them are
 // charged, or none is.
-import { assert } from '../../base/assert.ts'
 import { Bucket, type Limiter, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
+import { assert } from '../../base/errors.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
 import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 

@@ -2,8 +2,7 @@
 // Flushes every half second, so a crash loses less than a second of usage.
 // 30-day windows roll over in the same tick; `spend` itself reads no wall clock.
 import type { Clock } from '../../base/clock.ts'
-import { messageOf } from '../../base/errors.ts'
-import { guarded } from '../../base/guard.ts'
+import { guarded, messageOf } from '../../base/errors.ts'
 import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { fallbackPlan, type PlanValues } from '../subscriptions/plans.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'

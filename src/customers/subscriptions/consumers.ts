@@ -4,9 +4,8 @@
 //
 // A name is held by the stream that opened it last: its term is then the highest, and commits with
 // another term change nothing. A stream learns within a second that it holds its name no more.
-import { isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { messageOf } from '../../base/errors.ts'
+import { isBug, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 
 export const consumersMax = 16

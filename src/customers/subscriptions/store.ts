@@ -3,12 +3,10 @@
 // A change and its audit entry are one transaction, flushed to disk before the call returns, so
 // an acknowledged change survives a kill. Reads see other processes' changes in the next event
 // loop turn.
-
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { assert, isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, assert, Fault, isBug, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import {
   type AuditEntry,
   type AuditHead,

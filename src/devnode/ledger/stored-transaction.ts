@@ -3,7 +3,7 @@
 //
 //   record: transaction bytes | err option | fee | balances | inner | logs | tokens | loaded
 //           | return data option | units option | cost option | has run (absent: no cost, has run)
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import type {
   InstructionContent,
   MetaContent,

@@ -10,7 +10,7 @@
 // so an operator may create tables beforehand (replicated, distributed, with other codecs).
 // Columns are only ever added; a table with the key of an earlier version is copied once.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { backoffMs } from '../../base/backoff.ts'
+import { backoffMs } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { TableSize, TableSizes } from '../catalogue.ts'

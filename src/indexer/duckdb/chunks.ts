@@ -2,7 +2,7 @@
 // Thread: main of the writer process.
 import type { DuckDBAppender, DuckDBType, DuckDBValue } from '@duckdb/node-api'
 import { DuckDBDataChunk } from '@duckdb/node-api/lib/DuckDBDataChunk.js'
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import type { Cell, RowBatch } from '../engine.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'
 import { columnsOf, orderColumnOf, storageOf } from './columns.ts'

@@ -7,7 +7,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { duckdbString } from '../clickhouse/sql/quoting.ts'
 import type { Marks, RowBatch } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'

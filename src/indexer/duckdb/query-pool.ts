@@ -1,7 +1,7 @@
 // Pool of query processes: a few kept warm, more on demand, each lent to one query at a time.
 // One subscription never has more than half of them. Starts that fail are retried
 // with exponential back-off, one at a time, until one succeeds.
-import { backoffMs } from '../../base/backoff.ts'
+import { backoffMs } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { codeOf, exception, type QueryError } from '../clickhouse/exceptions.ts'

@@ -6,8 +6,7 @@
 // from the names of the files alone.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
-import { assert, isBug } from '../../base/assert.ts'
-import { Fault, messageOf } from '../../base/errors.ts'
+import { assert, Fault, isBug, messageOf } from '../../base/errors.ts'
 import { engineBytesMax } from '../config.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import { HotFile } from './hot-file.ts'

@@ -1,7 +1,7 @@
 // Enforces memory limit and timeout of running queries from outside their process, and the back-off
 // after a kill. Over the time limit a query is interrupted, and killed when it does
 // not end within the grace period; over the memory limit it is killed at once.
-import { backoffMs } from '../../base/backoff.ts'
+import { backoffMs } from '../../base/clock.ts'
 
 /** A running query. */
 export interface Watched {

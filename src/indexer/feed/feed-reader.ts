@@ -7,8 +7,7 @@
 //
 // Back-pressure: while it is paused nothing is read from the connections, and the gateways keep
 // what was not read: slots in hub and stream log, frames in the event log.
-import { backoffMs } from '../../base/backoff.ts'
-import type { Clock } from '../../base/clock.ts'
+import { backoffMs, type Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { pack, unpack } from '../../base/threads/frames.ts'
 import { reachable } from '../../base/transport/unix-socket.ts'

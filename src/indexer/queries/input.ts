@@ -1,7 +1,7 @@
 // Reads a query from a request: URL parameters, ClickHouse's headers, and the body.
 // The query is in `query=`, in the body, or starts in the first and continues in the second.
 import { isUtf8 } from 'node:buffer'
-import { type Coding, codingNamed } from '../../base/transport/content-encoding.ts'
+import { type Coding, codingNamed } from '../../base/transport/request.ts'
 import { databaseOf } from '../catalogue.ts'
 import { type Checked, checked, fail, shownName } from '../clickhouse/exceptions.ts'
 import type { Setting } from '../clickhouse/sql/reading.ts'

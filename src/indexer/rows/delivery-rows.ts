@@ -1,6 +1,5 @@
 // Converts a delivery into rows of all its tables. Runs in the writer process.
-
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { encodeBase58 } from '../../chain/solana/base58.ts'
 import { keyText } from '../../chain/solana/key-text.ts'
 import { programs } from '../../chain/solana/programs.ts'

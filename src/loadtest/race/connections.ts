@@ -7,7 +7,7 @@
 import { setTimeout as timeout } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { workerEntry } from '../../base/threads/entry.ts'
+import { workerEntry } from '../../base/package-root.ts'
 import { Heartbeat } from '../lag-watch.ts'
 import { Latencies } from '../latencies.ts'
 import { sharedNowMs } from '../thread-clock.ts'

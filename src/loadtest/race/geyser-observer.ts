@@ -1,8 +1,7 @@
 // Observes a yellowstone geyser stream. Thread: observer.
-import { BackWriter } from '../../base/back-writer.ts'
 import { systemClock } from '../../base/clock.ts'
 import { commitmentNamed } from '../../base/commitment.ts'
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { BackWriter, ProtoReader } from '../../base/protobuf.ts'
 import { readEnvelope, updateField } from '../../chain/solana/geyser-parts.ts'
 import { keyText } from '../../chain/solana/key-text.ts'
 import { GeyserClient, type GeyserEnd } from '../../upstream/geyser/geyser-client.ts'

@@ -4,7 +4,7 @@
 //   connect ─► live ─► saw … ─► down ─► back-off ─► connect     lost for `lostMsMax`: gives up
 //   refused before it was ever live: gives up at once, so that a wrong address or token is reported
 import type { MessagePort } from 'node:worker_threads'
-import { backoffMs } from '../../base/backoff.ts'
+import { backoffMs } from '../../base/clock.ts'
 import { LagWatch } from '../lag-watch.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import { observeGeyser } from './geyser-observer.ts'

@@ -4,9 +4,7 @@
 //
 //   POST /v1/token/rotate {"subscription":"acme","grace":"1h"}
 //     ─► --grace=1h -- acme ─► parseArgs ─► verb.run ─► its JSON
-import { isBug } from '../../base/assert.ts'
-import { codesOf } from '../../base/codes.ts'
-import { messageOf, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
+import { codesOf, isBug, messageOf, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { parseArgs } from '../commands/args.ts'
 import { loadVerbs } from '../commands/dispatch.ts'

@@ -21,9 +21,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { isBug } from '../../base/assert.ts'
 import { systemClock } from '../../base/clock.ts'
-import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, Fault, isBug, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { isCount, isText, listOf, objectOf } from '../../base/shape.ts'
 import type { AuditHead } from '../../customers/subscriptions/audit.ts'
 import { makeFolder, readSeenHead, writeSeenHead } from '../../customers/subscriptions/lock.ts'

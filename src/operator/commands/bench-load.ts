@@ -1,5 +1,5 @@
 // `sluice bench load`: an open-loop load on an endpoint, ours or not.
-import { formatDuration } from '../../base/duration.ts'
+import { formatDuration } from '../../base/clock.ts'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { parseCalls } from '../../loadtest/calls.ts'
 import {

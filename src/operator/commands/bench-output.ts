@@ -1,8 +1,7 @@
 // What the verbs of `sluice bench` that measure have in common: flags, files, times,
 // Ctrl-C, the line on the terminal, exit code.
 // Exit 0 means: complete, fit, and every condition of --require holds.
-
-import { parseDuration } from '../../base/duration.ts'
+import { parseDuration } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { defaultFolder, type KeepOptions, keepResult } from '../../loadtest/keep-result.ts'
 import type { Figure, Result } from '../../loadtest/result.ts'

@@ -1,6 +1,5 @@
 // Runs a command line: picks the verb, parses, loads the configuration, runs, prints, exit code.
-import { isBug } from '../../base/assert.ts'
-import { messageOf, type Refusal } from '../../base/errors.ts'
+import { isBug, messageOf, type Refusal } from '../../base/errors.ts'
 import { configHelp } from '../config/docs.ts'
 import { type LoadRequest, loadConfig } from '../config/load.ts'
 import { chooseVerb, familyOf, parseArgs, splitLeading } from './args.ts'

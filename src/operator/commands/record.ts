@@ -3,7 +3,7 @@
 // and appends their digests: that seals the recording.
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { formatDuration, parseDuration } from '../../base/duration.ts'
+import { formatDuration, parseDuration } from '../../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../../base/errors.ts'
 import { parseQuantity } from '../../base/units.ts'
 import type { RecordState } from '../record/recorder.ts'

@@ -2,13 +2,11 @@
 // The topology is imported on demand, so that no other verb pays for loading the products.
 //
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
-
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
-import { accept, Fault, refuse } from '../../base/errors.ts'
+import { accept, Fault, guarded, refuse } from '../../base/errors.ts'
 import { exitNow, exitStopped } from '../../base/exit.ts'
-import { guarded } from '../../base/guard.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import { openLog } from '../../base/telemetry/open-log.ts'
 import { killProcesses } from '../../base/threads/running.ts'

@@ -2,9 +2,8 @@
 // their secrets, `note add` keeps what happened to them, `destination` and `consumer` show and
 // change where their shreds go and where their streams are.
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
-
+import { parseDuration } from '../../base/clock.ts'
 import { commitmentNames } from '../../base/commitment.ts'
-import { parseDuration } from '../../base/duration.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import type { NamedConsumer } from '../../customers/subscriptions/consumers.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'

@@ -19,7 +19,7 @@ import {
   recordingKind,
 } from '../../base/recording-file.ts'
 import { bytesIn, writeRecord } from '../../base/records.ts'
-import { RingReader } from '../../base/rings/ring-reader.ts'
+import { RingReader } from '../../base/rings/ring.ts'
 import type { TapMemory } from '../../base/rings/tap.ts'
 
 export type CallsKept = 'digest' | 'whole' | 'none'

@@ -1,9 +1,8 @@
 // Constructs the components with state: lock, registry, directory, quota, certificate, event
 // log.
 import { join, resolve } from 'node:path'
-import { Fault } from '../../base/errors.ts'
+import { Fault, guarded } from '../../base/errors.ts'
 import { type Converter, prepareFormat } from '../../base/format-file.ts'
-import { guarded } from '../../base/guard.ts'
 import { faultReport } from '../../base/telemetry/log.ts'
 import { CertificatePair } from '../../base/transport/tls.ts'
 import { Directory } from '../../customers/auth/directory.ts'

@@ -3,7 +3,7 @@
 // the budget of the client's address.
 import { refuse } from '../../base/errors.ts'
 import type { Admission, GrpcPeer } from '../../base/transport/grpc.ts'
-import type { GrpcStatus } from '../../base/transport/grpc-status.ts'
+import type { GrpcStatus } from '../../base/transport/grpc-stream.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { invalidToken, type Principal, refusedToken } from '../../customers/auth/token.ts'
 import type { Budget, Verdict } from '../../customers/quota/budget.ts'

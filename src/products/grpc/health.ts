@@ -1,13 +1,12 @@
 // Serves grpc.health.v1, which load balancers call without a token.
 // SERVING means that the main chain is available; dedicated nodes do not count. Callers are
 // unknown, so one request of at most 1 KiB is read per call; admission.ts counts the calls.
-
-import { assert } from '../../base/assert.ts'
 import { addressKey } from '../../base/cidr.ts'
+import { assert } from '../../base/errors.ts'
 import { InFlight } from '../../base/transport/connections.ts'
 import type { GrpcMethod } from '../../base/transport/grpc.ts'
-import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
-import { framed, type GrpcStream } from '../../base/transport/grpc-stream.ts'
+import type { GrpcStatus, GrpcStream } from '../../base/transport/grpc-stream.ts'
+import { framed, grpcCode } from '../../base/transport/grpc-stream.ts'
 import type { Codec } from '../../streams/geyser/codec.ts'
 
 const serving = 1

@@ -1,12 +1,11 @@
 // Serves grpc.reflection, with which tools discover the services.
 // On when `grpc.reflection` is set. It requires a token like every other method, and every request
 // after the first costs a credit.
-
 import { createRequire } from 'node:module'
 import protobuf from 'protobufjs'
 import type { GrpcMethod } from '../../base/transport/grpc.ts'
-import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
-import { framed, type GrpcStream } from '../../base/transport/grpc-stream.ts'
+import type { GrpcStatus, GrpcStream } from '../../base/transport/grpc-stream.ts'
+import { framed, grpcCode } from '../../base/transport/grpc-stream.ts'
 import type { Codec } from '../../streams/geyser/codec.ts'
 import { tooSlow } from './health.ts'
 

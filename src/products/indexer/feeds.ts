@@ -26,8 +26,8 @@ import {
   openGrpcEndpoint,
 } from '../../base/transport/grpc.ts'
 import type { GrpcCertificates } from '../../base/transport/grpc-bind.ts'
-import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
-import { framed, type GrpcStream, type StreamEvents } from '../../base/transport/grpc-stream.ts'
+import type { GrpcStatus, GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
+import { framed, grpcCode } from '../../base/transport/grpc-stream.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import type { AddressBudget } from '../../customers/quota/rates.ts'

@@ -7,16 +7,13 @@
 //                  -> path 404 -> verb 405 -> IndexerHandler -> query program -> answer
 //
 // The spec names the credentials and leaves the interface open. "ClickHouse wire, DuckDB SQL".
-
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Running } from '../../base/running.ts'
 import { LogThrottle } from '../../base/telemetry/log.ts'
-import { codingNamed } from '../../base/transport/content-encoding.ts'
 import type { HttpOptions } from '../../base/transport/http.ts'
 import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
-import { Reply, ResponseHead } from '../../base/transport/reply.ts'
-import type { Request } from '../../base/transport/request.ts'
+import { codingNamed, Reply, type Request, ResponseHead } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { basicPair, tokenInPassword } from '../../customers/auth/token.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'

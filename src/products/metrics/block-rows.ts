@@ -1,7 +1,7 @@
 // Keeps the scalars of the newest blocks, each as the JSON of its row of GET /v1/blocks.
 // Fed with the frames of the event log, in order: the TPS of a block is published at
 // its BlockStart, its ContentionData at its BlockEnd, and no other block starts in between.
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import type { StoredFrame } from '../../streams/log/encoded.ts'
 

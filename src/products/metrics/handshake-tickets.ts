@@ -1,10 +1,8 @@
 // Issues one-time tickets for WebSocket handshakes of browsers, which cannot send a token in a
 // header. In memory only; a ticket is valid once, for 30 s, from one address.
-
 import { randomBytes } from 'node:crypto'
-import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, assert, type Outcome, refuse } from '../../base/errors.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 
 export const ticketSecs = 30

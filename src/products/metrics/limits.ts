@@ -2,11 +2,11 @@
 // Costs are fixed figures, not measured times: on a busy machine measured times would
 // charge a caller for the work of others.
 import type { Clock } from '../../base/clock.ts'
-import { codesOf } from '../../base/codes.ts'
+import { codesOf } from '../../base/errors.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
-import { errorReply, Reply, type ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
-import type { Request } from '../../base/transport/request.ts'
+import type { Request, ResponseHead } from '../../base/transport/request.ts'
+import { errorReply, Reply, withRetryAfter } from '../../base/transport/request.ts'
 import { type AddressBudget, type Cost, Rates, RefusalDelay } from '../../customers/quota/rates.ts'
 
 /** Any request: reading its head, the lookup, a short answer. */

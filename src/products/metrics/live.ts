@@ -7,9 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { packageRoot } from '../../base/package-root.ts'
-import { codingOf } from '../../base/transport/content-encoding.ts'
-import { Reply, ResponseHead } from '../../base/transport/reply.ts'
-import type { Request } from '../../base/transport/request.ts'
+import { codingOf, Reply, type Request, ResponseHead } from '../../base/transport/request.ts'
 import type { Page } from './config.ts'
 
 /** How each file is stored, beside its plain form. */

@@ -1,15 +1,20 @@
 // Routes HTTP requests of the endpoint and authenticates them.
 // rest.ts and rpc.ts build the answers; here they get their status, headers and compression, and
 // are charged to the client's address.
-
 import { Bucket, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
 import { type ExpositionFormat, formatFor } from '../../base/telemetry/exposition.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
-import { codingOf, encoded } from '../../base/transport/content-encoding.ts'
 import type { HttpOptions, HttpRoute } from '../../base/transport/http.ts'
-import { errorReply, Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
-import type { Request } from '../../base/transport/request.ts'
+import {
+  codingOf,
+  encoded,
+  errorReply,
+  Reply,
+  type Request,
+  ResponseHead,
+  withRetryAfter,
+} from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import { type HandshakeTickets, ticketSecs } from './handshake-tickets.ts'

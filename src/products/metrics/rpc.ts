@@ -1,8 +1,7 @@
 // Implements the JSON-RPC methods of POST /: recent blocks for Ethereum clients.
 // No sockets here. Answers are built in pieces, so that a large one is built while
 // it is sent; the answer of a batch is bounded, a single block is not.
-import { codesOf } from '../../base/codes.ts'
-import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, codesOf, type Outcome, refuse } from '../../base/errors.ts'
 import { errorMessage, type RpcError } from '../../base/jsonrpc/build.ts'
 import { type Item, parseRequest } from '../../base/jsonrpc/parse.ts'
 import type { BlockText, ExecutionView } from '../../upstream/ports.ts'

@@ -1,13 +1,9 @@
 // Handles WebSocket handshakes and messages of the endpoint: each becomes a stream client.
 // Both are charged to the client's address.
-
 import type { Clock } from '../../base/clock.ts'
-import { codesOf } from '../../base/codes.ts'
-import { refuse } from '../../base/errors.ts'
-import { CLOSE_POLICY, type Reply } from '../../base/transport/reply.ts'
-import type { Request } from '../../base/transport/request.ts'
-import type { Socket } from '../../base/transport/socket.ts'
-import { offeredProtocols, type SocketRoute } from '../../base/transport/websocket.ts'
+import { codesOf, refuse } from '../../base/errors.ts'
+import { CLOSE_POLICY, type Reply, type Request } from '../../base/transport/request.ts'
+import { offeredProtocols, type Socket, type SocketRoute } from '../../base/transport/websocket.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
 import type { Encoding } from '../../streams/log/encoded.ts'
 import type { EventLog } from '../../streams/log/log.ts'

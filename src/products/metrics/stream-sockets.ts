@@ -6,9 +6,9 @@
 //
 // The bytes published per turn are bounded, because uWebSockets buffers them until the turn ends:
 // the rest is published in the next turns, in order.
-import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../base/transport/reply.ts'
+import { assert } from '../../base/errors.ts'
+import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../base/transport/request.ts'
 import {
   controlFrame,
   type Encoding,

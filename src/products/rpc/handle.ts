@@ -3,9 +3,8 @@
 //
 //   body -> parse -> admit: permits, charge -> one error per item
 //                 -> answer each call       -> response, rate headers
-
-import { isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
+import { isBug } from '../../base/errors.ts'
 import { type Answer, errorMessage, type Message, MessageStream } from '../../base/jsonrpc/build.ts'
 import { KnownCalls, parseRequest } from '../../base/jsonrpc/parse.ts'
 import {
@@ -19,7 +18,7 @@ import {
 } from '../../base/jsonrpc/serve.ts'
 import { whenDone } from '../../base/steps.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
-import { type Body, Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
+import { type Body, Reply, ResponseHead, withRetryAfter } from '../../base/transport/request.ts'
 import type { Budget, Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { PlanValues } from '../../customers/subscriptions/plans.ts'

@@ -5,13 +5,13 @@
 //        -> RpcHandler: parse -> quota -> proxy -> answer
 //
 // All errors of the endpoint itself are JSON-RPC errors with id null, since no id was read yet.
-import { codesOf, rpcCodeOf } from '../../base/codes.ts'
+import { codesOf, rpcCodeOf } from '../../base/errors.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { Running } from '../../base/running.ts'
 import type { HttpOptions } from '../../base/transport/http.ts'
 import { type EndpointDeps, openHttpEndpoint } from '../../base/transport/http-endpoint.ts'
-import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
-import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
+import type { Request } from '../../base/transport/request.ts'
+import { mediaTypeOf, Reply, ResponseHead, withRetryAfter } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { invalidToken, refusedToken } from '../../customers/auth/token.ts'
 import type { Budget } from '../../customers/quota/budget.ts'

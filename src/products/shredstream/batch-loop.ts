@@ -2,7 +2,6 @@
 //
 //   recvmmsg ─► admit each, no copy ─► vectors ─► sendmmsg to every target ─► one step of long work
 //        every 2 ms one of: count, targets and challenges | errors | echoes | reports
-
 import { getHeapStatistics } from 'node:v8'
 import { parseAddress } from '../../base/cidr.ts'
 import { Fault } from '../../base/errors.ts'
@@ -14,8 +13,14 @@ import {
   pinned,
   type SocketOptions,
 } from '../../base/transport/udp-batch.ts'
-import { BatchReceiver, batchMax, slotBytes } from '../../base/transport/udp-receive.ts'
-import { BatchSender, type SendTarget, ShredVectors } from '../../base/transport/udp-send.ts'
+import {
+  BatchReceiver,
+  BatchSender,
+  batchMax,
+  type SendTarget,
+  ShredVectors,
+  slotBytes,
+} from '../../base/transport/udp-send.ts'
 import { codeShredBytes, dataShredBytes } from '../../chain/solana/shred.ts'
 import { verdicts } from './admit.ts'
 import { ioNames, pauseBoundsMs, pauseCauses, type SharedStats } from './shared-stats.ts'

@@ -5,12 +5,9 @@
 //   worker: echo ─► confirm in the registry
 //           refused ─► pause, exponential back-off to 60 s
 //           alive ─► resume
-
-import { isBug } from '../../base/assert.ts'
-import { backoffMs } from '../../base/backoff.ts'
 import { containsAny, parseCidr } from '../../base/cidr.ts'
-import type { Clock } from '../../base/clock.ts'
-import { Fault, messageOf, type Outcome } from '../../base/errors.ts'
+import { backoffMs, type Clock } from '../../base/clock.ts'
+import { Fault, isBug, messageOf, type Outcome } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import {
   type By,

@@ -7,8 +7,8 @@
 //   row (64 bytes) from byte 64: kind | generation | family | port | address 4 words |
 //                                challenges due | nonce 4 words | - | - | -
 import { randomBytes } from 'node:crypto'
-import { assert } from '../../base/assert.ts'
 import type { IpAddress } from '../../base/cidr.ts'
+import { assert } from '../../base/errors.ts'
 
 /** One served and one challenged address for each of 512 destinations; or 1024 served ones. */
 export const rowsMax = 1024

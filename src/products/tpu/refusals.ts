@@ -1,7 +1,6 @@
 // Builds every refusal of a submission: its code and its error text.
 // The code of a refusal is its machine-readable reason; it is also the label of the meter.
-import { codesOf } from '../../base/codes.ts'
-import { type Outcome, type Refusal, refuse } from '../../base/errors.ts'
+import { codesOf, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { errorTextOf, type RpcError } from '../../base/jsonrpc/build.ts'
 import type { DecodeProblem } from '../../chain/solana/transaction.ts'
 import { minimumTipLamports, type TipReason, tipReasons } from './tip.ts'
@@ -23,7 +22,7 @@ export const rejectReasons = [
 ] as const
 export type RejectReason = (typeof rejectReasons)[number]
 
-/** JSON-RPC codes that Solana defines; all others follow from the kind (base/codes.ts). */
+/** JSON-RPC codes that Solana defines; all others follow from the kind (base/errors.ts). */
 const solanaCodes: Partial<Readonly<Record<string, number>>> = {
   CHAIN_REJECTED: -32002,
   BAD_SIGNATURE: -32003,

@@ -5,16 +5,16 @@
 //   POST /batch                 octet-stream, framed           200 [{"signature"}|{"error"}]
 //   POST /check                 any of the above               200 {"accepted",...}
 //   GET  /ping, /tip-accounts, /health
-import { codesOf, rpcCodeOf } from '../../base/codes.ts'
-import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
+import type { Outcome, Refusal } from '../../base/errors.ts'
+import { accept, codesOf, refuse, rpcCodeOf } from '../../base/errors.ts'
 import { type Answer, errorMessage, errorTextOf } from '../../base/jsonrpc/build.ts'
 import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
 import { type Answerer, responseMessage } from '../../base/jsonrpc/serve.ts'
 import { whenDone } from '../../base/steps.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
 import type { HttpRoute } from '../../base/transport/http.ts'
-import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
-import { mediaTypeOf, type Request } from '../../base/transport/request.ts'
+import type { Request } from '../../base/transport/request.ts'
+import { mediaTypeOf, Reply, ResponseHead, withRetryAfter } from '../../base/transport/request.ts'
 import { registryExpired } from '../../customers/auth/gate.ts'
 import type { AddressBudget } from '../../customers/quota/rates.ts'
 import type { Checked } from './handle.ts'

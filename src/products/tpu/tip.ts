@@ -6,11 +6,9 @@
 // candidate that passed most decides the reason, and the largest of those decides the amount.
 //
 //   lookup table -> account writable -> source signs -> enough lamports -> good
-
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { assert } from '../../base/assert.ts'
-import { Fault } from '../../base/errors.ts'
+import { assert, Fault } from '../../base/errors.ts'
 import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
 import { Keypair } from '../../chain/solana/keypair.ts'
 import type { TransactionLayout } from '../../chain/solana/transaction.ts'

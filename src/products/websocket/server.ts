@@ -7,7 +7,7 @@
 //   stream update -> engine of the chain: index -> text, once -> published to all subscribers
 //   slow client  -> continues from the log where it has cursors, else 1013
 //   too long message -> 1009;  stop -> 1001
-import { codesOf, rpcCodeOf } from '../../base/codes.ts'
+import { codesOf, rpcCodeOf } from '../../base/errors.ts'
 import { encodedText, errorMessage, type Message, whole } from '../../base/jsonrpc/build.ts'
 import { Methods, type MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Running } from '../../base/running.ts'
@@ -18,15 +18,11 @@ import {
   CLOSE_TOO_SLOW,
   jsonHead,
   Reply,
+  type Request,
   withRetryAfter,
-} from '../../base/transport/reply.ts'
-import type { Request } from '../../base/transport/request.ts'
-import type { Socket } from '../../base/transport/socket.ts'
-import {
-  NATIVE_UNSENT_FACTOR,
-  offeredProtocols,
-  type SocketRoute,
-} from '../../base/transport/websocket.ts'
+} from '../../base/transport/request.ts'
+import type { Socket, SocketRoute } from '../../base/transport/websocket.ts'
+import { NATIVE_UNSENT_FACTOR, offeredProtocols } from '../../base/transport/websocket.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import { invalidToken, type Principal, refusedToken } from '../../customers/auth/token.ts'
 import type { Budget } from '../../customers/quota/budget.ts'

@@ -60,7 +60,7 @@
 //
 //   entry of a ticket   0 outcome u32 (0 none, 1 fed, 2 skipped)   8 accounts u32
 //                      12 storage slots u32   16 accounts, 40 bytes each   then slots, 72 bytes
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { isIntact } from '../../base/rings/checkpoints.ts'
 import {
   cacheLineBytes,

@@ -6,7 +6,7 @@
 //
 // A block that was not seen whole is never analysed: its BlockEnd carries no range.
 import { chunks } from '../../base/rings/layout.ts'
-import { RingWriter } from '../../base/rings/ring-writer.ts'
+import { RingWriter } from '../../base/rings/ring.ts'
 import { accountAccess, storageAccess } from '../../chain/evm/event-payload.ts'
 import { descriptor as layout } from '../../chain/evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../../chain/evm/event-type.ts'

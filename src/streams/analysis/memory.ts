@@ -10,9 +10,9 @@
 //   | event ring: transaction-level events for the workers, see feed.ts                        |
 //   | scratch: one area per worker; untouched pages cost nothing                               |
 import { randomFillSync } from 'node:crypto'
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { cacheLineBytes, type RingDescriptor, ringByteLength } from '../../base/rings/layout.ts'
-import { RingWriter } from '../../base/rings/ring-writer.ts'
+import { RingWriter } from '../../base/rings/ring.ts'
 
 /** Counters per tracker. */
 const trackerCounters = 1000

@@ -10,8 +10,8 @@
 //                                                  └ finalized 95 reads 93 ┘
 //
 // LRU by bytes. Sysvars are not kept: nodes do not stream all of them.
-import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import { LruMap } from '../../base/lru-map.ts'
 import type { AccountState } from '../../chain/solana/geyser-content.ts'
 import { isSameKey, keyOf } from '../../chain/solana/keys.ts'

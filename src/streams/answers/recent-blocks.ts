@@ -5,10 +5,9 @@
 // statuses and report them as finalized with the slot.
 //
 //   newest ─► | block, transactions | … | block without its transactions | … ─► oldest
-
 import { randomBytes } from 'node:crypto'
-import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import type { SlotTime } from '../../base/slot-time.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'

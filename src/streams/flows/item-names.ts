@@ -8,7 +8,7 @@
 // starts again begins at 0, so its replay passes nothing that was published.
 // A name is read straight from the encoded item, and compared whole: two items are never one.
 import { hash, randomBytes } from 'node:crypto'
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { ProtoReader } from '../../base/protobuf.ts'
 import { batchColumn, batchColumns } from '../../chain/solana/geyser-batch.ts'
 import { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import type { AccountUpdate, EntryUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'

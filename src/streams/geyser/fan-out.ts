@@ -1,10 +1,8 @@
 // Fans every update of a hub out to the live streams, grouped by equal filters.
 // Frames are batched until the end of the event-loop turn or 64 KiB per group.
-import { assert } from '../../base/assert.ts'
-import { codesOf } from '../../base/codes.ts'
 import { Commitment } from '../../base/commitment.ts'
-import type { Refusal } from '../../base/errors.ts'
-import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
+import { assert, codesOf, type Refusal } from '../../base/errors.ts'
+import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-stream.ts'
 import type { SolanaHeads, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream } from '../hub/hub.ts'
 import {

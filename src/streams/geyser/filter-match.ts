@@ -1,6 +1,5 @@
 // Decides whether one filter matches one update.
-
-import { BackWriter } from '../../base/back-writer.ts'
+import { BackWriter } from '../../base/protobuf.ts'
 import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
 import { decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'

@@ -5,12 +5,10 @@
 //
 // Frames of one group follow each other in a slab; a run of them goes to every stream of the group
 // as one buffer. A slab is append-only, so published runs never change.
-import { assert } from '../../base/assert.ts'
-import { BackWriter } from '../../base/back-writer.ts'
-import { compressFrames } from '../../base/transport/grpc-compression.ts'
-import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
-import { framePrefixBytes } from '../../base/transport/grpc-stream.ts'
-import { varintBytes, writeVarint } from '../../base/varint.ts'
+import { assert } from '../../base/errors.ts'
+import { BackWriter, varintBytes, writeVarint } from '../../base/protobuf.ts'
+import type { GrpcEncoding } from '../../base/transport/grpc-stream.ts'
+import { compressFrames, framePrefixBytes } from '../../base/transport/grpc-stream.ts'
 import type { FilterSet, NamedFilter } from './filter-set.ts'
 
 /** Tags of SubscribeUpdate's update_oneof. */

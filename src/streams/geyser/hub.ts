@@ -1,8 +1,7 @@
 // Publishes Solana updates to a hub.
-
-import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import { SlotTime } from '../../base/slot-time.ts'
 import { readCost } from '../../chain/solana/geyser-parts.ts'
 import {

@@ -5,10 +5,9 @@
 //   write of A by T ─► last state of A, if of an ancestor ─► waits for T ─► T: before, after
 //
 // Bounded: states that were not written for longest are forgotten; then the one before is unknown.
-
 import { createHash } from 'node:crypto'
-import { assert } from '../../base/assert.ts'
-import { BackWriter } from '../../base/back-writer.ts'
+import { assert } from '../../base/errors.ts'
+import { BackWriter } from '../../base/protobuf.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountUpdate,

@@ -6,8 +6,8 @@
 // The index finds candidates by account, owner, mentioned key or signature, so that an update
 // costs by the streams it reaches, not by all streams. Filters without a key (all accounts, cuckoo
 // sets) are in lists that every update scans.
-import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import { programsOf } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import { type KeptUpdates, KnownBlocks } from '../../chain/solana/known-blocks.ts'

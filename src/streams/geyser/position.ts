@@ -12,7 +12,7 @@
 // A reader that continues gets what is published from the floor on but for what is named here.
 import { hash } from 'node:crypto'
 import { allCommitments, Commitment } from '../../base/commitment.ts'
-import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
+import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-stream.ts'
 import {
   endsBank,
   type RetractionUpdate,

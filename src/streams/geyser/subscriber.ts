@@ -4,15 +4,18 @@
 //
 //   request -> charge size, ping, filters or keys -> fan-out (live), replayer (from_slot, consumer)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
-import { assert } from '../../base/assert.ts'
-import { BackWriter } from '../../base/back-writer.ts'
 import { Bucket } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
 import { commitmentNames } from '../../base/commitment.ts'
-import { ProtoReader, WIRE_BYTES } from '../../base/proto-reader.ts'
-import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
-import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-status.ts'
-import type { GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
+import { assert } from '../../base/errors.ts'
+import { BackWriter, ProtoReader, WIRE_BYTES } from '../../base/protobuf.ts'
+import {
+  type GrpcEncoding,
+  type GrpcStatus,
+  type GrpcStream,
+  grpcCode,
+  type StreamEvents,
+} from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream, ReplayPosition } from '../hub/hub.ts'
 import { type Codec, given, type KeysRequest, numberOf, type SubscribeRequest } from './codec.ts'

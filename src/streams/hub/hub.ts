@@ -9,8 +9,8 @@
 //   [p c f] [p c f] [p c f]      was the newest; whole eras are evicted from the front, so all
 //                                updates of slot n are there as long as era n is; an evicted era
 //                                is emptied and cut off, so that a replay left in it holds nothing
-import { assert } from '../../base/assert.ts'
 import { allCommitments, Commitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import { SlotTime } from '../../base/slot-time.ts'
 import { ownTurns, type ReplayTurns } from './replay-turns.ts'
 import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'

@@ -1,8 +1,7 @@
 // Frames of the metrics stream, each encoded once per encoding whatever the number of clients.
 //
 //   {"seq":<n>,"<Kind>":<payload>}      JSON, UTF-8; the msgpack form is derived from these bytes
-
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import type { FrameFacts } from '../../base/shared-log.ts'
 
 /** Kinds that a client may subscribe to. Events (spec). */

@@ -7,9 +7,8 @@
 //   slots   [ f8 | f9 | f4 | f5 | f6 | f7 ]      slot of a frame = seq mod framesMax
 //                       ^ oldest = 4, newest = 9
 //   slabs   frames are stored back to back in 1 MiB slabs; a slab is freed with its last frame
-import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { Fault } from '../../base/errors.ts'
+import { assert, Fault } from '../../base/errors.ts'
 import type { FrameFacts } from '../../base/shared-log.ts'
 import {
   type Encoding,

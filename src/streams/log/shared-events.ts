@@ -7,11 +7,9 @@
 // A row that is no frame has its number and is sent as a Gap: it must stop neither this gateway nor
 // the frames after it. No frame is sent before its commit. The lease is renewed by the loop that
 // appends, on the same connection: one that is stuck loses it.
-
 import { isUtf8 } from 'node:buffer'
-import { assert, isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { messageOf } from '../../base/errors.ts'
+import { assert, isBug, messageOf } from '../../base/errors.ts'
 import {
   type Check,
   isCount,

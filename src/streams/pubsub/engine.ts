@@ -5,10 +5,9 @@
 //     a slot's content at confirmed and finalized: in slices, after what is sent of its status
 //   subscribe with resume -> log, from the cursor on, to one connection -> the live feed
 //   connection too slow -> the same, from where it is
-import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
-import { codesOf } from '../../base/codes.ts'
 import { allCommitments, Commitment, commitmentNames } from '../../base/commitment.ts'
+import { assert, codesOf } from '../../base/errors.ts'
 import {
   type Answer,
   encodedText,

@@ -1,9 +1,8 @@
 // One distinct subscription and all its subscribers.
 // Its number is the subscription id of all its subscribers, as on a validator: a notification is
 // therefore the same bytes for all of them, encoded once and published under the feed's topic.
-
-import { assert } from '../../base/assert.ts'
 import type { Commitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import { programsOf } from '../../chain/solana/instruction-filter.ts'
 import { keyOf } from '../../chain/solana/keys.ts'
 import type { Customer, Session } from './chain.ts'

@@ -7,7 +7,7 @@
 //     end of the turn   -> connections that read too slowly fall behind, or are closed with 1013
 //     once a second     -> messages and bytes are metered for each connection
 import type { Clock } from '../../base/clock.ts'
-import { codesOf } from '../../base/codes.ts'
+import { codesOf } from '../../base/errors.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { LatencyTally, Meters } from '../../base/telemetry/meters.ts'
 import type { Customer, Session } from './chain.ts'

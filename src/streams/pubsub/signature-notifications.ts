@@ -8,9 +8,9 @@
 //
 // With retractions a signature at processed ends when it is confirmed: until then its landing may
 // be retracted, and another one follows.
-import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
 import {

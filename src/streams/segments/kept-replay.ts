@@ -4,8 +4,8 @@
 //
 //   era 7 (file) ─► era 8 (file) ─► era 9 (waits to be written) ─► era 10 (memory) ─► live
 //        └ batches are read shortly before they are reached; few are held
-import { assert } from '../../base/assert.ts'
 import { Commitment } from '../../base/commitment.ts'
+import { assert } from '../../base/errors.ts'
 import { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import type { BlockMetaUpdate, RetractionUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SlotItem } from '../flows/item-names.ts'

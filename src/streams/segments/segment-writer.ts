@@ -18,8 +18,7 @@ import {
   statSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { assert } from '../../base/assert.ts'
-import { messageOf } from '../../base/errors.ts'
+import { assert, messageOf } from '../../base/errors.ts'
 import {
   bytesIn,
   headBytes,

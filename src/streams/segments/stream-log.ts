@@ -13,12 +13,11 @@
 // from the newest finalized slot on, so of earlier runs the slots below it are read, of this run
 // those above. Where it cannot, or shows another block there, the earlier runs are removed. One
 // that was killed before it finalized a slot is passed over.
-import { assert } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
-import { messageOf } from '../../base/errors.ts'
+import { assert, messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import { DedicatedWorker } from '../../base/threads/dedicated.ts'
+import { DedicatedWorker } from '../../base/threads/supervisor.ts'
 import type { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'

@@ -6,12 +6,10 @@
 //
 //   subscribe ──► POST /geyser.Geyser/Subscribe, x-token ──► DATA ──► batches ──► listener
 //   no byte for 1 s ──► HTTP/2 ping ──► no byte for 3 s ──► timeout, `silent`
-
-import { BackWriter } from '../../base/back-writer.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { ProtoReader } from '../../base/proto-reader.ts'
+import { BackWriter, ProtoReader } from '../../base/protobuf.ts'
 import type { HeaderFields } from './hpack.ts'
 import { Http2Connection } from './http2-connection.ts'
 import { frameMessage, MessageBatcher, type TakeMessages } from './http2-reader.ts'

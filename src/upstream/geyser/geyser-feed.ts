@@ -10,8 +10,7 @@
 //
 // Where no node follows what was published, as after a reset of the chain or a node that lied about
 // its slots, the stream begins anew: streams of customers end, and nothing known before counts.
-import { backoffMs } from '../../base/backoff.ts'
-import type { Clock } from '../../base/clock.ts'
+import { backoffMs, type Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import type { SlotTime } from '../../base/slot-time.ts'

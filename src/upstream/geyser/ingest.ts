@@ -7,7 +7,7 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
 import { type Fault, messageOf, type Outcome } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import { DedicatedWorker } from '../../base/threads/dedicated.ts'
+import { DedicatedWorker } from '../../base/threads/supervisor.ts'
 import { batchOf, type GeyserBatch } from '../../chain/solana/geyser-batch.ts'
 import {
   GeyserClient,

@@ -4,7 +4,7 @@
 //
 //   ring:  …free │ lent to the reader │ queued │ held back: the tail │ free…
 //                #start               #next                          #end
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import type { ByteStream } from '../../base/jsonrpc/build.ts'
 
 // Pools the buffers in which whole response bodies are collected: fresh memory for every body of

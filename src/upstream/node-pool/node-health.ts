@@ -13,8 +13,7 @@
 // Down because of probes or a refused connection: the next answered probe brings it back. Down
 // because of failed calls while probes succeed: after a back-off the breaker is half-open, and a
 // few trial calls or probes decide.
-import { backoffMs } from '../../base/backoff.ts'
-import type { Clock } from '../../base/clock.ts'
+import { backoffMs, type Clock } from '../../base/clock.ts'
 import type { HttpFault } from '../http-client/http-request.ts'
 
 export const nodeStates = [

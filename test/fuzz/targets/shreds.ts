@@ -1,7 +1,7 @@
 // Packets from the network and captures: shreds, the entries in them, pcap files, ICMP errors.
 import { ok } from 'node:assert'
 import { pcapHeader, pcapRecord, readPcap } from '../../../src/base/transport/pcap.ts'
-import { refuserOf } from '../../../src/base/transport/udp-errors.ts'
+import { refuserOf } from '../../../src/base/transport/udp-send.ts'
 import {
   chainedRootAt,
   dataCapacityOf,

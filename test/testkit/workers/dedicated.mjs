@@ -1,6 +1,6 @@
 // A dedicated worker for tests: counts its lives in shared memory and does what it is told.
 import { parentPort, workerData } from 'node:worker_threads'
-import { ControlWord } from '../../../dist/src/base/rings/control.js'
+import { ControlWord } from '../../../dist/src/base/rings/layout.js'
 
 const { control, lives, dieAtLife, loops } = workerData
 const life = Atomics.add(new Int32Array(lives), 0, 1) + 1

@@ -1,9 +1,8 @@
 // Ring readers and writers for the stress tests, each on a thread of its own.
 import { parentPort, workerData } from 'node:worker_threads'
 import { crc32 } from 'node:zlib'
-import { leasePosition } from '../../../dist/src/base/rings/leases.js'
-import { RingReader } from '../../../dist/src/base/rings/ring-reader.js'
-import { RingWriter } from '../../../dist/src/base/rings/ring-writer.js'
+import { leasePosition } from '../../../dist/src/base/rings/layout.js'
+import { RingReader, RingWriter } from '../../../dist/src/base/rings/ring.js'
 
 const { role, ring, records, batch, isLossless, lease, stallEvery, isAsync } = workerData
 const idleMs = 5000

@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
-import { ControlWord } from '../../../dist/src/base/rings/control.js'
+import { ControlWord } from '../../../dist/src/base/rings/layout.js'
 import { runShreds } from '../../../dist/src/products/shredstream/handle.js'
 
 setFlagsFromString('--expose-gc')

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { assert, isBug } from '../../../src/base/assert.ts'
-import { Fault } from '../../../src/base/errors.ts'
+import { assert, Fault, isBug } from '../../../src/base/errors.ts'
 
 function thrownBy(action: () => unknown): unknown {
   try {

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest'
-import { backoffMs } from '../../../src/base/backoff.ts'
+import { backoffMs } from '../../../src/base/clock.ts'
 
 const bounds = { firstMs: 100, lastMs: 1_000 }
 

@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { assert } from '../../../src/base/assert.ts'
-import { guarded } from '../../../src/base/guard.ts'
+import { assert, guarded } from '../../../src/base/errors.ts'
 
 function noSpace(): Error {
   return Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
@@ -32,7 +31,7 @@ test('a bug is rethrown', () => {
 })
 
 test('a bug in a promise ends the process', () => {
-  const guard = new URL('../../../dist/src/base/guard.js', import.meta.url).href
+  const guard = new URL('../../../dist/src/base/errors.js', import.meta.url).href
   const script = `const { guarded } = await import(${JSON.stringify(guard)})
     guarded(async () => { throw new TypeError('x is not a function') }, () => {})()
     setTimeout(() => {}, 5000)`

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ProtoReader } from '../../../src/base/proto-reader.ts'
+import { ProtoReader } from '../../../src/base/protobuf.ts'
 
 /** The fields of a message as [field, wire, number, bytes], and whether it is broken. */
 function read(...message: number[]) {

@@ -15,7 +15,7 @@
 //   ^x,y    the same from agave 4.3 on: only proofs that are in an account have one
 //   x:t=0   a field that must have this value
 //   $       the end of the data: no byte may follow
-import { assert } from '../../../base/assert.ts'
+import { assert } from '../../../base/errors.ts'
 import { Cursor } from '../cursor.ts'
 import { type UiTokenAmount, uiTokenAmount } from '../token-amount.ts'
 import { base64, list, type Read, readers } from './layout.ts'

@@ -2,8 +2,7 @@
 // A change locks the head row, so that all operators together make one chain: step, audit entry,
 // record, names, head and notification are one transaction. Every gateway holds the whole chain
 // (shared-registry.ts), so a database that went back is healed from there, or reported as a fork.
-import { assert } from '../../../base/assert.ts'
-import { accept, Fault, messageOf, type Outcome, refuse } from '../../../base/errors.ts'
+import { accept, assert, Fault, messageOf, type Outcome, refuse } from '../../../base/errors.ts'
 import { type AuditEntry, type AuditHead, recordDigest } from '../../subscriptions/audit.ts'
 import type { Known } from '../../subscriptions/changes.ts'
 import { issueId } from '../../subscriptions/issue.ts'

@@ -1,9 +1,7 @@
 // What gateways share in PostgreSQL besides the registry: usage, consumers, budgets, the event log,
 // leases and the table of gateways. schema.ts makes the tables.
-
 import type { Clock } from '../../../base/clock.ts'
-import { Fault } from '../../../base/errors.ts'
-import { guarded } from '../../../base/guard.ts'
+import { Fault, guarded } from '../../../base/errors.ts'
 import type {
   Lease,
   Leases,

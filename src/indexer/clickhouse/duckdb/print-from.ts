@@ -1,7 +1,7 @@
 // Prints FROM: tables, subqueries, joins, ARRAY JOIN. Thread: main of a query process. Pure.
 // Columns without a match in an outer join have their type's default, as in ClickHouse, unless
 // join_use_nulls is set: every reference to such a column is filled.
-import { assert } from '../../../base/assert.ts'
+import { assert } from '../../../base/errors.ts'
 import type { ArrayJoin, Expr, From, Join, TableFunction, TableRef } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'
 import { parseStatement } from '../sql/parse-select.ts'

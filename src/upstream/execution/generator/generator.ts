@@ -5,7 +5,7 @@
 //
 //   slot  |--N, executes----|--N+1-------------|--N+2-------------|--N+3 ...
 //   stage                    N voted            N finalized        N verified
-import { assert } from '../../../base/assert.ts'
+import { assert } from '../../../base/errors.ts'
 import type { ExecutionSink, ExecutionSource } from '../../ports.ts'
 import type { Pacer } from '../playback.ts'
 import { BlockEvents } from './block-events.ts'

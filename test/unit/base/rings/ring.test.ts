@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import {
   allocateRing,
   chunks,
+  leasePosition,
   loadPosition,
   openViews,
   publishedAt,
@@ -12,9 +13,7 @@ import {
   ringByteLength,
   storePosition,
 } from '../../../../src/base/rings/layout.ts'
-import { leasePosition } from '../../../../src/base/rings/leases.ts'
-import { RingReader } from '../../../../src/base/rings/ring-reader.ts'
-import { RingWriter } from '../../../../src/base/rings/ring-writer.ts'
+import { RingReader, RingWriter } from '../../../../src/base/rings/ring.ts'
 
 const small = 4096
 

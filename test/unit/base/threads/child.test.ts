@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../../src/base/clock.ts'
 import type { Fault } from '../../../../src/base/errors.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { type ChildOptions, SupervisedChild } from '../../../../src/base/threads/child.ts'
+import { type ChildOptions, SupervisedChild } from '../../../../src/base/threads/supervisor.ts'
 
 const entry = new URL('../../../testkit/workers/child.mjs', import.meta.url)
 const backoff = { firstMs: 1, lastMs: 20, deathsMax: 5, healthyMs: 60_000 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { compressFrames } from '../../../../src/base/transport/grpc-compression.ts'
+import { compressFrames } from '../../../../src/base/transport/grpc-stream.ts'
 import { framed, messagesIn } from '../../../testkit/raw-grpc.ts'
 
 const text = (bytes: number) =>

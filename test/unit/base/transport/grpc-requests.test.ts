@@ -2,12 +2,12 @@ import { EventEmitter } from 'node:events'
 import type { ServerHttp2Stream } from 'node:http2'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
+  type GrpcStatus,
   limitRequests,
   messageDeadlineMs,
+  RefusedStreams,
   type RequestLimits,
-} from '../../../../src/base/transport/grpc-requests.ts'
-import type { GrpcStatus } from '../../../../src/base/transport/grpc-status.ts'
-import { RefusedStreams } from '../../../../src/base/transport/grpc-stream.ts'
+} from '../../../../src/base/transport/grpc-stream.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())

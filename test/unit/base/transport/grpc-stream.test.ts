@@ -1,7 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { retryDetails } from '../../../../src/base/transport/grpc-status.ts'
-import { innermostCall } from '../../../../src/base/transport/grpc-stream.ts'
+import { innermostCall, retryDetails } from '../../../../src/base/transport/grpc-stream.ts'
 
 const stream = Object.assign(new EventEmitter(), { write() {}, respond() {} })
 

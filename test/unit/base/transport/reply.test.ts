@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { codesOf } from '../../../../src/base/codes.ts'
+import { codesOf } from '../../../../src/base/errors.ts'
 import {
   errorReply,
   jsonHead,
   ResponseHead,
   statusLine,
   withRetryAfter,
-} from '../../../../src/base/transport/reply.ts'
+} from '../../../../src/base/transport/request.ts'
 
 describe('reply', () => {
   it('answers a missing token with 401 on HTTP and PermissionDenied on gRPC', () => {

@@ -1,7 +1,7 @@
 // Parses control data of the error queue as Linux wrote it.
 import { describe, expect, test } from 'vitest'
 import { parseAddress } from '../../../../src/base/cidr.ts'
-import { refuserOf } from '../../../../src/base/transport/udp-errors.ts'
+import { refuserOf } from '../../../../src/base/transport/udp-send.ts'
 import { randomBytes, randomOf } from '../../../testkit/shreds.ts'
 
 const hex = (text: string) => Uint8Array.from(Buffer.from(text.replaceAll(/\s/g, ''), 'hex'))

@@ -1,6 +1,6 @@
 // What the hand-written encoders write, protobufjs must read, field by field.
 import { describe, expect, it } from 'vitest'
-import { BackWriter } from '../../../../src/base/back-writer.ts'
+import { BackWriter } from '../../../../src/base/protobuf.ts'
 import {
   encodeAccount,
   encodeAccountInfo,

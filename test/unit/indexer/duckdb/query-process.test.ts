@@ -2,7 +2,7 @@
 import { expect, test, vi } from 'vitest'
 import { QueryProcess } from '../../../../src/indexer/duckdb/query-process.ts'
 
-vi.mock('../../../../src/base/threads/entry.ts', () => ({
+vi.mock('../../../../src/base/package-root.ts', () => ({
   workerEntry: () => new URL('../../../testkit/hostile-query.mjs', import.meta.url),
 }))
 

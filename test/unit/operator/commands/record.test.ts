@@ -1,11 +1,11 @@
 // `sluice record` where the server that recorded is not the one that answers.
 import { join } from 'node:path'
 import { expect, it, vi } from 'vitest'
-import { askOperator } from '../../../../src/base/transport/operator-socket.ts'
+import { askOperator } from '../../../../src/base/transport/unix-socket.ts'
 import { recordVerbs } from '../../../../src/operator/commands/record.ts'
 import type { Call } from '../../../../src/operator/commands/verb.ts'
 
-vi.mock('../../../../src/base/transport/operator-socket.ts', () => ({ askOperator: vi.fn() }))
+vi.mock('../../../../src/base/transport/unix-socket.ts', () => ({ askOperator: vi.fn() }))
 
 it.each([null, { path: '/another.rec', isOver: false }])(
   'does not wait for a server that was started meanwhile and records %j',

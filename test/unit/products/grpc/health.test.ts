@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { GrpcStatus } from '../../../../src/base/transport/grpc-status.ts'
-import type { GrpcStream } from '../../../../src/base/transport/grpc-stream.ts'
+import type { GrpcStatus, GrpcStream } from '../../../../src/base/transport/grpc-stream.ts'
 import { GrpcHealth, OpenCalls } from '../../../../src/products/grpc/health.ts'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 

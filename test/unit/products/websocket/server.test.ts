@@ -1,6 +1,6 @@
 // The bound of a connection's unsent bytes: nothing is missing from what a client is sent.
 import { expect, it } from 'vitest'
-import type { Socket } from '../../../../src/base/transport/socket.ts'
+import type { Socket } from '../../../../src/base/transport/websocket.ts'
 import { PubsubConnection } from '../../../../src/products/websocket/server.ts'
 import { budgetOn } from '../../../testkit/loose-session.ts'
 
