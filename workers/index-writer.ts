@@ -1,6 +1,5 @@
 // Child process of the index's writer: reads the gateway's streams and stores their rows.
 // Thread: main of its own process.
-
 import { exitNow } from '../src/base/exit.ts'
 import { serveFrames } from '../src/base/threads/frames.ts'
 import { IndexProgram } from '../src/indexer/program.ts'

@@ -1,12 +1,222 @@
-// The catalogue that customers see: databases, tables, columns. Data only.
+// The catalogue that customers see: databases, tables, columns, views, comments. Data only.
 // The single source for SHOW and DESCRIBE of the endpoint, and for `system` and
 // `information_schema` of an engine.
 import { formats } from './clickhouse/formats/formats.ts'
-import { clickhouseString } from './clickhouse/sql/quoting.ts'
-import { columnComment, tableComment } from './comments.ts'
+import { clickhouseString } from './clickhouse/sql/lexer.ts'
 import { settingRows } from './settings.ts'
 import { type Database, type TableName, tableNames, tables } from './tables.ts'
-import { views } from './views.ts'
+
+// Comments of tables and columns, as DESCRIBE and `system` show them.
+
+/** By table. */
+const ofTables: Readonly<Record<string, string>> = {
+  blocks: 'Confirmed blocks of Solana',
+  transactions: 'Transactions of confirmed blocks, failed ones included',
+  instructions: 'Instructions of transactions, inner ones included',
+  account_updates: 'Writes of accounts in confirmed blocks',
+  token_transfers: 'Transfers of SPL Token and Token-2022 in successful transactions',
+  tips: 'Submissions to the TPU Sender, accepted and refused',
+  execution_blocks: 'Blocks of the execution chain that were analysed',
+  tps: 'Transactions per second of the execution chain, at the start of each block',
+  contention: 'How much the transactions of a block waited for each other',
+  contended_slots: 'Storage slots that several transactions of a block accessed, most first',
+  contended_contracts: 'Contracts with contended storage slots, highest score first',
+  contract_edges: 'Pairs of contracts that the same transactions of a block accessed',
+  top_accesses: 'Ten most accessed accounts and storage slots since the last 5-minute boundary',
+  block_lifecycle: 'Steps of a block from its proposal to its finality',
+  usage: 'Your own queries',
+  transfers: 'Transfers of tokens with their time, and the amount in whole tokens',
+  balance_changes:
+    'Balances of accounts that changed, in lamports; every write is compared with the one before',
+  fees_by_payer: 'Fees by day and payer, failed transactions included',
+  tps_by_minute: 'Transactions per second of the execution chain, by minute',
+  contention_by_hour: 'Contention of the execution chain, by hour',
+}
+
+/** By column; one of a table comes first. */
+const ofColumns: Readonly<Record<string, string>> = {
+  slot: 'Slot of the block',
+  parent_slot: 'Slot of the block before',
+  blockhash: 'Hash of the block, base58',
+  height: 'Number of the block, without empty slots',
+  block_time: 'When the block was produced, by its leader, in whole seconds',
+  tx_count: 'Transactions in the block',
+  idx: 'Position of the transaction in its block, from 0 on',
+  'account_updates.idx':
+    'Position of the transaction that wrote it; 4294967295 when no transaction did',
+  signature: 'First signature of the transaction, base58',
+  fee_payer: 'Account that paid the fee, base58',
+  success: '1 when it succeeded, 0 when it failed',
+  err: 'Why it failed, as JSON; empty when it succeeded',
+  fee: 'Fee in lamports',
+  compute_units: 'Compute units that it consumed',
+  version: '-1 for a legacy transaction, else its version',
+  ix: 'Position of the top-level instruction in its transaction, from 0 on',
+  inner_ix: 'Position among the inner instructions of `ix`; -1 for the top-level one itself',
+  program: 'Program that ran it, base58',
+  accounts: 'Its accounts in order, base58',
+  data: 'Its data, base58',
+  pubkey: 'The account, base58',
+  owner: 'Program that owns the account, base58',
+  lamports: 'Balance after the write, in lamports',
+  'tips.lamports': 'The tip, in lamports',
+  data_len: "Bytes of the account's data",
+  write_version: "Grows with every write of the node's accounts",
+  mint: 'Mint of the token, base58; empty when it is not known',
+  source: 'Token account that it left, base58',
+  destination: 'Token account that it reached, base58',
+  authority: 'Who allowed it, base58',
+  amount: 'In the smallest unit of the token',
+  decimals: 'Decimal places of the token',
+  received_at: 'When it was received',
+  tip_account: 'Tip account that was paid, base58',
+  outcome: 'landed, expired, failed or rejected',
+  reason: 'Why it was refused; empty when it was not',
+  landed_slot: 'Slot in which it landed; 0 when it did not',
+  number: 'Number of the block',
+  block_hash: 'Id of the block',
+  eth_hash: 'Hash of the block as Ethereum clients know it',
+  gas_used: 'Gas that its transactions used',
+  started_at: 'When its execution began',
+  seq: 'Number of the event in the log',
+  block_number: 'Number of the block',
+  tps: 'Transactions of the last 2.5 blocks, about one second',
+  at: 'When it happened, by the source; of rows of earlier versions when their block began',
+  block_wall_time_ns: 'Time from the first to the last transaction of the block',
+  total_tx_time_ns: 'Sum of the times of its transactions',
+  parallel_efficiency_pct: 'How much of the parallel time was used, in percent',
+  total_unique_slots: 'Storage slots that were accessed',
+  contended_slot_count: 'Storage slots that several transactions accessed',
+  contention_ratio: 'contended_slot_count / total_unique_slots',
+  total_txn_count: 'Transactions in the block',
+  written_contended_slot_count: 'Contended storage slots that were written',
+  critical_path_txn_count: 'Transactions in the longest chain that could not run in parallel',
+  rank: 'From 1 on, most first',
+  address: 'Address of the contract or account, hex',
+  'contended_slots.slot': 'Storage slot, hex',
+  txn_count: 'Transactions that accessed it',
+  access_count: 'Accesses of it',
+  total_slots: 'Its storage slots that were accessed',
+  contended_slots: 'Its storage slots that several transactions accessed',
+  total_accesses: 'Accesses of its storage',
+  contention_score: 'contended_slots / total_slots',
+  contract_a: 'One contract, hex',
+  contract_b: 'The other, hex',
+  shared_txn_count: 'Transactions that accessed both',
+  kind: 'account or storage',
+  'top_accesses.slot': 'Storage slot, hex; empty for an account',
+  count: 'Accesses, at most `error` too high',
+  error: 'Largest possible error of `count`',
+  from_stage: 'Stage before; empty for the first',
+  to_stage: 'Stage that it reached',
+  age_ms: 'Milliseconds since it was first seen',
+  'usage.at': 'When the query came',
+  query_id: 'Its id',
+  elapsed_ms: 'Its run time',
+  rows: 'Rows of its result',
+  bytes: 'Bytes of its result',
+  code: '0 when it succeeded, else the code of its error',
+  ui_amount: 'In whole tokens, rounded to a Float64',
+  change: 'Lamports more than before; NULL for the first write of the account in the index',
+  day: 'Of the blocks, UTC',
+  transactions: 'How many',
+  failed: 'How many of them failed',
+  fees: 'Their fees in lamports',
+  compute_units_total: 'Compute units that they consumed',
+  minute: 'Its start, UTC',
+  hour: 'Its start, UTC',
+  blocks: 'How many',
+  tps_min: 'Lowest of the minute',
+  tps_avg: 'Average of the minute',
+  tps_max: 'Highest of the minute',
+  contention_ratio_avg: 'Average of the blocks',
+  parallel_efficiency_pct_avg: 'Average of the blocks that have transactions',
+  contended_slots_total: 'Contended storage slots of the blocks',
+  critical_path_max: 'Highest critical_path_txn_count of a block',
+}
+
+function tableComment(table: string): string {
+  return ofTables[table] ?? ''
+}
+
+function columnComment(table: string, column: string): string {
+  return ofColumns[`${table}.${column}`] ?? ofColumns[column] ?? ''
+}
+
+// Views: queries under a name, for what is asked most.
+// A view is written out wherever a query names it, on both engines, so it reads what the caller may
+// read, within its limits. Names of tables have their database: a table that the caller's query
+// defines with WITH is not taken for one of them.
+
+export interface View {
+  /** ClickHouse's, as both engines answer it. */
+  readonly sql: string
+  /** Types of its columns by name, in order. */
+  readonly columns: Readonly<Record<string, string>>
+}
+
+export const views: Readonly<Record<string, View>> = {
+  transfers: {
+    sql: `SELECT block_time, slot, idx, signature, mint, source, destination, authority, amount,
+      decimals, amount / pow(10, decimals) AS ui_amount
+    FROM chain.token_transfers`,
+    columns: {
+      ...{ block_time: 'Nullable(DateTime)', slot: 'UInt64', idx: 'UInt32', signature: 'String' },
+      ...{ mint: 'String', source: 'String', destination: 'String', authority: 'String' },
+      ...{ amount: 'UInt64', decimals: 'UInt8', ui_amount: 'Float64' },
+    },
+  },
+  balance_changes: {
+    sql: `SELECT block_time, slot, idx, pubkey, owner, lamports, change
+    FROM (
+      SELECT block_time, slot, idx, pubkey, owner, lamports,
+        toInt64(lamports) - lagInFrame(toNullable(toInt64(lamports))) OVER (
+          PARTITION BY pubkey ORDER BY slot, write_version
+          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS change
+      FROM chain.account_updates)
+    WHERE change != 0 OR change IS NULL`,
+    columns: {
+      ...{ block_time: 'Nullable(DateTime)', slot: 'UInt64', idx: 'UInt32', pubkey: 'String' },
+      ...{ owner: 'String', lamports: 'UInt64', change: 'Nullable(Int64)' },
+    },
+  },
+  fees_by_payer: {
+    sql: `SELECT toDate(block_time) AS day, fee_payer, sum(fee) AS fees, count() AS transactions,
+      countIf(success = 0) AS failed, sum(compute_units) AS compute_units_total
+    FROM chain.transactions
+    GROUP BY day, fee_payer`,
+    columns: {
+      ...{ day: 'Date', fee_payer: 'String', fees: 'UInt64', transactions: 'UInt64' },
+      ...{ failed: 'UInt64', compute_units_total: 'UInt64' },
+    },
+  },
+  tps_by_minute: {
+    sql: `SELECT toStartOfMinute(at) AS minute, avg(tps) AS tps_avg, min(tps) AS tps_min,
+      max(tps) AS tps_max, count() AS blocks
+    FROM chain.tps
+    WHERE at IS NOT NULL
+    GROUP BY minute`,
+    columns: {
+      ...{ minute: 'Nullable(DateTime)', tps_avg: 'Float64', tps_min: 'UInt64' },
+      ...{ tps_max: 'UInt64', blocks: 'UInt64' },
+    },
+  },
+  contention_by_hour: {
+    sql: `SELECT toStartOfHour(at) AS hour, avg(contention_ratio) AS contention_ratio_avg,
+      avgIf(parallel_efficiency_pct, total_txn_count > 0) AS parallel_efficiency_pct_avg,
+      sum(contended_slot_count) AS contended_slots_total,
+      max(critical_path_txn_count) AS critical_path_max,
+      count() AS blocks, sum(total_txn_count) AS transactions
+    FROM chain.contention
+    WHERE at IS NOT NULL
+    GROUP BY hour`,
+    columns: {
+      ...{ hour: 'Nullable(DateTime)', contention_ratio_avg: 'Float64' },
+      ...{ parallel_efficiency_pct_avg: 'Float64', contended_slots_total: 'UInt64' },
+      ...{ critical_path_max: 'UInt64', blocks: 'UInt64', transactions: 'UInt64' },
+    },
+  },
+}
 
 /** Database of the tables; `default` is an alias. */
 export const DATABASE = 'chain'

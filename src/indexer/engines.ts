@@ -2,7 +2,7 @@
 // Its counterpart for rows is openSink of writer.ts, in the writer process.
 import type { Log } from '../base/telemetry/log.ts'
 import type { IndexerSection } from './config.ts'
-import { startDuckdbEngine } from './duckdb/start-engine.ts'
+import { startDuckdbEngine } from './duckdb/query-pool.ts'
 import type { QueryEngine } from './engine.ts'
 import type { QueryProcessMeters } from './meters.ts'
 import type { ResultAddress } from './queries/protocol.ts'

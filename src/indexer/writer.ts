@@ -11,8 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../base/clock.ts'
 import { assert, Fault, messageOf } from '../base/errors.ts'
 import type { IngestSection } from './config.ts'
-import type { Marks, RowSink, SinkEvents } from './engine.ts'
-import type { Cut, Delivery, Indexed } from './parcels.ts'
+import type { Cut, Delivery, Indexed, Marks, RowSink, SinkEvents } from './engine.ts'
 import { addDeliveryRows, RowBatches } from './rows/delivery-rows.ts'
 
 /** A commit of DuckDB costs a few milliseconds, so one write covers a block of rows. */

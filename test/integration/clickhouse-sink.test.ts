@@ -2,8 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Fault } from '../../src/base/errors.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
-import type { Cell, RowBatch, RowSink } from '../../src/indexer/engine.ts'
-import type { Delivery } from '../../src/indexer/parcels.ts'
+import type { Cell, Delivery, RowBatch, RowSink } from '../../src/indexer/engine.ts'
 import { type Table, type TableName, tableNames, tables } from '../../src/indexer/tables.ts'
 import { IndexWriter, type SinkConfig } from '../../src/indexer/writer.ts'
 import {

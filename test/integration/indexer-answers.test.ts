@@ -3,7 +3,7 @@
 // SLUICE_ANSWERS=<file> writes every refusal and every other type to that file.
 import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { translate } from '../../src/indexer/clickhouse/duckdb/print-query.ts'
+import { translate } from '../../src/indexer/clickhouse/duckdb/print-select.ts'
 import { catalogue } from '../../src/indexer/duckdb/schemas.ts'
 import {
   type Answered,

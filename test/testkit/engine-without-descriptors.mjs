@@ -3,8 +3,8 @@
 // `ulimit -n`; the argument is the index's folder.
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startDuckdbEngine } from '../../dist/src/indexer/duckdb/start-engine.js'
-import { ResultSocket } from '../../dist/src/indexer/queries/results.js'
+import { startDuckdbEngine } from '../../dist/src/indexer/duckdb/query-pool.js'
+import { ResultSocket } from '../../dist/src/indexer/queries/service.js'
 
 const warnings = []
 const log = {

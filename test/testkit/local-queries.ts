@@ -1,7 +1,7 @@
 // The query program in the process of the test: an endpoint over an engine of the test's choice.
 import { QueryHandler } from '../../src/indexer/queries/handler.ts'
 import { greetingOf } from '../../src/indexer/queries/program.ts'
-import { QueryRelay } from '../../src/indexer/queries/relay.ts'
+import { QueryRelay } from '../../src/indexer/queries/service.ts'
 import { openResults } from './read-back.ts'
 import { type ReadEngine, sendResults } from './send-results.ts'
 

@@ -3,8 +3,8 @@
 // result in little memory.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { views } from '../../src/indexer/catalogue.ts'
 import type { RowBatch } from '../../src/indexer/engine.ts'
-import { views } from '../../src/indexer/views.ts'
 import { firstSlot, makeRows, subscriptions } from './generated-rows.ts'
 import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
 import type { ReadEngine } from './send-results.ts'

@@ -3,15 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ClickhouseEngineDeps } from '../../src/indexer/clickhouse-server/query-engine.ts'
-import { type DuckdbEngineDeps, startDuckdbEngine } from '../../src/indexer/duckdb/start-engine.ts'
+import { type DuckdbEngineDeps, startDuckdbEngine } from '../../src/indexer/duckdb/query-pool.ts'
 import type { Query, QueryEngine, SentQuery } from '../../src/indexer/engine.ts'
 import {
   noTotals,
   type QueryAnswer,
   type ResultAddress,
 } from '../../src/indexer/queries/protocol.ts'
-import { QueryRelay } from '../../src/indexer/queries/relay.ts'
-import { ResultSocket } from '../../src/indexer/queries/results.ts'
+import { QueryRelay, ResultSocket } from '../../src/indexer/queries/service.ts'
 import type { ReadEngine } from './send-results.ts'
 
 /** The gateway's end of results, in a folder of its own. */

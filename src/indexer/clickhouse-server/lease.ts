@@ -12,10 +12,9 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '../../base/errors.ts'
-import { clickhouseString } from '../clickhouse/sql/quoting.ts'
+import { clickhouseString } from '../clickhouse/sql/lexer.ts'
 import { heldText } from '../config.ts'
-import { ClickhouseClient } from './client.ts'
-import { leaseTable } from './schema.ts'
+import { ClickhouseClient, leaseTable } from './schema.ts'
 
 /** A claim without a heartbeat for this long expires. ClickHouse counts it in whole seconds. */
 const lifetimeMsUsual = 15_000

@@ -18,19 +18,19 @@ import {
 } from '../clickhouse/formats/formats.ts'
 import { withLiterals } from '../clickhouse/server/rebuild.ts'
 import { trailingException } from '../clickhouse/server/server-exception.ts'
-import { clickhouseString } from '../clickhouse/sql/quoting.ts'
+import { clickhouseString } from '../clickhouse/sql/lexer.ts'
 import type { Query, QueryEnd, QueryEngine, SentQuery } from '../engine.ts'
 import { noTotals, type QueryTotals, type ResultAddress } from '../queries/protocol.ts'
 import { type ByteSink, ResultConnection } from '../queries/result-connection.ts'
-import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
+import type { ServerFacts } from './schema.ts'
 import {
+  ClickhouseClient,
   ensureTables,
   known,
   readServerFacts,
   readSizes,
   reportRights,
-  type ServerFacts,
 } from './schema.ts'
 
 export interface ClickhouseEngineDeps {
@@ -256,7 +256,7 @@ class Run implements SentQuery {
       max_memory_usage: limits.memoryBytes,
       ...outputSettings(output),
       enable_optimize_predicate_expression: 1,
-      // Scope of common tables of WITH, as table-positions.ts assumes.
+      // Scope of common tables of WITH, as gate.ts assumes.
       enable_global_with_statement: 1,
       join_default_strictness: 'ALL',
       cancel_http_readonly_queries_on_client_close: 1,

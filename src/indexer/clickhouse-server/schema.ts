@@ -9,13 +9,156 @@
 // `usage` has no view: which rows are visible is decided per query. Everything is IF NOT EXISTS,
 // so an operator may create tables beforehand (replicated, distributed, with other codecs).
 // Columns are only ever added; a table with the key of an earlier version is copied once.
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Pool } from 'undici'
 import { backoffMs } from '../../base/clock.ts'
-import { messageOf } from '../../base/errors.ts'
+import { Fault, messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import type { TableSize, TableSizes } from '../catalogue.ts'
-import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
-import type { ClickhouseClient } from './client.ts'
+import type { QueryError } from '../clickhouse/exceptions.ts'
+import { readException } from '../clickhouse/server/server-exception.ts'
+import type { ColumnType, Table, TableName } from '../tables.ts'
+import { tableNames, tables, timeSourceOf } from '../tables.ts'
+
+// HTTP client of one ClickHouse server. Thread: main (queries), writer process (rows).
+// Credentials of the URL are sent in headers; neither they nor the URL appear in any message.
+
+const keepAliveMs = 8_000
+const connectMs = 5_000
+const answerMsMax = 60_000
+const answerBytesMax = 16 * 1024 * 1024
+const errorBytesMax = 256 * 1024
+
+interface Call {
+  /** The statement; with rows it is sent in the URL, else in the body. */
+  readonly sql: string
+  readonly rows?: string | AsyncIterable<Uint8Array>
+  /** URL parameters, in this order: `readonly` last, because it forbids settings after it. */
+  readonly params?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+  /** Timeout until the first byte of the answer; 0 = none. */
+  readonly firstByteMs?: number
+}
+
+type Streamed =
+  | { readonly ok: true; readonly body: Readable; readonly tag: string | null }
+  | { readonly ok: false; readonly exception: QueryError }
+
+export class ClickhouseClient {
+  readonly #pool: Pool
+  readonly #path: string
+  readonly #headers: Readonly<Record<string, string>>
+
+  constructor(url: string, options: { readonly connections: number }) {
+    const { origin, pathname, username, password } = readAddress(url)
+    this.#path = pathname
+    this.#headers = {
+      'x-clickhouse-user': decodeURIComponent(username) || 'default',
+      ...(password !== '' && { 'x-clickhouse-key': decodeURIComponent(password) }),
+    }
+    this.#pool = new Pool(origin, {
+      connections: options.connections,
+      pipelining: 1,
+      keepAliveTimeout: keepAliveMs,
+      connect: { timeout: connectMs },
+      bodyTimeout: 0,
+    })
+  }
+
+  /** The whole answer as a string. Rejects with a Fault: a server exception, or unreachable. */
+  async run(call: Call): Promise<string> {
+    const streamed = await this.stream({ firstByteMs: answerMsMax, ...call })
+    if (!streamed.ok) throw faultOf(streamed.exception)
+    try {
+      return (await collect(streamed.body, answerBytesMax)).toString()
+    } catch (error) {
+      throw unreachable(error)
+    }
+  }
+
+  /** Runs a query and returns its rows. */
+  async rows<Row>(sql: string, params: Readonly<Record<string, string>> = {}): Promise<Row[]> {
+    const text = await this.run({ sql: `${sql} FORMAT JSONEachRow`, params })
+    return text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Row)
+  }
+
+  /** Streams the answer. Rejects with a Fault when the server is unreachable, or on `signal`. */
+  async stream({ sql, rows, params, signal, firstByteMs = 0 }: Call): Promise<Streamed> {
+    const search = new URLSearchParams()
+    if (rows !== undefined) search.set('query', sql)
+    for (const [name, value] of Object.entries(params ?? {})) search.set(name, value)
+    const query = search.toString()
+    let answer: Awaited<ReturnType<Pool['request']>>
+    try {
+      answer = await this.#pool.request({
+        method: 'POST',
+        path: query === '' ? this.#path : `${this.#path}?${query}`,
+        headers: this.#headers,
+        // Reason for the cast: undici takes any async iterable, and its types do not say so.
+        body: (rows ?? sql) as string | Readable,
+        headersTimeout: firstByteMs,
+        ...(signal !== undefined && { signal }),
+      })
+    } catch (error) {
+      throw unreachable(error)
+    }
+    const { statusCode, headers, body } = answer
+    if (statusCode === 200 && headers['x-clickhouse-exception-code'] === undefined) {
+      const tag = headers['x-clickhouse-exception-tag']
+      return { ok: true, body, tag: typeof tag === 'string' ? tag : null }
+    }
+    const text = await collect(body, errorBytesMax).catch(() => Buffer.alloc(0))
+    return { ok: false, exception: readException(text.toString(), statusCode) }
+  }
+
+  async stop(): Promise<void> {
+    await this.#pool.destroy()
+  }
+}
+
+/** Parses the URL; errors do not quote it, because it may contain a password. */
+function readAddress(url: string): URL {
+  const wrong = (why: string) => new Fault('clickhouse-address', `indexer.url ${why}`)
+  if (!URL.canParse(url)) throw wrong('is not a URL like http://user:password@host:8123')
+  const address = new URL(url)
+  if (address.protocol !== 'http:' && address.protocol !== 'https:')
+    throw wrong('must begin with http:// or https://')
+  return address
+}
+
+async function collect(body: Readable, bytesMax: number): Promise<Buffer> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of body as AsyncIterable<Buffer>) {
+    bytes += part.length
+    if (bytes > bytesMax) throw new Error('the answer is too long')
+    parts.push(part)
+  }
+  return Buffer.concat(parts)
+}
+
+/** Retryable error codes: busy, out of memory, merging, keeper unreachable. */
+const retryableCodes: readonly number[] = [
+  ...[159, 160, 198, 202, 203, 209, 210, 236, 241, 242, 243, 252, 279, 285, 319, 394, 425, 999],
+]
+
+function faultOf({ code, name, message }: QueryError): Fault {
+  return new Fault('clickhouse', `ClickHouse answered ${code} ${name}: ${message}`, {
+    retryable: retryableCodes.includes(code),
+  })
+}
+
+function unreachable(error: unknown): Fault {
+  if (error instanceof Fault) return error
+  // The message of a socket error may contain the address.
+  const code = (error as { code?: unknown } | null)?.code
+  const why = typeof code === 'string' ? code : messageOf(error).slice(0, 40)
+  return new Fault('clickhouse-away', `ClickHouse cannot be reached: ${why}`, { retryable: true })
+}
 
 export const database = 'chain'
 export const marksTable = `${database}._marks`
@@ -272,4 +415,95 @@ export function known(
 ): Record<string, string> {
   const found = Object.entries(settings).filter(([name]) => facts.settings.has(name))
   return Object.fromEntries(found.map(([name, value]) => [name, String(value)]))
+}
+
+// Gives rows that were written before their table had a time the one of their block, on a
+// ClickHouse server. Thread: writer process, between its writes.
+//
+//   rows of a range of the key without a time ─ JOIN blocks ─► INSERT: replaces them by their key
+//                                              then the mark: what was done is not done again
+//
+// A range is small, so that a write waits for one insert at most. A crash repeats a range, which
+// changes nothing. Rows without a block stay NULL.
+
+/** Slots, or numbers of events: about a million rows of the busiest table at most. */
+const rangeMax = 250
+const secondsMax = 60
+/** Names of these marks begin so; those of feeds do not. */
+export const timeMark = 'time of '
+
+interface TimeFill {
+  readonly table: TableName
+  /** Everything up to here is done. */
+  done: number
+}
+
+interface Deps {
+  readonly client: ClickhouseClient
+  readonly facts: ServerFacts
+  /** Writes the mark. */
+  mark(name: string, value: number): Promise<void>
+  /** Of the next insert; throws when another program writes now. */
+  insertId(): string
+}
+
+/** The tables that may have rows without a time, with their marks. */
+export async function openTimeFills({ client }: Deps): Promise<TimeFill[]> {
+  const marks = await client.rows<{ feed: string; mark: string }>(
+    `SELECT feed, toString(max(mark)) AS mark FROM ${marksTable}
+      WHERE feed LIKE '${timeMark}%' GROUP BY feed`,
+  )
+  const done = new Map(marks.map(({ feed, mark }) => [feed, Number(mark)]))
+  return tableNames
+    .filter((table) => timeSourceOf(table) !== undefined)
+    .map((table) => ({ table, done: done.get(`${timeMark}${table}`) ?? -1 }))
+}
+
+/** Fills the next range; false when no row without a time is left. */
+export async function fillNext(fill: TimeFill, deps: Deps): Promise<boolean> {
+  const { table } = fill
+  // Only where the next range has no such row, the whole table is searched.
+  const low = (await firstWithout(fill, deps, rangeMax)) ?? (await firstWithout(fill, deps))
+  if (low === null) return false
+  const high = low + rangeMax - 1
+  await deps.client.run({
+    sql: fillSql(table, low, high),
+    params: { ...known(deps.facts, { max_execution_time: secondsMax }), query_id: deps.insertId() },
+    firstByteMs: secondsMax * 1_000,
+  })
+  await deps.mark(`${timeMark}${table}`, high)
+  fill.done = high
+  return true
+}
+
+/** The first key after the mark, and at most so many further, of a row without a time. */
+async function firstWithout(
+  { table, done }: TimeFill,
+  { client }: Deps,
+  width = Number.POSITIVE_INFINITY,
+): Promise<number | null> {
+  const [key = ''] = tables[table].key
+  const upTo = Number.isFinite(width) ? `AND ${key} <= ${done + width}` : ''
+  const [found] = await client.rows<{ low: string; n: string }>(
+    `SELECT toString(min(${key})) AS low, toString(count()) AS n FROM ${storedName(table)}
+      WHERE ${key} > ${done} ${upTo} AND ${quoted(timeSourceOf(table)!.column)} IS NULL`,
+  )
+  return found === undefined || Number(found.n) === 0 ? null : Number(found.low)
+}
+
+function fillSql(table: TableName, low: number, high: number): string {
+  const { columns, key }: Table = tables[table]
+  const { column, block, from, number, time } = timeSourceOf(table)!
+  const others = Object.keys(columns).filter((name) => name !== column)
+  const list = others.map(quoted).join(', ')
+  const range = `${key[0]} >= ${low} AND ${key[0]} <= ${high}`
+  const named = `SELECT ${block} FROM ${storedName(table)} WHERE ${range}`
+  return `INSERT INTO ${storedName(table)} (${list}, ${quoted(column)})
+    SELECT ${list}, filled FROM
+      (SELECT ${list} FROM ${storedName(table)} FINAL WHERE ${range} AND ${quoted(column)} IS NULL)
+    ALL INNER JOIN
+      (SELECT ${number} AS ${block}, toNullable(max(${quoted(time)})) AS filled
+        FROM ${storedName(from)} WHERE ${number} IN (${named}) AND toInt64(${quoted(time)}) > 0
+        GROUP BY ${number})
+    USING ${block}`
 }

@@ -11,21 +11,23 @@
 // a dead one ends inserts that are still running, and deletes what is beyond the marks.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault, messageOf } from '../../base/errors.ts'
-import { clickhouseString } from '../clickhouse/sql/quoting.ts'
+import { clickhouseString } from '../clickhouse/sql/lexer.ts'
 import type { Cell, Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
 import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
-import { fillNext, openTimeFills, timeMark } from './backfill.ts'
-import { ClickhouseClient } from './client.ts'
 import { supersededKind, WriterLease } from './lease.ts'
+import type { ServerFacts } from './schema.ts'
 import {
+  ClickhouseClient,
   database,
   digitsOf,
   ensureTables,
+  fillNext,
   marksTable,
   migrateKeys,
+  openTimeFills,
   readServerFacts,
-  type ServerFacts,
   storedName,
+  timeMark,
 } from './schema.ts'
 
 export interface ClickhouseSinkOptions {

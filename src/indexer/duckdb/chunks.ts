@@ -1,11 +1,140 @@
 // Converts row batches into DuckDB data chunks, and finds the rows that may be duplicates.
-// Thread: main of the writer process.
-import type { DuckDBAppender, DuckDBType, DuckDBValue } from '@duckdb/node-api'
+// Thread: main of the writer process; column types also in query processes.
+import type { DuckDBAppender, DuckDBConnection, DuckDBType, DuckDBValue } from '@duckdb/node-api'
 import { DuckDBDataChunk } from '@duckdb/node-api/lib/DuckDBDataChunk.js'
+import {
+  DOUBLE,
+  LIST,
+  SMALLINT,
+  TIMESTAMP_MS,
+  TIMESTAMP_NS,
+  TIMESTAMP_S,
+  TINYINT,
+  UBIGINT,
+  UINTEGER,
+  USMALLINT,
+  UTINYINT,
+  VARCHAR,
+} from '@duckdb/node-api/lib/DuckDBType.js'
+import {
+  DuckDBTimestampMillisecondsValue,
+  DuckDBTimestampNanosecondsValue,
+  DuckDBTimestampSecondsValue,
+  listValue,
+} from '@duckdb/node-api/lib/values/index.js'
 import { assert } from '../../base/errors.ts'
+import { defaultSql, duckdbTypeOf } from '../clickhouse/duckdb/typing.ts'
 import type { Cell, RowBatch } from '../engine.ts'
-import { type TableName, tableNames, tables } from '../tables.ts'
-import { columnsOf, orderColumnOf, storageOf } from './columns.ts'
+import { type ColumnType, type TableName, tableNames, tables } from '../tables.ts'
+
+// Maps the indexer's tables to DuckDB: column types, CREATE TABLE, and the order of rows.
+
+interface Storage {
+  readonly type: DuckDBType
+  value(cell: Cell): DuckDBValue
+}
+
+const whole = (cell: Cell): bigint => (typeof cell === 'bigint' ? cell : BigInt(cell as number))
+
+const seconds: Storage = {
+  type: TIMESTAMP_S,
+  value: (cell) => new DuckDBTimestampSecondsValue(whole(cell)),
+}
+const nanoseconds: Storage = {
+  type: TIMESTAMP_NS,
+  value: (cell) => new DuckDBTimestampNanosecondsValue(whole(cell)),
+}
+const orNull = ({ type, value }: Storage): Storage => ({
+  type,
+  value: (cell) => (cell === null ? null : value(cell)),
+})
+
+const storages: Readonly<Record<ColumnType, Storage>> = {
+  UInt8: { type: UTINYINT, value: Number },
+  UInt16: { type: USMALLINT, value: Number },
+  UInt32: { type: UINTEGER, value: Number },
+  UInt64: { type: UBIGINT, value: whole },
+  Int8: { type: TINYINT, value: Number },
+  Int16: { type: SMALLINT, value: Number },
+  Float64: { type: DOUBLE, value: Number },
+  String: { type: VARCHAR, value: (cell) => cell as string },
+  'Array(String)': {
+    type: LIST(VARCHAR),
+    value: (cell) => listValue(cell as readonly string[]),
+  },
+  DateTime: seconds,
+  'Nullable(DateTime)': orNull(seconds),
+  'DateTime64(3)': {
+    type: TIMESTAMP_MS,
+    value: (cell) => new DuckDBTimestampMillisecondsValue(whole(cell)),
+  },
+  'DateTime64(9)': nanoseconds,
+  'Nullable(DateTime64(9))': orNull(nanoseconds),
+}
+
+function storageOf(type: ColumnType): Storage {
+  return storages[type]
+}
+
+export function columnsOf(table: TableName): readonly (readonly [string, ColumnType])[] {
+  return Object.entries(tables[table].columns)
+}
+
+export function createTableSql(catalog: string, table: TableName): string {
+  const columns = columnsOf(table).map(([name, type]) => `"${name}" ${duckdbTypeOf(type)}`)
+  return `CREATE TABLE IF NOT EXISTS ${catalog}."${table}" (${columns.join(', ')})`
+}
+
+/** The columns of each table of an attached file: one of an earlier version may lack some. */
+export type PresentColumns = ReadonlyMap<string, ReadonlySet<string>>
+
+export async function presentColumns(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<PresentColumns> {
+  const found = await connection.runAndReadAll(
+    `SELECT table_name, list(column_name) FROM duckdb_columns()
+      WHERE database_name = '${catalog}' AND NOT internal GROUP BY table_name`,
+  )
+  return new Map(
+    found.getRowsJS().map(([table, columns]) => [String(table), new Set(columns as string[])]),
+  )
+}
+
+/**
+ * The list of a SELECT over a table; a column that the file lacks has its type's default, as
+ * ClickHouse gives it to rows written before a column was added.
+ */
+export function selectList(
+  columns: readonly (readonly [string, ColumnType])[],
+  present: ReadonlySet<string> | undefined,
+): string {
+  return columns
+    .map(([name, type]) =>
+      present?.has(name) === false
+        ? `CAST(${defaultSql(type)} AS ${duckdbTypeOf(type)}) AS "${name}"`
+        : `"${name}"`,
+    )
+    .join(', ')
+}
+
+/**
+ * The column by which a table's rows arrive: the first one of its key that is a number or a time.
+ * A row above the highest value seen so far cannot be a duplicate.
+ */
+function orderColumnOf(table: TableName): string {
+  const { columns, key } = tables[table]
+  return key.find((name) => columns[name] !== 'String') ?? key[0]!
+}
+
+/** The order value of a row: its order column as a number in the column's own unit, in SQL. */
+export function orderSql(table: TableName, of = ''): string {
+  const column = orderColumnOf(table)
+  const type = tables[table].columns[column]
+  const value = `${of}"${column}"`
+  if (type === 'DateTime64(3)') return `epoch_ms(${value})`
+  return type === 'DateTime' ? `epoch(${value})::BIGINT` : value
+}
 
 /** Rows per chunk: DuckDB's vector size. */
 const chunkRows = 2048
@@ -35,7 +164,7 @@ export function appendRows(appender: DuckDBAppender, batch: RowBatch, range: Row
   }
 }
 
-export interface RowRange {
+interface RowRange {
   readonly first: number
   /** After the last. */
   readonly end: number
@@ -133,4 +262,88 @@ function keyAt(columns: readonly (readonly Cell[])[], row: number): string {
   let key = ''
   for (const cells of columns) key += `${cells[row]}\0`
   return key
+}
+
+// Row count and range of order values per table of one file.
+// Limits deduplication to files that can contain a key, and
+// lists the tables of a file in a snapshot. `orderSql` defines a row's order value.
+
+export interface Span {
+  readonly rows: number
+  readonly low: number
+  readonly high: number
+}
+
+export class Spans {
+  readonly #spans = new Map<TableName, Span>()
+
+  rows(table: TableName): number {
+    return this.#spans.get(table)?.rows ?? 0
+  }
+
+  high(table: TableName): number {
+    return this.#spans.get(table)?.high ?? Number.NEGATIVE_INFINITY
+  }
+
+  get totalRows(): number {
+    return tableNames.reduce((sum, table) => sum + this.rows(table), 0)
+  }
+
+  /** Tables with rows. */
+  get tables(): readonly TableName[] {
+    return tableNames.filter((table) => this.rows(table) > 0)
+  }
+
+  meets(table: TableName, low: number, high: number): boolean {
+    const span = this.#spans.get(table)
+    return span !== undefined && span.rows > 0 && span.low <= high && low <= span.high
+  }
+
+  add(table: TableName, more: Span): void {
+    const span = this.#spans.get(table)
+    this.#spans.set(table, {
+      rows: (span?.rows ?? 0) + more.rows,
+      low: Math.min(span?.low ?? more.low, more.low),
+      high: Math.max(span?.high ?? more.high, more.high),
+    })
+  }
+
+  addAll(more: Spans): void {
+    for (const [table, span] of more.#spans) this.add(table, span)
+  }
+
+  /** Computes the spans of a file that has no `spans` table, of the tables it has. */
+  async measure(
+    connection: DuckDBConnection,
+    catalog: string,
+    present: readonly TableName[],
+  ): Promise<void> {
+    for (const table of present) {
+      const order = orderSql(table)
+      const found = await connection.runAndReadAll(
+        `SELECT count(*), min(${order}), max(${order}) FROM ${catalog}."${table}"`,
+      )
+      const [rows, low, high] = found.getRows()[0]!.map(Number)
+      if (rows! > 0) this.add(table, { rows: rows!, low: low!, high: high! })
+    }
+  }
+
+  /** Writes the `spans` table into a merged file: measuring a large one takes long. */
+  async store(connection: DuckDBConnection, catalog: string): Promise<void> {
+    await connection.run(
+      `CREATE TABLE ${catalog}.spans (name VARCHAR, rows UBIGINT, low HUGEINT, high HUGEINT)`,
+    )
+    const rows = [...this.#spans].map(
+      ([table, { rows, low, high }]) => `('${table}', ${rows}, ${low}, ${high})`,
+    )
+    if (rows.length > 0)
+      await connection.run(`INSERT INTO ${catalog}.spans VALUES ${rows.join(', ')}`)
+  }
+
+  /** Reads the `spans` table of a sealed file. */
+  async load(connection: DuckDBConnection, catalog: string): Promise<void> {
+    const found = await connection.runAndReadAll(`SELECT * FROM ${catalog}.spans`)
+    for (const [name, rows, low, high] of found.getRows())
+      this.add(name as TableName, { rows: Number(rows), low: Number(low), high: Number(high) })
+  }
 }

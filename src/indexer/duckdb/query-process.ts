@@ -11,9 +11,10 @@ import { Fault, messageOf } from '../../base/errors.ts'
 import { workerEntry } from '../../base/package-root.ts'
 import { childPipe, FrameLink } from '../../base/threads/frames.ts'
 import { registerProcess } from '../../base/threads/running.ts'
+import type { QueryError } from '../clickhouse/exceptions.ts'
 import { queryBytes } from '../config.ts'
+import type { Query } from '../engine.ts'
 import type { ResultAddress } from '../queries/protocol.ts'
-import type { QueryGreeting, QueryJob, QueryProcessConfig, QueryReport } from './query-protocol.ts'
 import type { StoreSnapshot } from './store-files.ts'
 
 /** Memory on top of DuckDB's limit: the process itself, and what DuckDB does not count. */
@@ -242,4 +243,38 @@ class ProcessMemory {
     if (this.#file !== null) closeSync(this.#file)
     this.#file = null
   }
+}
+
+// Messages between the query program and a query process.
+
+export interface QueryProcessConfig {
+  readonly folder: string
+  /** The process's own folder below the index's folder. */
+  readonly scratch: string
+  readonly memoryBytes: number
+  readonly rssBytesMax: number
+  readonly threads: number
+  readonly results: ResultAddress
+}
+
+/** Sent by a process when it is ready. */
+export interface QueryGreeting {
+  readonly version: string
+}
+
+export interface QueryJob extends Omit<Query, 'id'> {
+  readonly snapshot: StoreSnapshot
+  /** Under which its bytes are sent. */
+  readonly ticket: string
+}
+
+export interface QueryReport {
+  readonly rows: number
+  /** Rows read from tables. */
+  readonly readRows: number
+  /** Bytes that were sent. */
+  readonly bytes: number
+  readonly error: QueryError | null
+  /** A file of the snapshot could not be opened any more; nothing ran. */
+  readonly isStale: boolean
 }

@@ -3,7 +3,9 @@
 //
 //   job -> snapshot -> gate -> plan -> DuckDB renders rows, chunk by chunk -> bytes -> pipe
 //                                         ^------ waits while the pipe is full
-import { open, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chown, mkdir, open, rm } from 'node:fs/promises'
+import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DuckDBDataChunk } from '@duckdb/node-api'
@@ -11,27 +13,36 @@ import { messageOf } from '../../base/errors.ts'
 import { binaryPieces } from '../clickhouse/duckdb/binary.ts'
 import { engineError } from '../clickhouse/duckdb/engine-error.ts'
 import { type Gated, passGate } from '../clickhouse/duckdb/gate.ts'
+import type { DuckColumn } from '../clickhouse/duckdb/nested-text.ts'
 import {
   cellsSql,
   namedSql,
+  namesOf,
+  planned,
   probeSql,
   rowsSql,
   totalsDepth,
   withoutTuples,
-} from '../clickhouse/duckdb/rendering.ts'
-import { binarySql, type TakenChunk } from '../clickhouse/duckdb/result-shapes.ts'
-import { type DuckColumn, namesOf, planned } from '../clickhouse/duckdb/result-types.ts'
-import { chunksAhead, hasFailed, jsonRows, textPieces } from '../clickhouse/duckdb/row-bytes.ts'
+} from '../clickhouse/duckdb/nested-text.ts'
+import type { TakenChunk } from '../clickhouse/duckdb/row-bytes.ts'
+import {
+  binarySql,
+  chunksAhead,
+  hasFailed,
+  jsonRows,
+  textPieces,
+} from '../clickhouse/duckdb/row-bytes.ts'
 import { exception, type QueryError } from '../clickhouse/exceptions.ts'
 import { arrange, modeOf } from '../clickhouse/formats/arranged.ts'
 import { type Format, formatOf, type ResultStatistics } from '../clickhouse/formats/formats.ts'
 import { type CellMode, jsonCell, layoutOf } from '../clickhouse/formats/layouts.ts'
-import { duckdbString } from '../clickhouse/sql/quoting.ts'
+import { duckdbString } from '../clickhouse/sql/lexer.ts'
 import type { QueryLimits } from '../engine.ts'
-import type { ByteSink } from '../queries/result-connection.ts'
-import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
-import type { QueryJob, QueryReport } from './query-protocol.ts'
+import { type ByteSink, ResultConnection } from '../queries/result-connection.ts'
+import { QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
+import type { QueryGreeting, QueryJob, QueryProcessConfig, QueryReport } from './query-process.ts'
 import { catalogue } from './schemas.ts'
+import { type StoreSnapshot, stepDownTo } from './store-files.ts'
 
 /** Statements that are remembered, and the longest of them. */
 const plansMax = 128
@@ -279,7 +290,7 @@ function escapeOf(mode: CellMode, { output }: QueryJob): (text: string) => strin
 // Enforces row and byte limits of a result and sends it in pieces with backpressure.
 
 /** Ends the result with an error. */
-export class ResultCut extends Error {
+class ResultCut extends Error {
   readonly error: QueryError
   constructor(error: QueryError) {
     super('the result ends here')
@@ -290,7 +301,7 @@ export class ResultCut extends Error {
 /** Results up to this size are sent in one piece, so that a late error can replace them. */
 const pieceBytes = 64 * 1024
 
-export class ResultWriter {
+class ResultWriter {
   rows = 0
   /** Bytes sent. */
   bytes = 0
@@ -363,7 +374,7 @@ export class ResultWriter {
 }
 
 /** Writes the bytes of a file. */
-export async function sendFile(path: string, out: ResultWriter): Promise<void> {
+async function sendFile(path: string, out: ResultWriter): Promise<void> {
   const file = await open(path, 'r')
   try {
     const { size } = await file.stat()
@@ -376,4 +387,77 @@ export async function sendFile(path: string, out: ResultWriter): Promise<void> {
   } finally {
     await file.close()
   }
+}
+
+// The query process: sandboxed, expendable and resource-limited. Thread: main of its own process
+// (workers/index-query.ts). The query program calls it; results go to the gateway directly.
+//
+//   fd 3  frames: open, run, cancel          Unix socket of the gateway: bytes of results
+//
+// It connects, then drops privileges before it receives a customer's query: its user, its
+// priority, and every path but the index's folder. Its memory is bounded by the kernel
+// (RLIMIT_DATA, set by the program), by DuckDB, by itself, and by the program from outside.
+
+const niceness = 10
+const watchMs = 10
+
+/** The calls of the process. */
+export function queryService() {
+  let runner: QueryRunner | null = null
+  let database: QueryDatabase | null = null
+  return {
+    open: async (config: QueryProcessConfig): Promise<QueryGreeting> => {
+      const { folder, scratch, results } = await settle(config)
+      const { memoryBytes, threads } = config
+      database = await QueryDatabase.open({ folder, scratch, memoryBytes, threads })
+      runner = new QueryRunner(database, (ticket) => results.sinkOf(ticket))
+      watchOwnMemory(config.rssBytesMax)
+      // Last, because a query may be waiting for this process to be ready.
+      // A process that was started even nicer may not raise its priority.
+      setPriority(Math.max(niceness, getPriority()))
+      return { version: database.version }
+    },
+    run: (job: QueryJob): Promise<QueryReport> => {
+      if (runner === null) throw new Error('the process is not open')
+      return runner.run(job)
+    },
+    /** Closes the files that are no longer in the snapshot. */
+    refresh: async (snapshot: StoreSnapshot): Promise<null> => {
+      await database?.refresh(snapshot).catch(() => {})
+      return null
+    },
+    cancel: (): null => {
+      runner?.cancel()
+      return null
+    },
+  }
+}
+
+/** Drops privileges as far as the system allows; returns the folders' paths from then on. */
+async function settle(
+  config: QueryProcessConfig,
+): Promise<{ folder: string; scratch: string; results: ResultConnection }> {
+  const scratch = join(config.folder, config.scratch)
+  await mkdir(scratch, { recursive: true, mode: 0o700 })
+  process.chdir(config.folder)
+  // Only the server's user can connect. Without its reader the process has no use, and its query
+  // is not the reason.
+  const lost = () => void process.kill(process.pid, 'SIGKILL')
+  const results = await ResultConnection.open(config.results, lost)
+  // The reader may lack access to the parent folders, but not to its working directory.
+  const here = '/proc/self/cwd'
+  const reader = existsSync(here) ? await stepDownTo(config.folder) : null
+  if (reader === null) return { folder: config.folder, scratch, results }
+  await chown(scratch, reader, reader)
+  process.setgroups?.([])
+  process.setgid?.(reader)
+  process.setuid?.(reader)
+  return { folder: here, scratch: `${here}/${config.scratch}`, results }
+}
+
+/** Faster than the program's watch, and not blocked while DuckDB works on its own threads. */
+function watchOwnMemory(rssBytesMax: number): void {
+  setInterval(() => {
+    if (process.memoryUsage.rss() > rssBytesMax) process.kill(process.pid, 'SIGKILL')
+  }, watchMs).unref()
 }

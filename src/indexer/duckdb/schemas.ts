@@ -1,7 +1,7 @@
 // The tables of the catalogue, and their names in DuckDB. Data only.
 import { databaseOf, visibleTable, visibleTables } from '../catalogue.ts'
 import type { Catalogue } from '../clickhouse/duckdb/entry.ts'
-import { duckdbName } from '../clickhouse/sql/quoting.ts'
+import { duckdbName } from '../clickhouse/sql/lexer.ts'
 
 /** Schemas of the databases whose names DuckDB uses itself. */
 export const schemaOf: Readonly<Record<string, string>> = {

@@ -9,8 +9,7 @@ import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
 import { assert, Fault, isBug, messageOf } from '../../base/errors.ts'
 import { engineBytesMax } from '../config.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
-import { HotFile } from './hot-file.ts'
-import { SealedFiles } from './sealed-files.ts'
+import { HotFile, SealedFiles } from './hot-file.ts'
 import { serveSnapshots } from './snapshot-socket.ts'
 import {
   hotName,

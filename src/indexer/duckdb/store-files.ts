@@ -25,7 +25,7 @@ import {
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { Fault, messageOf } from '../../base/errors.ts'
-import { duckdbString } from '../clickhouse/sql/quoting.ts'
+import { duckdbString } from '../clickhouse/sql/lexer.ts'
 import { type TableName, tableNames } from '../tables.ts'
 
 export interface Sealed {

@@ -23,7 +23,7 @@ import {
   slotIn,
   subscribeRequest,
 } from '../../upstream/geyser/geyser-client.ts'
-import type { Marks } from '../engine.ts'
+import type { FeedCursor, FeedCursors, Marks, Parcel } from '../engine.ts'
 import {
   type FactFeed,
   type FeedItem,
@@ -31,7 +31,6 @@ import {
   feedMethods,
   type ItemFeed,
 } from '../feed-items.ts'
-import type { FeedCursor, FeedCursors, Parcel } from '../parcels.ts'
 import type { FeedName } from '../tables.ts'
 import { SlotSource } from './slot-source.ts'
 

@@ -25,7 +25,7 @@ import {
   noTransaction,
   type Parcel,
   packAccounts,
-} from '../parcels.ts'
+} from '../engine.ts'
 
 /** Most slots that wait for their block meta or have late content. */
 const openSlotsMax = 64

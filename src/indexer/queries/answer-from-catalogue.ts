@@ -12,8 +12,7 @@ import { type Checked, checked, fail, shownName } from '../clickhouse/exceptions
 import { arrange, modeOf } from '../clickhouse/formats/arranged.ts'
 import { type Format, isTextFormat } from '../clickhouse/formats/formats.ts'
 import { cellText, layoutOf, rowNumber, rowRule } from '../clickhouse/formats/layouts.ts'
-import type { Reading } from '../clickhouse/sql/reading.ts'
-import { TokenCursor } from '../clickhouse/sql/token-cursor.ts'
+import { type Reading, TokenCursor } from '../clickhouse/sql/reading.ts'
 import type { Database } from '../tables.ts'
 
 /** The result; null when the engine must answer (`DESCRIBE (SELECT …)`). */

@@ -6,8 +6,8 @@ import { programs } from '../../chain/solana/programs.ts'
 import { type InstructionFacts, TransactionFacts } from '../../chain/solana/transaction-facts.ts'
 import { errText } from '../../chain/solana/ui-meta.ts'
 import type { Cell, RowBatch } from '../engine.ts'
+import { type Delivery, type SlotParcel, unpackAccounts } from '../engine.ts'
 import type { EventFact, TipFact, UsageFact } from '../feed-items.ts'
-import { type Delivery, type SlotParcel, unpackAccounts } from '../parcels.ts'
 import { type TableName, tables } from '../tables.ts'
 
 export function addDeliveryRows({ parcels }: Delivery, rows: RowBatches): void {

@@ -12,7 +12,7 @@ import { holdsToken } from '../../customers/subscriptions/issue.ts'
 import { exception, exceptionBlock, type QueryError } from '../../indexer/clickhouse/exceptions.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import { noTotals, type QueryAnswer, type QueryRequest } from '../../indexer/queries/protocol.ts'
-import type { QueryRelay, RelayedQuery } from '../../indexer/queries/relay.ts'
+import type { QueryRelay, RelayedQuery } from '../../indexer/queries/service.ts'
 import { BUSY_RETRY_MS, errorReply, programReply, type ResponseInfo, resultHead } from './heads.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
 

@@ -9,7 +9,7 @@ import type { QueryError } from '../../indexer/clickhouse/exceptions.ts'
 import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { IndexerMeters, StopWay } from '../../indexer/meters.ts'
 import { noTotals, type QueryBegin, type QueryTotals } from '../../indexer/queries/protocol.ts'
-import type { RelayedQuery } from '../../indexer/queries/relay.ts'
+import type { RelayedQuery } from '../../indexer/queries/service.ts'
 
 /** The authenticated caller. */
 export interface Caller {

@@ -24,7 +24,7 @@ import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import type { IndexerMeters } from '../../indexer/meters.ts'
 import { bodyBytesMax } from '../../indexer/queries/protocol.ts'
-import type { QueryRelay } from '../../indexer/queries/relay.ts'
+import type { QueryRelay } from '../../indexer/queries/service.ts'
 import { IndexerHandler } from './handle.ts'
 import {
   browserReply,

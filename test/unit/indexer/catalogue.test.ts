@@ -4,13 +4,13 @@ import {
   createText,
   DATABASE,
   systemRows,
+  views,
   visibleTable,
   visibleTables,
 } from '../../../src/indexer/catalogue.ts'
-import { translate } from '../../../src/indexer/clickhouse/duckdb/print-query.ts'
+import { translate } from '../../../src/indexer/clickhouse/duckdb/print-select.ts'
 import { catalogue } from '../../../src/indexer/duckdb/schemas.ts'
 import { type Table, tableNames, tables, timeSourceOf } from '../../../src/indexer/tables.ts'
-import { views } from '../../../src/indexer/views.ts'
 
 const shown = visibleTables.filter(({ database }) => database === DATABASE)
 

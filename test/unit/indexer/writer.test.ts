@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../../src/base/errors.ts'
-import { type Delivery, type Indexed, packAccounts } from '../../../src/indexer/parcels.ts'
+import { type Delivery, type Indexed, packAccounts } from '../../../src/indexer/engine.ts'
 import { IndexWriter, type SinkConfig } from '../../../src/indexer/writer.ts'
 import { MemorySink, retryable } from '../../testkit/memory-sink.ts'
 import { until } from '../../testkit/until.ts'

@@ -39,9 +39,15 @@ import {
   Utf8,
 } from 'apache-arrow'
 import type { Format } from '../formats/formats.ts'
-import { nullsOf, type Shape, shapesOf, type TakenChunk, textTypes } from './result-shapes.ts'
-import { type DuckColumn, elementOf, fieldsOf } from './result-types.ts'
-import { copyStrings } from './row-bytes.ts'
+import { type DuckColumn, elementOf, fieldsOf } from './nested-text.ts'
+import {
+  copyStrings,
+  nullsOf,
+  type Shape,
+  shapesOf,
+  type TakenChunk,
+  textTypes,
+} from './row-bytes.ts'
 
 /** Arrow type and bytes of a value; DuckDB has the same layout. */
 const fixed: Readonly<Partial<Record<DuckDBTypeId, readonly [DataType, number]>>> = {

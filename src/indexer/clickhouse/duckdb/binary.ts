@@ -8,7 +8,9 @@ import type { DuckDBDecimalType, DuckDBType } from '@duckdb/node-api'
 import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
 import type { Format, OutputOptions } from '../formats/formats.ts'
+import type { DuckColumn } from './nested-text.ts'
 import {
+  copyStrings,
   nameOf,
   noNulls,
   nullsOf,
@@ -16,9 +18,7 @@ import {
   shapesOf,
   type TakenChunk,
   textTypes,
-} from './result-shapes.ts'
-import type { DuckColumn } from './result-types.ts'
-import { copyStrings } from './row-bytes.ts'
+} from './row-bytes.ts'
 import { isEnum, nullable, withoutNull, zoneOf } from './typing.ts'
 
 /** Reads the values of one vector. */

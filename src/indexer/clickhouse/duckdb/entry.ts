@@ -1,4 +1,5 @@
 // How a function of ClickHouse is written in DuckDB's SQL: the form of the tables' entries.
+
 import type { Expr, Query } from '../sql/ast.ts'
 import type { TypedValue } from '../sql/parameters.ts'
 import { SqlProblem } from '../sql/parser.ts'

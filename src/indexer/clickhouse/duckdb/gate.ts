@@ -6,11 +6,11 @@
 //   functions, bounds -> planned
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type Checked, checked, fail } from '../exceptions.ts'
+import { scopeText } from '../sql/explain-syntax.ts'
 import { isSymbol, lex, wordOf } from '../sql/lexer.ts'
 import type { Statement } from '../sql/parameters.ts'
-import { scopeText } from '../sql/scope-text.ts'
 import { statementText } from './literal.ts'
-import { type Translated, type TranslateOptions, translate } from './print-query.ts'
+import { type Translated, type TranslateOptions, translate } from './print-select.ts'
 import { checkTree, type TreeRules } from './syntax-tree.ts'
 
 export interface Gated extends Translated {

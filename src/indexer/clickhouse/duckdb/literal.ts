@@ -1,9 +1,8 @@
 // Writes the values of query parameters as DuckDB literals. Thread: main of a query process. Pure.
 // A value is a validated string of its type (sql/parameters.ts); whatever it contains, it can only
 // become a literal of that type here.
-
+import { duckdbString } from '../sql/lexer.ts'
 import type { Statement, TypedValue } from '../sql/parameters.ts'
-import { duckdbString } from '../sql/quoting.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
 import { duckdbTypeOf, sqlTypes, timeType } from './typing.ts'
 

@@ -1,31 +1,34 @@
 // SQL expressions that render one DuckDB value as ClickHouse's text, nested values included.
 // Thread: main of a query process. Pure.
-import type { DuckDBDecimalType, DuckDBMapType, DuckDBType } from '@duckdb/node-api'
+import type {
+  DuckDBArrayType,
+  DuckDBConnection,
+  DuckDBDecimalType,
+  DuckDBListType,
+  DuckDBMapType,
+  DuckDBStructType,
+  DuckDBType,
+} from '@duckdb/node-api'
 import { DuckDBTypeId } from '@duckdb/node-api/lib/DuckDBTypeId.js'
 import type { OutputOptions } from '../formats/formats.ts'
-import { jsonText } from '../formats/layouts.ts'
-import { duckdbString } from '../sql/quoting.ts'
-import { elementOf, fieldsOf, isHuge, kindOf, timeDigits } from './result-types.ts'
+import { type CellMode, jsonText, type Layout, rowNumber, rowRule } from '../formats/layouts.ts'
+import { clickhouseName, duckdbName, duckdbString } from '../sql/lexer.ts'
+import { movedTime, typeNames, unknown, zoneOf } from './typing.ts'
 
-export interface TextStyle {
+interface TextStyle {
   readonly nested: 'json' | 'jsonTree' | 'quoted' | 'xml'
   readonly cell: 'json' | 'jsonText' | 'csv' | 'escaped' | 'raw' | 'quoted' | 'xml'
   readonly options: OutputOptions
 }
 
 /** A text, NULL when the value is, and the quotes around it. */
-export interface QuotedText {
+interface QuotedText {
   readonly sql: string
   readonly quote: '' | '"' | "'"
 }
 
 /** `depth` is the indent of JSON trees. */
-export function textOf(
-  type: DuckDBType,
-  value: string,
-  style: TextStyle,
-  depth: number,
-): QuotedText {
+function textOf(type: DuckDBType, value: string, style: TextStyle, depth: number): QuotedText {
   if (kindOf(type) !== 'nested') return scalarText(type, value, style)
   const sql = compositeSql(type, value, { ...style, cell: cellOfNested[style.nested] }, depth)
   if (style.cell === 'jsonText') return { sql: jsonSql(sql), quote: '' }
@@ -289,4 +292,267 @@ function isColumn(value: string): boolean {
 function itemName(value: string): string {
   const used = [...value.matchAll(/\bi(\d+)_/g)].map((found) => Number(found[1]))
   return `i${Math.max(0, ...used) + 1}_`
+}
+
+// Columns of a result: their DuckDB types, ClickHouse type names and the SQL of their values.
+
+export interface DuckColumn {
+  /** '' for the field of an unnamed tuple. */
+  readonly name: string
+  readonly type: DuckDBType
+  /** SQL of its value in the wrapped statement. */
+  readonly value: string
+  /** ClickHouse's name of the type, where it is more exact than DuckDB's type. */
+  readonly shown?: string
+  /** Fields of a tuple. */
+  readonly fields: readonly DuckColumn[]
+}
+
+type Kind = 'number' | 'big' | 'float' | 'bool' | 'decimal' | 'time' | 'nested' | 'text'
+
+const kinds: readonly (readonly [RegExp, Kind])[] = [
+  [/^U?(TINYINT|SMALLINT|INTEGER)$/, 'number'],
+  [/^U?(BIGINT|HUGEINT)$/, 'big'],
+  [/^(LIST|ARRAY|STRUCT|MAP)$/, 'nested'],
+  [/^(DOUBLE|FLOAT)$/, 'float'],
+  [/^BOOLEAN$/, 'bool'],
+  [/^DECIMAL$/, 'decimal'],
+  [/^(DATE|UUID|TIMESTAMP.*)$/, 'time'],
+]
+const kindByType = new Map(
+  Object.values(DuckDBTypeId)
+    .filter((id) => typeof id === 'number')
+    .map((id) => [id, kinds.find(([types]) => types.test(DuckDBTypeId[id]))?.[1] ?? 'text']),
+)
+
+/** `time`: text without characters to escape. */
+export function kindOf({ typeId }: DuckDBType): Kind {
+  return kindByType.get(typeId) ?? 'text'
+}
+
+function isHuge({ typeId }: DuckDBType): boolean {
+  return typeId === DuckDBTypeId.HUGEINT || typeId === DuckDBTypeId.UHUGEINT
+}
+
+/** Digits after the seconds of a DateTime; -1 for a type that is none. */
+function timeDigits({ typeId }: DuckDBType): number {
+  return digits.get(typeId) ?? -1
+}
+
+const digits: ReadonlyMap<DuckDBTypeId, number> = new Map([
+  [DuckDBTypeId.TIMESTAMP_S, 0],
+  [DuckDBTypeId.TIMESTAMP_MS, 3],
+  [DuckDBTypeId.TIMESTAMP, 6],
+  [DuckDBTypeId.TIMESTAMP_TZ, 6],
+  [DuckDBTypeId.TIMESTAMP_NS, 9],
+])
+
+export function columnOf(name: string, type: DuckDBType, value: string): DuckColumn {
+  return { name, type, value, fields: fieldsOf(type, value) }
+}
+
+/** Fields of a tuple with the SQL that reads them; none for other types. */
+export function fieldsOf(type: DuckDBType, value: string): readonly DuckColumn[] {
+  if (type.typeId !== DuckDBTypeId.STRUCT) return []
+  const { entryNames, entryTypes } = type as DuckDBStructType
+  return entryTypes.map((entry, at) => {
+    const name = entryNames[at]!
+    const key = name === '' ? at + 1 : duckdbString(name)
+    return columnOf(name, entry, `struct_extract(${value}, ${key})`)
+  })
+}
+
+/** The element type of a list; null for other types. */
+export function elementOf(type: DuckDBType): DuckDBType | null {
+  if (type.typeId !== DuckDBTypeId.LIST && type.typeId !== DuckDBTypeId.ARRAY) return null
+  return (type as DuckDBListType | DuckDBArrayType).valueType
+}
+
+/** ClickHouse's name of a type. */
+export function typeName(type: DuckDBType): string {
+  const element = elementOf(type)
+  if (element !== null) return `Array(${typeName(element)})`
+  switch (type.typeId) {
+    case DuckDBTypeId.DECIMAL: {
+      const { width, scale } = type as DuckDBDecimalType
+      return `Decimal(${width}, ${scale})`
+    }
+    case DuckDBTypeId.MAP: {
+      const { keyType, valueType } = type as DuckDBMapType
+      return `Map(${typeName(keyType)}, ${typeName(valueType)})`
+    }
+    case DuckDBTypeId.STRUCT: {
+      const fields = fieldsOf(type, '').map(({ name, type: entry }) => {
+        const shown = name === '' || /^[a-z_]\w*$/i.test(name) ? name : clickhouseName(name)
+        return `${shown} ${typeName(entry)}`.trim()
+      })
+      return `Tuple(${fields.join(', ')})`
+    }
+    default:
+      return typeNames.get(DuckDBTypeId[type.typeId]) ?? 'String'
+  }
+}
+
+/** Names and types of the result columns; errors of the statement itself are thrown here. */
+export async function planned(
+  connection: DuckDBConnection,
+  sql: string,
+  named: readonly { readonly name: string; readonly type: string }[],
+): Promise<readonly DuckColumn[]> {
+  const prepared = await connection.prepare(sql)
+  try {
+    return Array.from({ length: prepared.columnCount }, (_, at) => ({
+      ...columnOf(named[at]?.name ?? prepared.columnName(at), prepared.columnType(at), `q.c${at}`),
+      ...shownType(named[at]?.type),
+    }))
+  } finally {
+    prepared.destroySync()
+  }
+}
+
+/** The type that the printer knows, with Nullable, which DuckDB's types have not. */
+function shownType(type: string | undefined): { shown?: string } {
+  return type === undefined || type.includes(unknown) ? {} : { shown: type }
+}
+
+/** ClickHouse's name and type of each column. */
+export function namesOf(columns: readonly DuckColumn[]) {
+  return columns.map(({ name, type, shown }) => ({ name, type: shown ?? typeName(type) }))
+}
+
+// Writes the SQL that lets DuckDB render a statement's rows or cells as ClickHouse's text.
+//
+//   user's statement -> SELECT concat(lead0, cell0, lead1, …) FROM (<statement>) AS q(c0, …)
+//
+// A row never becomes a JavaScript string: row-bytes.ts copies DuckDB's own bytes.
+
+/** Indents of a row's cells, and of those of its totals, in JSON trees. */
+const rowDepth = 3
+export const totalsDepth = 2
+
+/** One row per row of the statement, rendered as a text. Slashes in JSON are not escaped yet. */
+export function rowsSql(
+  sql: string,
+  columns: readonly DuckColumn[],
+  layout: Layout,
+  options: OutputOptions,
+): string {
+  const parts = columns.flatMap((column, at) => [
+    ...leadSql(layout, at),
+    ...cellParts(column, layout.mode, options),
+  ])
+  const row = `concat(${[...parts, duckdbString(layout.close)].join(', ')})`
+  return `SELECT ${layout.isSilent === true ? "' '" : row} FROM ${source(sql, columns)}`
+}
+
+/** The rendered cells, each as a text that is never NULL. */
+export function cellsSql(
+  sql: string,
+  columns: readonly DuckColumn[],
+  mode: CellMode,
+  options: OutputOptions,
+  depth = rowDepth,
+): string {
+  const cells = columns.map(
+    (column) => `concat(${cellParts(column, mode, options, depth).join(', ')})`,
+  )
+  return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
+}
+
+/** The statement with its result's names; fields of a tuple without names are numbered. */
+export function namedSql(sql: string, columns: readonly DuckColumn[]): string {
+  const cells = columns.map((column) => `${numbered(column)} AS ${duckdbName(column.name)}`)
+  return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
+}
+
+function numbered({ value, fields }: DuckColumn): string {
+  if (fields.length === 0) return value
+  const parts = fields.map((field, at) => {
+    return `${duckdbName(field.name || String(at + 1))} := ${numbered(field)}`
+  })
+  return `CASE WHEN ${value} IS NOT NULL THEN struct_pack(${parts.join(', ')}) END`
+}
+
+/** The line break stops a trailing comment from swallowing what follows. */
+export function source(sql: string, columns: readonly DuckColumn[]): string {
+  const count = new Set(columns.map(({ value }) => /c\d+/.exec(value)![0])).size
+  const names = Array.from({ length: count }, (_, at) => `c${at}`)
+  return `(${sql}\n) AS q(${names.join(', ')})`
+}
+
+/** Runs the rendered statement without keeping its rows, to get the error of a failed stream. */
+export function probeSql(rendered: string): string {
+  return `SELECT max(hash(r)) FROM (${rendered}) AS r`
+}
+
+/** A tuple is several columns of CSV. */
+export function withoutTuples(columns: readonly DuckColumn[]): readonly DuckColumn[] {
+  return columns.flatMap((column) =>
+    column.fields.length === 0
+      ? [column]
+      : withoutTuples(
+          column.fields.map(({ name, type, value, fields }, at) => {
+            return { name: `${column.name}.${name || at + 1}`, type, value, fields }
+          }),
+        ),
+  )
+}
+
+function leadSql({ leads, between, mode }: Layout, at: number): string[] {
+  // The slashes of names are escaped with those of values.
+  const plain = (text: string) => (mode.startsWith('json') ? text.replaceAll('\\/', '/') : text)
+  if (at > 0) return leads[at] === '' ? [] : [duckdbString(plain(leads[at]!))]
+  const number = 'CAST(row_number() OVER () AS VARCHAR)'
+  const parts = plain(between + leads[0]!).split(/(\0[nr])/)
+  return parts
+    .filter((part) => part !== '')
+    .map((part) => {
+      if (part === rowNumber) return number
+      return part === rowRule ? `repeat('─', length(${number}) + 5)` : duckdbString(part)
+    })
+}
+
+/** Parts of `concat`, which ignores NULL: quotes of their own are cheaper than joined ones. */
+function cellParts(
+  { type, value: moment, shown = '' }: DuckColumn,
+  mode: CellMode,
+  options: OutputOptions,
+  depth = rowDepth,
+): readonly string[] {
+  const zone = (options.times ?? 'simple') === 'simple' ? zoneOf(shown) : null
+  const value = zone === null ? moment : movedTime('inZone', moment, zone, String(type))
+  const { sql, quote } = textOf(type, value, { ...styles[mode], options }, depth)
+  const none = duckdbString(nullTexts[mode])
+  if (quote === '') return [`coalesce(${sql}, ${none})`]
+  const literal = duckdbString(quote)
+  return [
+    `CASE WHEN ${value} IS NULL THEN ${none} ELSE ${literal} END`,
+    sql,
+    `CASE WHEN ${value} IS NULL THEN '' ELSE ${literal} END`,
+  ]
+}
+
+const nullTexts: Readonly<Record<CellMode, string>> = {
+  json: 'null',
+  jsonTree: 'null',
+  jsonText: '"ᴺᵁᴸᴸ"',
+  csv: '\\N',
+  escaped: '\\N',
+  raw: '\\N',
+  text: 'ᴺᵁᴸᴸ',
+  quoted: 'NULL',
+  xml: '\\N',
+}
+
+/** The text of nested values, and what is done with a whole cell. */
+const styles: Readonly<Record<CellMode, Omit<TextStyle, 'options'>>> = {
+  json: { nested: 'json', cell: 'json' },
+  jsonTree: { nested: 'jsonTree', cell: 'json' },
+  jsonText: { nested: 'quoted', cell: 'jsonText' },
+  csv: { nested: 'quoted', cell: 'csv' },
+  escaped: { nested: 'quoted', cell: 'escaped' },
+  raw: { nested: 'quoted', cell: 'raw' },
+  text: { nested: 'quoted', cell: 'raw' },
+  quoted: { nested: 'quoted', cell: 'quoted' },
+  xml: { nested: 'xml', cell: 'xml' },
 }

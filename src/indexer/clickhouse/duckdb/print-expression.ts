@@ -1,24 +1,20 @@
 // Prints ClickHouse expressions as DuckDB's SQL, each with its static type. Thread: main of a query
 // process. Pure. Every printed expression is an atom: it can stand anywhere without parentheses.
+
 import type { Expr, Lambda, Literal, Order, Window } from '../sql/ast.ts'
+import { duckdbName, duckdbString } from '../sql/lexer.ts'
 import type { TypedValue } from '../sql/parameters.ts'
 import { SqlProblem } from '../sql/parser.ts'
-import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type AggregateCall, aggregateSql, findAggregate } from './aggregates.ts'
-import {
-  type CallOf,
-  type Context,
-  filledTemplate,
-  isFlagEntry,
-  notAnswered,
-  resultType,
-} from './entry.ts'
+import type { CallOf, Context } from './entry.ts'
+import { filledTemplate, isFlagEntry, notAnswered, resultType } from './entry.ts'
 import { functions } from './functions.ts'
 import { literal as valueSql } from './literal.ts'
 import { typedOperators } from './operators.ts'
 import { argumentsOf, nearName, Scope, shown } from './scope.ts'
 import { checkAggregate, specialCall } from './special-types.ts'
 import { allowedFunctions } from './syntax-tree.ts'
+import type { Typed } from './typing.ts'
 import {
   defaultSql,
   filled,
@@ -29,7 +25,6 @@ import {
   numberSql,
   opened,
   splitTypes,
-  type Typed,
   unknown,
   withoutNull,
   zoneOf,

@@ -3,10 +3,10 @@
 // join_use_nulls is set: every reference to such a column is filled.
 import { assert } from '../../../base/errors.ts'
 import type { ArrayJoin, Expr, From, Join, TableFunction, TableRef } from '../sql/ast.ts'
-import { columnName } from '../sql/naming.ts'
+import { columnName } from '../sql/explain-syntax.ts'
+import { duckdbName } from '../sql/lexer.ts'
 import { parseStatement } from '../sql/parse-select.ts'
 import { SqlProblem } from '../sql/parser.ts'
-import { duckdbName } from '../sql/quoting.ts'
 import type { Context } from './entry.ts'
 import { print } from './print-expression.ts'
 import { nearName, type Relation, Scope, type ScopeColumn, type Source, shown } from './scope.ts'

@@ -1,7 +1,7 @@
 // Finds what a name means in a query: a lambda's argument, an alias, a column.
 import { nearest } from '../../../base/nearest.ts'
 import type { Expr } from '../sql/ast.ts'
-import { columnName } from '../sql/naming.ts'
+import { columnName } from '../sql/explain-syntax.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import type { Typed } from './typing.ts'
 

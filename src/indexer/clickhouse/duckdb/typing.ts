@@ -1,7 +1,7 @@
 // Static ClickHouse types of expressions, and the DuckDB types that carry them.
 // A type is its ClickHouse name; `?` is unknown, and may be inside another: `Nullable(?)`.
+import { duckdbName, duckdbString } from '../sql/lexer.ts'
 import { SqlProblem } from '../sql/parser.ts'
-import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { parseType } from '../sql/types.ts'
 
 /** Printed SQL that can be inserted anywhere, with its type. */

@@ -2,8 +2,7 @@
 // (pure). The engine renders whole rows from a layout in SQL; small results are rendered here.
 //
 //   begin  lead0 cell0 lead1 cell1 … close  (between lead0 … close)*  end
-
-import { shortEscapes } from '../sql/quoting.ts'
+import { shortEscapes } from '../sql/lexer.ts'
 import type { Format, LayoutName, ResultColumn, ResultStatistics } from './formats.ts'
 
 /** How a value becomes text: `text` and `raw` differ in NULL, `jsonTree` has line breaks. */

@@ -3,9 +3,8 @@
 // The server sees only this output: every string and quoted name decoded and quoted again, plain
 // words and numbers, known operators, one space between two tokens, no comment. So it cannot read
 // a quote, a comment or a heredoc where the gate read something else.
-import { symbolOf, type Token } from '../sql/lexer.ts'
+import { clickhouseName, clickhouseString, readQuoted, symbolOf, type Token } from '../sql/lexer.ts'
 import type { Statement, TypedValue } from '../sql/parameters.ts'
-import { clickhouseName, clickhouseString, readQuoted } from '../sql/quoting.ts'
 
 /** Replaces the tokens `first` to `last`, both included, by `text`. */
 export interface Edit {

@@ -2,8 +2,7 @@
 // For ClickHouse comments are removed and names are inserted; DuckDB's engine parses the text as
 // it was written, so that the positions in its errors are those of the customer.
 import { type Checked, checked, fail } from '../exceptions.ts'
-import { hasComment, isSymbol, type Token } from './lexer.ts'
-import { unescaped } from './quoting.ts'
+import { hasComment, isSymbol, type Token, unescaped } from './lexer.ts'
 import type { Reading } from './reading.ts'
 import {
   type NestedType,

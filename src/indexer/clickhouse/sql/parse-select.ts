@@ -14,8 +14,7 @@ import type {
   Statement,
   With,
 } from './ast.ts'
-import { parseAliased, parseExpression } from './parse-expression.ts'
-import { parseOrder, parseWindow } from './parse-window.ts'
+import { parseAliased, parseExpression, parseOrder, parseWindow } from './parse-expression.ts'
 import { following, notTableAlias, PARTS_MAX, Parser, SqlProblem, tooMany } from './parser.ts'
 import { changing } from './reading.ts'
 

@@ -3,8 +3,7 @@
 // become values at their entries (`parseQuery`, `translate`).
 import { type ExceptionName, exception, type QueryError } from '../exceptions.ts'
 import type { Alias, Call, Expr, Literal, Query, Star, Subquery } from './ast.ts'
-import { lex, type Token } from './lexer.ts'
-import { nameOf, readQuoted } from './quoting.ts'
+import { lex, nameOf, readQuoted, type Token } from './lexer.ts'
 
 export class SqlProblem extends Error {
   readonly error: QueryError

@@ -1,5 +1,5 @@
 // Parses ClickHouse type names, as in `{name:Type}`.
-import { clickhouseString, unescaped } from './quoting.ts'
+import { clickhouseString, unescaped } from './lexer.ts'
 
 export type ScalarName =
   | 'integer'

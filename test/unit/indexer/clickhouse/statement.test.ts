@@ -1,8 +1,7 @@
 // What is read from a statement, and what an engine gets of it.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { fingerprint } from '../../../../src/indexer/clickhouse/sql/fingerprint.ts'
-import { lex } from '../../../../src/indexer/clickhouse/sql/lexer.ts'
+import { fingerprint, lex } from '../../../../src/indexer/clickhouse/sql/lexer.ts'
 import {
   bindParameters,
   type Statement,

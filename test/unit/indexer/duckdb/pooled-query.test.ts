@@ -1,8 +1,7 @@
 // A query that is cancelled or times out never ends as a result that looks complete.
 import { describe, expect, test } from 'vitest'
 import { PooledQuery } from '../../../../src/indexer/duckdb/query-pool.ts'
-import type { QueryProcess } from '../../../../src/indexer/duckdb/query-process.ts'
-import type { QueryReport } from '../../../../src/indexer/duckdb/query-protocol.ts'
+import type { QueryProcess, QueryReport } from '../../../../src/indexer/duckdb/query-process.ts'
 import { emptySnapshot } from '../../../../src/indexer/duckdb/store-files.ts'
 import { QueryWatch } from '../../../../src/indexer/duckdb/watch.ts'
 import { queryOf } from '../../../testkit/query-stage.ts'

@@ -3,8 +3,8 @@ import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
 import { noTotals, type QueryAnswer } from '../../../../src/indexer/queries/protocol.ts'
-import { QueryRelay } from '../../../../src/indexer/queries/relay.ts'
-import { ResultBytes, type ResultSocket } from '../../../../src/indexer/queries/results.ts'
+import type { ResultSocket } from '../../../../src/indexer/queries/service.ts'
+import { QueryRelay, ResultBytes } from '../../../../src/indexer/queries/service.ts'
 
 const complete: QueryAnswer = {
   ...{ queryId: 'q', error: null, reply: null, tail: null, sent: 4, totals: noTotals },

@@ -8,7 +8,7 @@ import { encodeTransaction } from '../../../../src/chain/solana/geyser-transacti
 import { programs } from '../../../../src/chain/solana/programs.ts'
 import { TransactionLayout } from '../../../../src/chain/solana/transaction.ts'
 import { messageContent, signaturesOf } from '../../../../src/devnode/message-content.ts'
-import { noTransaction, packAccounts, type SlotParcel } from '../../../../src/indexer/parcels.ts'
+import { noTransaction, packAccounts, type SlotParcel } from '../../../../src/indexer/engine.ts'
 import { addSlotRows, RowBatches } from '../../../../src/indexer/rows/delivery-rows.ts'
 import { rowsOf, slowTransactionRows } from '../../../testkit/index-rows.ts'
 import { realData } from '../../../testkit/real-data.ts'

@@ -3,10 +3,12 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { macros } from '../../../../../src/indexer/clickhouse/duckdb/definitions.ts'
 import { engineError } from '../../../../../src/indexer/clickhouse/duckdb/engine-error.ts'
-import { renderingMacros } from '../../../../../src/indexer/clickhouse/duckdb/nested-text.ts'
-import { translate } from '../../../../../src/indexer/clickhouse/duckdb/print-query.ts'
-import { rowsSql } from '../../../../../src/indexer/clickhouse/duckdb/rendering.ts'
-import { planned } from '../../../../../src/indexer/clickhouse/duckdb/result-types.ts'
+import {
+  planned,
+  renderingMacros,
+  rowsSql,
+} from '../../../../../src/indexer/clickhouse/duckdb/nested-text.ts'
+import { translate } from '../../../../../src/indexer/clickhouse/duckdb/print-select.ts'
 import { formatOf } from '../../../../../src/indexer/clickhouse/formats/formats.ts'
 import { layoutOf } from '../../../../../src/indexer/clickhouse/formats/layouts.ts'
 import { catalogue } from '../../../../../src/indexer/duckdb/schemas.ts'

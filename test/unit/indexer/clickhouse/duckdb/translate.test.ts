@@ -1,13 +1,12 @@
 // ClickHouse's SQL on DuckDB: the answers in test/golden/indexer/clauses.json are ClickHouse's own,
 // over the same rows. The gate of the engine passes every printed statement.
-
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { macros } from '../../../../../src/indexer/clickhouse/duckdb/definitions.ts'
 import { passGate } from '../../../../../src/indexer/clickhouse/duckdb/gate.ts'
-import { translate } from '../../../../../src/indexer/clickhouse/duckdb/print-query.ts'
-import { clickhouseString } from '../../../../../src/indexer/clickhouse/sql/quoting.ts'
+import { translate } from '../../../../../src/indexer/clickhouse/duckdb/print-select.ts'
+import { clickhouseString } from '../../../../../src/indexer/clickhouse/sql/lexer.ts'
 import {
   ownMacroNames,
   systemNames,

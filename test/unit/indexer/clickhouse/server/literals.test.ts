@@ -2,8 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { literal, withLiterals } from '../../../../../src/indexer/clickhouse/server/rebuild.ts'
-import { lex } from '../../../../../src/indexer/clickhouse/sql/lexer.ts'
-import { clickhouseString } from '../../../../../src/indexer/clickhouse/sql/quoting.ts'
+import { clickhouseString, lex } from '../../../../../src/indexer/clickhouse/sql/lexer.ts'
 
 describe('literals', () => {
   test('are one string token whatever the text', () => {

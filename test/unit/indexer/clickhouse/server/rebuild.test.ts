@@ -2,13 +2,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { rebuilt } from '../../../../../src/indexer/clickhouse/server/rebuild.ts'
-import { lex } from '../../../../../src/indexer/clickhouse/sql/lexer.ts'
 import {
   clickhouseName,
   clickhouseString,
+  lex,
   nameOf,
   readQuoted,
-} from '../../../../../src/indexer/clickhouse/sql/quoting.ts'
+} from '../../../../../src/indexer/clickhouse/sql/lexer.ts'
 import { lexProblem } from '../../../../../src/indexer/clickhouse/sql/reading.ts'
 import { admit } from '../../../../../src/indexer/clickhouse-server/gate.ts'
 
