@@ -1,7 +1,6 @@
 // Contention of a block with the language's own containers: Maps, Sets, strings, sorting. What one
 // would write first, and what the analysis is measured against. Thread: main of the bench process.
-import { storageAccess } from '../../src/chain/evm/event-payload.ts'
-import { EventType } from '../../src/chain/evm/event-type.ts'
+import { EventType, storageAccess } from '../../src/chain/evm/event-payload.ts'
 import { readU32 } from '../../src/chain/evm/words.ts'
 
 interface Slot {

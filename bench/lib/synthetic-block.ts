@@ -7,19 +7,15 @@ import { dataByte, loadPosition, openViews, publishedAt } from '../../src/base/r
 import {
   blockEnd,
   blockStart,
+  EventType,
   storageAccess,
   txnHeaderStart,
 } from '../../src/chain/evm/event-payload.ts'
 import { descriptor } from '../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../src/chain/evm/event-type.ts'
 import { writeU16, writeU32, writeU64 } from '../../src/chain/evm/words.ts'
 import { EventFeed } from '../../src/streams/analysis/feed.ts'
-import {
-  type AnalysisMemory,
-  createMemory,
-  openProgram,
-  type Program,
-} from '../../src/streams/analysis/memory.ts'
+import type { AnalysisMemory, Program } from '../../src/streams/analysis/memory.ts'
+import { createMemory, openProgram } from '../../src/streams/analysis/memory.ts'
 import { loadAnalysisModule } from '../../src/streams/flows/execution.ts'
 
 export interface BlockShape {

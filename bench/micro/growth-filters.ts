@@ -1,8 +1,7 @@
 // What a gRPC update costs as distinct filters grow, each with a stream of its own.
 // Thread: main of the bench process; each size is a process of its own.
-import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { keyOf } from '../../src/chain/solana/keys.ts'
-import { accountUpdate } from '../../src/chain/solana/update-build.ts'
+import { encodeBase58, keyOf } from '../../src/chain/solana/base58.ts'
+import { accountUpdate } from '../../src/chain/solana/received-batch.ts'
 import { loadCodec, type SubscribeRequest } from '../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../src/streams/geyser/filter-compile.ts'
 import { SlabPool, SubscriberGroup } from '../../src/streams/geyser/frame.ts'

@@ -10,7 +10,7 @@
 // Header and UpdateParent: version u8 | parent slot u64 | parent block id 32. Footer: version u8 |
 // bank hash 32 | producer's time u64, ns | length u8, user agent | three options. Signatures are
 // zeros: no consensus signs here.
-import type { EntryContent, TransactionContent } from '../chain/solana/geyser-content.ts'
+import type { EntryContent, TransactionContent } from '../chain/solana/geyser-decode.ts'
 import { encodeEntries } from './shred-feed.ts'
 
 export interface BlockPoint {

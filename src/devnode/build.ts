@@ -1,8 +1,8 @@
 // Builds and signs legacy transactions.
 // For the embedded chain's faucet and background traffic; customers sign their own.
 import { assert } from '../base/errors.ts'
+import { keyOf } from '../chain/solana/base58.ts'
 import type { Keypair } from '../chain/solana/keypair.ts'
-import { keyOf } from '../chain/solana/keys.ts'
 import { programs } from '../chain/solana/programs.ts'
 import { counted } from '../chain/solana/wire.ts'
 

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { Commitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import { isSameKey, keyOf } from '../chain/solana/keys.ts'
+import { isSameKey, keyOf } from '../chain/solana/base58.ts'
 import { type DecodeProblem, TransactionLayout } from '../chain/solana/transaction.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import { buildTransaction, type Instruction, transferInstruction } from './build.ts'

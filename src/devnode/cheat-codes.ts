@@ -2,8 +2,7 @@
 // Thread: main of the devnode. What surfpool calls cheat codes. Slots and time only move forward.
 import { Commitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import { keyText } from '../chain/solana/key-text.ts'
-import { isSameKey, keyOf } from '../chain/solana/keys.ts'
+import { isSameKey, keyOf, keyText } from '../chain/solana/base58.ts'
 import { findProgramAddress } from '../chain/solana/program-address.ts'
 import { nativeMint, programs, sysvarOwner } from '../chain/solana/programs.ts'
 import { readTokenAccount, tokenAccountBytes } from '../chain/solana/token-account.ts'

@@ -1,8 +1,8 @@
 // Reads what a transaction requests of the chain (compute units, loaded bytes) and computes its
 // fee: 5,000 lamports per signature, plus its priority fee.
+import { isSameKey } from '../chain/solana/base58.ts'
 import { bidOf, unitsGiven, unitsMax } from '../chain/solana/fee-rate.ts'
-import type { TransactionConfigContent } from '../chain/solana/geyser-content.ts'
-import { isSameKey } from '../chain/solana/keys.ts'
+import type { TransactionConfigContent } from '../chain/solana/geyser-decode.ts'
 import { programs } from '../chain/solana/programs.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import { configOf } from '../chain/solana/transaction-config.ts'

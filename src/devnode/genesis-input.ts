@@ -1,13 +1,10 @@
 // What a developer adds to the first block of the devnode: accounts and programs from files or from
 // another node. Thread: main of the devnode.
 // All of it is read and checked before the chain's folder is made: a mistake leaves nothing.
-
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Fault, messageOf } from '../base/errors.ts'
-import { decodeBase58, decodeKey } from '../chain/solana/base58.ts'
-import { keyText } from '../chain/solana/key-text.ts'
-import { isSameKey } from '../chain/solana/keys.ts'
+import { decodeBase58, decodeKey, isSameKey, keyText } from '../chain/solana/base58.ts'
 import { findProgramAddress } from '../chain/solana/program-address.ts'
 import { programs } from '../chain/solana/programs.ts'
 import { rentExemptMinimum } from './rent.ts'

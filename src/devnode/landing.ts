@@ -1,8 +1,7 @@
 // Turns the VM's outcome into the meta and the account versions of the ledger. Thread: main of the
 // devnode. The ledger has the state before the transaction: each lands right after its execution.
-import { encodeBase58 } from '../chain/solana/base58.ts'
-import type { MetaContent, TokenBalanceContent } from '../chain/solana/geyser-content.ts'
-import { isSameKey, keyOf } from '../chain/solana/keys.ts'
+import { encodeBase58, isSameKey, keyOf } from '../chain/solana/base58.ts'
+import type { MetaContent, TokenBalanceContent } from '../chain/solana/geyser-decode.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../chain/solana/token-account.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import { encodeTransactionError } from '../chain/solana/transaction-error.ts'

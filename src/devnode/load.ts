@@ -1,9 +1,8 @@
 // Loads the accounts of a transaction as a validator does before it runs: can the payer pay, do
 // the accounts fit the requested size, do the programs exist.
-
 import { createHash } from 'node:crypto'
-import type { AccountState } from '../chain/solana/geyser-content.ts'
-import { isSameKey, keyOf } from '../chain/solana/keys.ts'
+import { isSameKey, keyOf } from '../chain/solana/base58.ts'
+import type { AccountState } from '../chain/solana/geyser-decode.ts'
 import { loaderV4, programs, sysvars } from '../chain/solana/programs.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'

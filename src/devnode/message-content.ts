@@ -1,5 +1,5 @@
 // Converts a decoded transaction into plain values.
-import type { MessageContent } from '../chain/solana/geyser-content.ts'
+import type { MessageContent } from '../chain/solana/geyser-decode.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import { configOf } from '../chain/solana/transaction-config.ts'
 

@@ -13,8 +13,8 @@ import { type Clock, systemClock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
 import type { Log } from '../base/telemetry/log.ts'
+import { keyOf } from '../chain/solana/base58.ts'
 import { Keypair } from '../chain/solana/keypair.ts'
-import { keyOf } from '../chain/solana/keys.ts'
 import {
   accountUpdate,
   blockMetaUpdate,
@@ -22,7 +22,7 @@ import {
   type Moment,
   slotUpdate,
   transactionUpdate,
-} from '../chain/solana/update-build.ts'
+} from '../chain/solana/received-batch.ts'
 import type {
   AccountUpdate,
   EntryUpdate,

@@ -1,12 +1,11 @@
 // Makes the blocks: lands transactions in the open slot, ends it, opens the next. Thread: main of
 // the devnode. Publishes to the sink: written accounts, then the transaction; entries; block;
 // statuses.
-
 import { hash } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
-import type { EntryContent } from '../chain/solana/geyser-content.ts'
-import { keyOf } from '../chain/solana/keys.ts'
+import { keyOf } from '../chain/solana/base58.ts'
+import type { EntryContent } from '../chain/solana/geyser-decode.ts'
 import { programs, sysvars } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
 import { slotStatus } from '../chain/solana/updates.ts'

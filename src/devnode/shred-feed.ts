@@ -6,7 +6,7 @@ import type {
   BlockMetaContent,
   EntryContent,
   TransactionContent,
-} from '../chain/solana/geyser-content.ts'
+} from '../chain/solana/geyser-decode.ts'
 import {
   chainedRootAt,
   codeShredBytes,
@@ -17,10 +17,11 @@ import {
   rootBytes,
   setShreds,
   signatureBytes,
+  treeOf,
   variants,
+  writeProof,
 } from '../chain/solana/shred.ts'
-import { encodeParity } from '../chain/solana/shred-erasure.ts'
-import { treeOf, writeProof } from '../chain/solana/shred-merkle.ts'
+import { encodeParity } from '../chain/solana/shred-set.ts'
 import { transactionBytes } from '../chain/solana/wire.ts'
 import type { SlotChange, SolanaSink } from './sink.ts'
 

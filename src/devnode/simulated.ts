@@ -1,7 +1,7 @@
 // The outcome of a simulation. Thread: main of the devnode.
 import { Commitment } from '../base/commitment.ts'
-import type { MetaContent } from '../chain/solana/geyser-content.ts'
-import { keyOf } from '../chain/solana/keys.ts'
+import { keyOf } from '../chain/solana/base58.ts'
+import type { MetaContent } from '../chain/solana/geyser-decode.ts'
 import type { TransactionLayout } from '../chain/solana/transaction.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import type { Fee } from './fee.ts'

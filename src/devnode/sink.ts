@@ -4,7 +4,7 @@ import type {
   BlockMetaContent,
   EntryContent,
   TransactionContent,
-} from '../chain/solana/geyser-content.ts'
+} from '../chain/solana/geyser-decode.ts'
 import { type SlotStatus, slotStatus } from '../chain/solana/updates.ts'
 import type { Block } from './ledger/block.ts'
 

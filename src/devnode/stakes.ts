@@ -3,9 +3,8 @@
 //
 //   stake account 200: tag u32 (2 delegated) | meta[120] | voter[32] stake u64 activation u64
 //                      deactivation u64 | …
-
+import { isSameKey } from '../chain/solana/base58.ts'
 import { Cursor } from '../chain/solana/cursor.ts'
-import { isSameKey } from '../chain/solana/keys.ts'
 import { ByteWriter } from './ledger/bytes.ts'
 
 const delegatedTag = 2

@@ -8,8 +8,8 @@ import {
   LiteSvm,
   type TransactionMetadata,
 } from 'litesvm/dist/internal.js'
-import type { AccountState } from '../chain/solana/geyser-content.ts'
-import { isSameKey } from '../chain/solana/keys.ts'
+import { isSameKey } from '../chain/solana/base58.ts'
+import type { AccountState } from '../chain/solana/geyser-decode.ts'
 import { programs, sysvarOwner } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
 import {

@@ -2,7 +2,7 @@
 // Nothing here rejects: a read that no node answered returns nothing.
 import { Commitment, commitmentNamed } from '../base/commitment.ts'
 import { decodeKey, encodeBase58 } from '../chain/solana/base58.ts'
-import type { AccountState } from '../chain/solana/geyser-content.ts'
+import type { AccountState } from '../chain/solana/geyser-decode.ts'
 import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import { blockhashBlocks, type SignatureStatus } from '../chain/solana/updates.ts'
 import { bodyOf } from './call-body.ts'

@@ -1,7 +1,7 @@
 // The replay of the embedded chain after a restart: the slots before it, as they were published.
 import { afterEach, expect, test } from 'vitest'
 import { Commitment } from '../../src/base/commitment.ts'
-import { isSameKey, keyOf } from '../../src/chain/solana/keys.ts'
+import { isSameKey, keyOf } from '../../src/chain/solana/base58.ts'
 import { sysvarOwner } from '../../src/chain/solana/programs.ts'
 import { type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import { ChainStage } from '../testkit/chain-stage.ts'

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { updateField } from '../../src/chain/solana/geyser-parts.ts'
-import { slotUpdate } from '../../src/chain/solana/update-build.ts'
+import { slotUpdate } from '../../src/chain/solana/received-batch.ts'
 import type { GeyserEnd } from '../../src/upstream/geyser/geyser-client.ts'
 import { frameMessage, framePrefixBytes } from '../../src/upstream/geyser/http2-reader.ts'
 import {

@@ -2,7 +2,7 @@
 // fields are only added, and a condition keeps its code.
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
-import { retractionUpdate } from '../../src/chain/solana/update-build.ts'
+import { retractionUpdate } from '../../src/chain/solana/received-batch.ts'
 import { builtInPlans } from '../../src/customers/subscriptions/plans.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { call, codec, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'

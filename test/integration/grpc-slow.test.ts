@@ -1,6 +1,6 @@
 // Slow and silent clients: each suffers alone, within a bound.
 import { afterEach, describe, expect, it } from 'vitest'
-import { accountUpdate } from '../../src/chain/solana/update-build.ts'
+import { accountUpdate } from '../../src/chain/solana/received-batch.ts'
 import { standardPlan, unlimitedPlan } from '../../src/customers/subscriptions/plans.ts'
 import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
 import { GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'

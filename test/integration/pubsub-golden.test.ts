@@ -1,7 +1,7 @@
 // The shapes of every notification of the websocket endpoint, held by golden files.
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { retractionUpdate } from '../../src/chain/solana/update-build.ts'
+import { retractionUpdate } from '../../src/chain/solana/received-batch.ts'
 import { publishUpdate } from '../../src/streams/geyser/hub.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'

@@ -1,10 +1,9 @@
 // Subscriptions as a validator's clients know them, on a chain that a test moves by hand.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { encodeBase58 } from '../../src/chain/solana/base58.ts'
+import { encodeBase58, keyOf } from '../../src/chain/solana/base58.ts'
 import { decodeTransactionInfo } from '../../src/chain/solana/geyser-decode.ts'
-import { keyOf } from '../../src/chain/solana/keys.ts'
-import { errText } from '../../src/chain/solana/ui-meta.ts'
+import { errText } from '../../src/chain/solana/ui-transaction.ts'
 import type {
   AccountUpdate,
   BlockUpdate,

@@ -1,8 +1,7 @@
 // Readers of the chain world: everything that reads a hub, and the comparison of those behind a
 // gateway with those of the chain itself.
 import { Commitment } from '../../src/base/commitment.ts'
-import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { keyOf } from '../../src/chain/solana/keys.ts'
+import { encodeBase58, keyOf } from '../../src/chain/solana/base58.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { unpackAccounts } from '../../src/indexer/engine.ts'
 import { SlotSource } from '../../src/indexer/feed/slot-source.ts'

@@ -6,7 +6,7 @@
 //   chain ────────────────────► hub ─► streams, subscriptions, answers, index
 import { Commitment } from '../../src/base/commitment.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { keyOf } from '../../src/chain/solana/keys.ts'
+import { keyOf } from '../../src/chain/solana/base58.ts'
 import type { BlockUpdate, SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { publishUpdate } from '../../src/streams/geyser/hub.ts'
 import type { GeyserTarget } from '../../src/upstream/geyser/geyser-client.ts'

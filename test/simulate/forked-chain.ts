@@ -2,7 +2,7 @@
 // after they were processed. Published to a hub as the slot tracker does.
 import type { Commitment } from '../../src/base/commitment.ts'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { slotUpdate } from '../../src/chain/solana/update-build.ts'
+import { slotUpdate } from '../../src/chain/solana/received-batch.ts'
 import { type SlotStatus, type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
 import { SyntheticSolana } from '../testkit/synthetic-solana.ts'

@@ -1,16 +1,11 @@
 // The analysis pipeline without threads: feed, control ring and analyst in one, for tests.
 import { readFileSync } from 'node:fs'
 import { RingReader } from '../../src/base/rings/ring.ts'
-import { blockStart } from '../../src/chain/evm/event-payload.ts'
-import { EventType } from '../../src/chain/evm/event-type.ts'
+import { blockStart, EventType } from '../../src/chain/evm/event-payload.ts'
 import { readU64 } from '../../src/chain/evm/words.ts'
 import { BlockAnalyst, type BlockResult, SyncTable } from '../../src/streams/analysis/block-jobs.ts'
-import {
-  type Control,
-  type ControlEvent,
-  EventFeed,
-  parseControl,
-} from '../../src/streams/analysis/feed.ts'
+import type { Control, ControlEvent } from '../../src/streams/analysis/feed.ts'
+import { EventFeed, parseControl } from '../../src/streams/analysis/feed.ts'
 import { type AnalysisMemory, createMemory } from '../../src/streams/analysis/memory.ts'
 
 const file = new URL('../../dist/src/streams/analysis/analysis.wasm', import.meta.url)

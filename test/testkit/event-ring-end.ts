@@ -1,8 +1,12 @@
 // The writing end of an event ring file, a process of its own: tests and benches send it what to
 // write (lib/process.ts). Thread: main of that process.
-import { blockVerified, recordError, txnCallFrame } from '../../src/chain/evm/event-payload.ts'
+import {
+  blockVerified,
+  EventType,
+  recordError,
+  txnCallFrame,
+} from '../../src/chain/evm/event-payload.ts'
 import { descriptor } from '../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../src/chain/evm/event-type.ts'
 import { writeU16, writeU32, writeU64 } from '../../src/chain/evm/words.ts'
 import { type EventRingOptions, EventRingWriter } from './event-ring-writer.ts'
 import { serveBench } from './process.ts'

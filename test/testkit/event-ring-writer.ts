@@ -1,6 +1,7 @@
 // Writes a Monad-format event ring file as the engine would: payloads, descriptors, numbers last.
 // Thread: any process that is not the reader. Used by benches and by tests of the live source.
 import { closeSync, ftruncateSync, openSync, renameSync, writeSync } from 'node:fs'
+import type { RingGeometry } from '../../src/chain/evm/event-ring.ts'
 import {
   contentTypeExecution,
   descriptor,
@@ -8,7 +9,6 @@ import {
   parseRingHeader,
   payloadAlignBytes,
   payloadOffset,
-  type RingGeometry,
   ringHeader,
   ringMagic,
   schemaHash,

@@ -7,11 +7,11 @@ import {
   blockReject,
   blockStart,
   blockVerified,
+  EventType,
   storageAccess,
   txnHeaderStart,
 } from '../../src/chain/evm/event-payload.ts'
 import { descriptor } from '../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../src/chain/evm/event-type.ts'
 import { writeU16, writeU32, writeU64, writeU64Exact } from '../../src/chain/evm/words.ts'
 import type { EventSink } from './recording.ts'
 

@@ -1,7 +1,7 @@
 // Upstreams of the TPU Sender scripted by a test, and a clock that a test advances.
 import type { Clock } from '../../src/base/clock.ts'
 import { accept, type Outcome, refuse } from '../../src/base/errors.ts'
-import { keyOf } from '../../src/chain/solana/keys.ts'
+import { keyOf } from '../../src/chain/solana/base58.ts'
 import type { Fate, TransactionSender } from '../../src/upstream/ports.ts'
 
 export class FakeClock implements Clock {

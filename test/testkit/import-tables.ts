@@ -252,17 +252,17 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 13_705,
-  products: 10_698,
+  operator: 13_704,
+  products: 10_695,
   customers: 7_580,
-  streams: 18_597,
-  upstream: 9_454,
-  chain: 7_961,
+  streams: 18_577,
+  upstream: 9_453,
+  chain: 7_880,
   base: 11_022,
-  devnode: 10_615,
-  indexer: 20_847,
+  devnode: 10_598,
+  indexer: 20_846,
   'live client': 6_389,
-  loadtest: 5_948,
+  loadtest: 5_947,
   workers: 314,
 }
 

@@ -3,7 +3,7 @@ import { getBase58Codec } from '@solana/kit'
 import type {
   InstructionContent,
   TransactionContent,
-} from '../../src/chain/solana/geyser-content.ts'
+} from '../../src/chain/solana/geyser-decode.ts'
 import { decodeTransactionError } from '../../src/chain/solana/transaction-error.ts'
 import type { Cell, RowBatch } from '../../src/indexer/engine.ts'
 import { type TableName, tables } from '../../src/indexer/tables.ts'

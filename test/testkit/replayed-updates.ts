@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Commitment } from '../../src/base/commitment.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { slotUpdate } from '../../src/chain/solana/update-build.ts'
+import { slotUpdate } from '../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../src/streams/geyser/hub.ts'

@@ -2,7 +2,7 @@
 // sends what the test makes it send.
 import { accept, type Outcome } from '../../src/base/errors.ts'
 import { BackWriter, ProtoReader } from '../../src/base/protobuf.ts'
-import { blockMetaUpdate, slotUpdate } from '../../src/chain/solana/update-build.ts'
+import { blockMetaUpdate, slotUpdate } from '../../src/chain/solana/received-batch.ts'
 import { type SlotStatus, slotStatus } from '../../src/chain/solana/updates.ts'
 import { type GeyserTarget, lost, notAnswered } from '../../src/upstream/geyser/geyser-client.ts'
 import type {

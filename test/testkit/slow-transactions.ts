@@ -1,10 +1,10 @@
 // A slow, obvious version of what analysis/block-text.ts writes: objects by JSON-RPC's names.
 import {
+  EventType,
   txnAccessListEntry,
   txnAuthListEntry,
   txnHeaderStart,
 } from '../../src/chain/evm/event-payload.ts'
-import { EventType } from '../../src/chain/evm/event-type.ts'
 import { hexOf, quantityOf } from '../../src/chain/evm/hex.ts'
 import { readU32, readU64, readU256 } from '../../src/chain/evm/words.ts'
 

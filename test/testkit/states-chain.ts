@@ -1,12 +1,12 @@
 // Slots whose transactions write watched accounts, and what states before and after each of them a
 // stream must have: the same on gRPC and on PubSub.
-import type { AccountContent } from '../../src/chain/solana/geyser-content.ts'
+import type { AccountContent } from '../../src/chain/solana/geyser-decode.ts'
 import {
   accountUpdate,
   blockMetaUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../src/chain/solana/update-build.ts'
+} from '../../src/chain/solana/received-batch.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { SyntheticSolana } from './synthetic-solana.ts'
 

@@ -1,7 +1,11 @@
 // A chain that a test publishes to a hub slot by slot, as the slot tracker does.
 import { Commitment } from '../../src/base/commitment.ts'
 import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { accountUpdate, blockMetaUpdate, slotUpdate } from '../../src/chain/solana/update-build.ts'
+import {
+  accountUpdate,
+  blockMetaUpdate,
+  slotUpdate,
+} from '../../src/chain/solana/received-batch.ts'
 import type { SlotStatus } from '../../src/chain/solana/updates.ts'
 import { openSolanaHub, publishUpdate } from '../../src/streams/geyser/hub.ts'
 

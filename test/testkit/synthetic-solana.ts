@@ -5,14 +5,14 @@ import type {
   AccountContent,
   TokenBalanceContent,
   TransactionContent,
-} from '../../src/chain/solana/geyser-content.ts'
+} from '../../src/chain/solana/geyser-decode.ts'
 import {
   accountUpdate,
   blockMetaUpdate,
   entryUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../src/chain/solana/update-build.ts'
+} from '../../src/chain/solana/received-batch.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { slotStatus } from '../../src/chain/solana/updates.ts'
 

@@ -1,6 +1,6 @@
 // A chain as a node sends it with everything that makes a bank void: early handovers, dead slots,
 // other versions of a block, forks, and a chain that is set back.
-import { blockMetaUpdate, slotUpdate } from '../../src/chain/solana/update-build.ts'
+import { blockMetaUpdate, slotUpdate } from '../../src/chain/solana/received-batch.ts'
 import { type SlotStatus, type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import { randomOf, SyntheticSolana } from './synthetic-solana.ts'
 

@@ -1,7 +1,7 @@
 // The gRPC endpoint with updates that resemble mainnet's, for the bench of compression.
 // Thread: a process of its own. Sends as fast as the readers take it.
 import { randomBytes } from 'node:crypto'
-import { accountUpdate } from '../../../src/chain/solana/update-build.ts'
+import { accountUpdate } from '../../../src/chain/solana/received-batch.ts'
 import { Heads, openSolanaHub, publishUpdate } from '../../../src/streams/geyser/hub.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { usedSeconds } from '../../lib/processor-time.ts'

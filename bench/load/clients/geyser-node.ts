@@ -9,7 +9,7 @@ import {
   blockMetaUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../../src/chain/solana/update-build.ts'
+} from '../../../src/chain/solana/received-batch.ts'
 import { slotStatus } from '../../../src/chain/solana/updates.ts'
 import {
   createdAtSuffix,

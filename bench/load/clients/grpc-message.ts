@@ -1,9 +1,6 @@
 // Account updates of an exact size, for benches of the gRPC streams. Thread: any.
-import type {
-  AccountContent,
-  TransactionContent,
-} from '../../../src/chain/solana/geyser-content.ts'
-import { accountUpdate } from '../../../src/chain/solana/update-build.ts'
+import type { AccountContent, TransactionContent } from '../../../src/chain/solana/geyser-decode.ts'
+import { accountUpdate } from '../../../src/chain/solana/received-batch.ts'
 import {
   createdAtSuffix,
   FrameBatch,

@@ -3,7 +3,7 @@
 import { createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js'
-import { accountUpdate } from '../../../src/chain/solana/update-build.ts'
+import { accountUpdate } from '../../../src/chain/solana/received-batch.ts'
 import { Heads, openSolanaHub, publishUpdate } from '../../../src/streams/geyser/hub.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { openGrpcEndpoint } from './grpc-endpoint.ts'

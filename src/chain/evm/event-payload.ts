@@ -1,8 +1,39 @@
-// Offsets of the fields in each event payload, and the length it must have.
+// Types of execution events, offsets of the fields in each payload, and the length it must have.
 // A u256 is four u64 limbs, low limb first; hashes and addresses are raw big-endian bytes.
 // Hashes and storage keys have 32 bytes, addresses 20.
-import { EventType } from './event-type.ts'
 import { readU32, readU64 } from './words.ts'
+
+// Event types of execution events and their codes on the wire.
+// Codes are those of the schema named in event-ring.ts; the older schema has other codes.
+
+export const EventType = {
+  RecordError: 1,
+  BlockStart: 2,
+  BlockReject: 3,
+  BlockPerfEvmEnter: 4,
+  BlockPerfEvmExit: 5,
+  BlockEnd: 6,
+  BlockQc: 7,
+  BlockFinalized: 8,
+  BlockVerified: 9,
+  TxnHeaderStart: 10,
+  TxnAccessListEntry: 11,
+  TxnAuthListEntry: 12,
+  TxnHeaderEnd: 13,
+  TxnReject: 14,
+  TxnPerfEvmEnter: 15,
+  TxnPerfEvmExit: 16,
+  TxnEvmOutput: 17,
+  TxnLog: 18,
+  TxnCallFrame: 19,
+  TxnEnd: 20,
+  AccountAccessListHeader: 21,
+  AccountAccess: 22,
+  StorageAccess: 23,
+  EvmError: 24,
+} as const
+
+export const eventTypeMax = EventType.EvmError
 
 /** 0 u16 kind (1 over 4 GiB, 2 expired on creation, 3 missing). */
 export const recordError = {

@@ -2,7 +2,7 @@
 // Every read is synchronous, and those of one call are consistent.
 import type { Commitment } from '../../base/commitment.ts'
 import type { RpcError } from '../../base/jsonrpc/build.ts'
-import type { AccountState, RewardContent, TransactionContent } from '../solana/geyser-content.ts'
+import type { AccountState, RewardContent, TransactionContent } from '../solana/geyser-decode.ts'
 import type { SignatureStatus } from '../solana/updates.ts'
 import type { Shapes } from '../solana/version.ts'
 import type { BlockFee } from './recent-fees.ts'

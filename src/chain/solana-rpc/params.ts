@@ -1,18 +1,71 @@
-// Reads the params of a Solana call, with the errors that a validator gives.
+// Reads the params of a Solana call and its commitment, with the errors that a validator gives.
 // A method reads everything first and looks at `problem` once: after the first problem every read
 // yields something harmless.
-import type { RpcError } from '../../base/jsonrpc/build.ts'
+import { Commitment, commitmentNamed, commitmentNames } from '../../base/commitment.ts'
+import type { Refusal } from '../../base/errors.ts'
+import type { Answer, RpcError } from '../../base/jsonrpc/build.ts'
+import { encodedText, failure, rpcErrors } from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
+import type { Variants } from '../../base/serde-text.ts'
 import {
   invalidType,
   readVariant,
   unknownVariant,
-  type Variants,
   wholeNumberProblem,
 } from '../../base/serde-text.ts'
-import { decodeBase58 } from '../solana/base58.ts'
-import { keyOfText } from '../solana/key-text.ts'
-import { invalidParams } from './errors.ts'
+import { decodeBase58, keyOfText } from '../solana/base58.ts'
+import type { SlotReads } from './chain-reads.ts'
+
+// Errors of Solana's RPC with a validator's own codes and messages.
+// Client libraries match on both. Codes of our own (401, 429) never fall among these.
+
+export function invalidParams(message: string): RpcError {
+  return { code: rpcErrors.invalidParams.code, message }
+}
+
+export const rpcFaults = {
+  blockCleanedUp: (slot: number, first: number): RpcError => ({
+    code: -32001,
+    message: `Block ${slot} cleaned up, does not exist on node. First available block: ${first}`,
+  }),
+  blockNotAvailable: (slot: number | bigint): RpcError => ({
+    code: -32004,
+    message: `Block not available for slot ${slot}`,
+  }),
+  slotSkipped: (slot: number): RpcError => ({
+    code: -32007,
+    message: `Slot ${slot} was skipped, or missing due to ledger jump to recent snapshot`,
+  }),
+  noSnapshot: { code: -32008, message: 'No snapshot' },
+  unsupportedVersion: (version: number): RpcError => ({
+    code: -32015,
+    message:
+      `Transaction version (${version}) is not supported by the requesting client. ` +
+      'Please try the request again with the following configuration parameter: ' +
+      `"maxSupportedTransactionVersion": ${version}`,
+  }),
+  minContextSlot: (contextSlot: number): RpcError => ({
+    code: -32016,
+    message: 'Minimum context slot has not been reached',
+    data: { contextSlot },
+  }),
+  transactionNotFound: (signature: string): RpcError => ({
+    code: -32020,
+    message: `Transaction ${signature} not found`,
+  }),
+  base58TooLarge: {
+    code: -32600,
+    message:
+      'Encoded binary (base 58) data should be less than 128 bytes, please use Base64 encoding.',
+  },
+} as const
+
+/** The error of a refusal, where the method has no error of its own for it. */
+export function refusalError(refusal: Refusal): RpcError {
+  if (refusal.kind === 'unavailable') return rpcErrors.nodeUnhealthy
+  if (refusal.kind === 'invalid') return invalidParams(refusal.message)
+  return { code: rpcErrors.internal.code, message: refusal.message }
+}
 
 const keyTextMax = 44
 const signatureTextMax = 88
@@ -230,7 +283,7 @@ export class ParamFields {
   }
 }
 
-export function choiceOf<T extends string>(
+function choiceOf<T extends string>(
   params: Params,
   text: string | null,
   options: readonly T[],
@@ -261,4 +314,88 @@ export function exactParams({ params, paramsText }: Call): unknown {
 function exact(value: bigint): number | bigint {
   const rounded = Number(value)
   return Number.isSafeInteger(rounded) ? rounded : value
+}
+
+// The commitment at which a call reads a chain, and the context of its answer.
+
+/** One method: reads its params, then answers. */
+export type Answering = (call: Call) => Answer | Promise<Answer>
+
+type Slots = Pick<SlotReads, 'slot' | 'stateSlot'>
+
+export interface View {
+  readonly commitment: Commitment
+  readonly slot: number
+}
+
+/** `commitment` of a config; finalized when it is absent or unknown, as on a validator. */
+function commitmentOf(
+  fields: ParamFields,
+  fallback: Commitment = Commitment.finalized,
+): Commitment {
+  return commitmentNamed(fields.raw('commitment')) ?? fallback
+}
+
+/** For reads of state: accounts, statuses. Processed sees the open slot. */
+export function viewOf(
+  fields: ParamFields,
+  chain: Slots,
+  fallback: Commitment = Commitment.finalized,
+): View {
+  const commitment = commitmentOf(fields, fallback)
+  const slot = chain.stateSlot(commitment)
+  checkMinContext(fields, slot)
+  return { commitment, slot }
+}
+
+/** For reads of slots, heights and blockhashes: those of the newest complete slot. */
+export function slotViewOf(fields: ParamFields, chain: Slots): View {
+  const commitment = commitmentOf(fields)
+  // A caller may have the slot from a read of state.
+  checkMinContext(fields, chain.stateSlot(commitment))
+  return { commitment, slot: chain.slot(commitment) }
+}
+
+/** For methods whose config is a commitment and nothing else: an object must name it. */
+export function commitmentViewOf(params: Params, index: number, chain: Slots): View {
+  const fields = params.config(index, 'CommitmentConfig')
+  if (params.at(index) !== null) fields.require('commitment')
+  fields.choice('commitment', commitmentNames)
+  return viewOf(fields, chain)
+}
+
+/** For methods on the history, which begins at confirmed. */
+export function historyViewOf(fields: ParamFields, chain: Slots): View {
+  if (commitmentOf(fields) === Commitment.processed)
+    fields.params.fail('Method does not support commitment below `confirmed`')
+  return slotViewOf(fields, chain)
+}
+
+function checkMinContext(fields: ParamFields, slot: number): void {
+  const least = fields.u64('minContextSlot')
+  if (least !== null && slot < least) fields.params.refuse(rpcFaults.minContextSlot(slot))
+}
+
+/** Reads the params of a call and answers; a problem with them ends it first. */
+export function answering(
+  arity: { readonly least: number; readonly most: number },
+  read: (params: Params) => () => Answer | Promise<Answer>,
+): Answering {
+  return (call) => {
+    const params = new Params(call, arity)
+    if (params.problem !== null) return failure(params.problem)
+    const answer = read(params)
+    return params.problem === null ? answer() : failure(params.problem)
+  }
+}
+
+/** `{context, value}` around a value that is JSON already. */
+export function inContext(
+  node: { readonly apiVersion: string },
+  slot: number,
+  value: string,
+): Answer {
+  return encodedText(
+    `{"context":{"apiVersion":"${node.apiVersion}","slot":${slot}},"value":${value}}`,
+  )
 }

@@ -2,9 +2,9 @@
 // fees does.
 // A block without a transaction that offers a rate has no entry. Bounded by blocks, and by the
 // accounts in them: the oldest blocks are dropped first.
+import { keyOf } from '../solana/base58.ts'
 import { type FeeRate, feeRateOf } from '../solana/fee-rate.ts'
-import type { MessageContent, MetaContent } from '../solana/geyser-content.ts'
-import { keyOf } from '../solana/keys.ts'
+import type { MessageContent, MetaContent } from '../solana/geyser-decode.ts'
 import { writeLocks } from '../solana/write-locks.ts'
 
 /** As a validator keeps. */

@@ -6,9 +6,8 @@ import {
   unknownVariant,
   wholeNumberProblem,
 } from '../../base/serde-text.ts'
-import { base58Problem, decodeBase58 } from './base58.ts'
+import { base58Problem, decodeBase58, isSameKey } from './base58.ts'
 import { base64Problem, decodeBase64 } from './base64.ts'
-import { isSameKey } from './keys.ts'
 import { programs } from './programs.ts'
 import { isTokenProgram, readTokenAccount } from './token-account.ts'
 

@@ -1,7 +1,32 @@
-// Encodes and decodes base58 (Bitcoin alphabet) for keys, hashes and signatures.
+// Text and map keys of keys, hashes and signatures: base58 (Bitcoin alphabet).
 // Works in limbs of five digits (58^5 fits in 30 bits), so a 32-byte key costs about 60 divisions
 // instead of the 1,400 of the digit-by-digit way. That is quadratic, so a long text (a transaction)
 // is decoded by halves in BigInt instead: 1,683 characters in 80 us instead of 600.
+
+// Converts keys and signatures to map keys and back.
+
+/**
+ * The bytes as a binary string, one character each: a map key that costs a tenth of base58.
+ * Back to bytes with `bytesOf`.
+ */
+export function keyOf(bytes: Uint8Array): string {
+  return latin1Slice.call(bytes, 0, bytes.length)
+}
+
+// Reason for the cast: Buffer's method works on any byte array; its type requires a Buffer.
+const latin1Slice = (
+  Buffer.prototype as unknown as {
+    latin1Slice(this: Uint8Array, start: number, end: number): string
+  }
+).latin1Slice
+
+export function bytesOf(key: string): Uint8Array {
+  return Buffer.from(key, 'latin1')
+}
+
+export function isSameKey(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0
+}
 
 const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 const digitsPerLimb = 5
@@ -177,4 +202,46 @@ export function decodeKey(text: string): Uint8Array | null {
   if (text.length < 32 || text.length > 44) return null
   const bytes = decodeBase58(text)
   return bytes !== null && bytes.length === 32 ? bytes : null
+}
+
+// Caches the base58 text of frequent keys: owners, mints, programs, and what callers poll.
+// One key costs about 2 µs to encode and a tenth of that to look up.
+
+/** Two-generation LRU: a full table becomes the old one, and entries in use move to the new one. */
+const keysMax = 16_384
+let texts = new Map<string, string>()
+let oldTexts = new Map<string, string>()
+const keys = new Map<string, Uint8Array>()
+
+/** The key's base58 text, cached; also of a recent blockhash. Not for what occurs once. */
+export function keyText(key: Uint8Array): string {
+  return textOf(keyOf(key), key, 0, key.length)
+}
+
+/** The same for a key inside a message, from `start` up to `end`. */
+export function keyTextIn(message: Buffer, start: number, end: number): string {
+  return textOf(message.toString('latin1', start, end), message, start, end)
+}
+
+function textOf(name: string, bytes: Uint8Array, start: number, end: number): string {
+  const known = texts.get(name)
+  if (known !== undefined) return known
+  if (texts.size >= keysMax) {
+    oldTexts = texts
+    texts = new Map()
+  }
+  const text = oldTexts.get(name) ?? encodeBase58(bytes, start, end)
+  texts.set(name, text)
+  return text
+}
+
+/** The key of a base58 text, cached, so it must not be modified; null when it is not a key. */
+export function keyOfText(text: string): Uint8Array | null {
+  const known = keys.get(text)
+  if (known !== undefined) return known
+  const key = decodeKey(text)
+  if (key === null) return null
+  if (keys.size >= keysMax) keys.clear()
+  keys.set(text, key)
+  return key
 }

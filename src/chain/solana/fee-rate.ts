@@ -1,6 +1,6 @@
 // Computes the price per compute unit of a landed transaction, and what it pays for its priority.
-import type { MessageContent } from './geyser-content.ts'
-import { isSameKey } from './keys.ts'
+import { isSameKey } from './base58.ts'
+import type { MessageContent } from './geyser-decode.ts'
 import { loaderV4, programs } from './programs.ts'
 
 export const unitsMax = 1_400_000

@@ -6,7 +6,7 @@ import type {
   BlockMetaContent,
   EntryContent,
   RewardContent,
-} from './geyser-content.ts'
+} from './geyser-decode.ts'
 import { type RetractionReason, retractionReasons } from './updates.ts'
 
 // Every function here is synchronous, so one writer serves all.

@@ -2,8 +2,7 @@
 // Filters need few fields of few updates, so an upstream's messages are decoded lazily. Returns
 // views, no copies.
 import { ProtoReader } from '../../base/protobuf.ts'
-import type { TokenBalanceContent } from './geyser-content.ts'
-import { decodeTokenBalance } from './geyser-decode.ts'
+import { decodeTokenBalance, type TokenBalanceContent } from './geyser-decode.ts'
 
 /** What a SubscribeUpdate carries, by the field of its update_oneof. */
 export const updateField = {

@@ -7,9 +7,9 @@ import type {
   MetaContent,
   TokenBalanceContent,
   TransactionContent,
-} from './geyser-content.ts'
+} from './geyser-decode.ts'
 import { writeRewards } from './geyser-encode.ts'
-import { decimalText } from './token-amount.ts'
+import { decimalText } from './token-account.ts'
 
 const writer = new BackWriter()
 

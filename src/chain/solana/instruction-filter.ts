@@ -1,8 +1,8 @@
 // Selects transactions by the instructions that they run: a program, and how the data begins.
 // A discriminator is such a beginning: one byte, or the eight of Anchor.
 // A transaction is decoded for it at most once, and only one that names a program of some filter.
-import type { InstructionContent, TransactionContent } from './geyser-content.ts'
-import { keyOf } from './keys.ts'
+import { keyOf } from './base58.ts'
+import type { InstructionContent, TransactionContent } from './geyser-decode.ts'
 
 /** Of one list, and bytes of one prefix. */
 export const instructionsMax = 64

@@ -5,8 +5,7 @@
 // only one key; from then on a set costs one check. Before that the keys are tried one after the
 // other, a few per turn of the caller's loop: neither a long list nor forged sets stall it.
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
-import { signatureBytes, slotOf } from './shred.ts'
-import { rootOf } from './shred-merkle.ts'
+import { rootOf, signatureBytes, slotOf } from './shred.ts'
 
 /** Sets whose verdict is cached; at 80 sets a second, one minute of them. */
 const verdictsMax = 5000
@@ -153,4 +152,15 @@ export class LeaderSignatures {
 function publicKeyOf(key: Uint8Array): KeyObject {
   const x = Buffer.from(key).toString('base64url')
   return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+}
+
+// Recognises the challenge that a destination of ShredStream sends back to prove its address.
+
+/** 8 bytes of name, 32 hexadecimal digits. */
+const challengeShape = /^SLUICE1 [0-9a-f]{32}$/
+const challengeBytes = 40
+
+export function isChallenge(packet: Uint8Array): boolean {
+  if (packet.length !== challengeBytes) return false
+  return challengeShape.test(Buffer.from(packet).toString('latin1'))
 }

@@ -1,5 +1,5 @@
 // Reads the config values of a transaction of version 1.
-import type { TransactionConfigContent } from './geyser-content.ts'
+import type { TransactionConfigContent } from './geyser-decode.ts'
 import type { TransactionLayout } from './transaction.ts'
 
 /** The values in the bytes that `layout` was decoded from; null for any other version. */

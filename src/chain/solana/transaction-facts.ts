@@ -3,8 +3,7 @@
 // Bytes are read in place, without views. Invalid bytes give empty facts and never throw. Field
 // numbers are those of proto/solana-storage.proto.
 import { ProtoReader } from '../../base/protobuf.ts'
-import { encodeBase58 } from './base58.ts'
-import { keyTextIn } from './key-text.ts'
+import { encodeBase58, keyTextIn } from './base58.ts'
 
 /** Value of `inner_ix` for a top-level instruction. */
 const topLevel = -1

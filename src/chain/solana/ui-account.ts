@@ -2,9 +2,8 @@
 // Lamports and rent epoch are u64 and written as plain digits: they exceed the
 // safe integers.
 import { compressZstd } from '../../base/zstd.ts'
-import { encodeBase58 } from './base58.ts'
-import type { AccountState } from './geyser-content.ts'
-import { keyText } from './key-text.ts'
+import { encodeBase58, keyText } from './base58.ts'
+import type { AccountState } from './geyser-decode.ts'
 
 /** `binary` is the old form: base58 as a bare string. */
 export const accountEncodings = ['binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd'] as const

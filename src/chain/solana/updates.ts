@@ -1,6 +1,6 @@
 // Types of what a Solana chain reports: updates, slot statuses and heads.
 import type { Commitment } from '../../base/commitment.ts'
-import type { AccountContent, BlockMetaContent } from './geyser-content.ts'
+import type { AccountContent, BlockMetaContent } from './geyser-decode.ts'
 import type { TransactionError } from './transaction-error.ts'
 
 /** Slot status, numbered as in geyser; the first three are the commitments. */
@@ -24,7 +24,7 @@ export function endsBank(status: SlotStatus): boolean {
 /**
  * What a Solana chain publishes, once, in this order within a slot: accounts, transactions and
  * entries as they happen, then the block, then its meta, then the slot's status.
- * solana/update-build.ts builds these: plain fields for filters, and `body`, the geyser message
+ * solana/received-batch.ts builds these: plain fields for filters, and `body`, the geyser message
  * encoded once. The bytes are immutable afterwards; many queues share them. Those of a node's
  * update are views of a batch of up to 256 KiB: whoever keeps a few of them for long copies them.
  */

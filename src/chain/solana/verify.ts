@@ -2,7 +2,7 @@
 // Importing a key costs twice as much as verifying with it, so keys are cached: a chain has few
 // busy senders. The cache evicts its oldest keys.
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
-import { keyOf } from './keys.ts'
+import { keyOf } from './base58.ts'
 import { TransactionLayout } from './transaction.ts'
 
 const keysMax = 4_096

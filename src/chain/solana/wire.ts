@@ -3,7 +3,7 @@
 //   n signatures | version byte 0x80 (v0 only) | header[3] | n keys | blockhash[32]
 //   | n instructions: program u8, n accounts, n data | n lookups (v0 only); every n is compact-u16
 //   v1: as in transaction.ts
-import type { TransactionConfigContent, TransactionContent } from './geyser-content.ts'
+import type { TransactionConfigContent, TransactionContent } from './geyser-decode.ts'
 
 /** First byte of a v0 message; a legacy one begins with its count of signatures. */
 const VERSION_ZERO = 0x80

@@ -2,9 +2,8 @@
 // those that the runtime demotes.
 // The same rules as agave: reserved keys are never written, and a program is
 // not written by a transaction that calls it unless the upgradeable loader is among the keys.
-import { decodeKey } from './base58.ts'
-import type { MessageContent, MetaContent } from './geyser-content.ts'
-import { keyOf } from './keys.ts'
+import { decodeKey, keyOf } from './base58.ts'
+import type { MessageContent, MetaContent } from './geyser-decode.ts'
 import { loaderV4, programs, stakeConfig, sysvarOwner, sysvars } from './programs.ts'
 
 /** Native programs and sysvars from programs.ts, then those that are used only here. */

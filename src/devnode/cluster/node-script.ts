@@ -6,7 +6,7 @@
 //   dead          CREATED_BANK ─ items ─ DEAD ─ CREATED_BANK ─ all items
 //   equivocation  CREATED_BANK ─ another block, PROCESSED ─ CREATED_BANK ─ all items
 //   fork          a whole block of a skipped slot, never confirmed
-import { blockMetaUpdate, slotUpdate } from '../../chain/solana/update-build.ts'
+import { blockMetaUpdate, slotUpdate } from '../../chain/solana/received-batch.ts'
 import {
   type BlockMetaUpdate,
   type SlotStatus,

@@ -1,19 +1,18 @@
 // Makes what only a bank that does not win has: signed transactions, written accounts, entries and
 // whole blocks. Nothing of it was executed; the signatures are good, their payer is here only.
 import { hash } from 'node:crypto'
-import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
-import type { EntryContent, TransactionContent } from '../../chain/solana/geyser-content.ts'
-import { keyText } from '../../chain/solana/key-text.ts'
+import { decodeKey, encodeBase58, keyText } from '../../chain/solana/base58.ts'
+import type { EntryContent, TransactionContent } from '../../chain/solana/geyser-decode.ts'
 import { Keypair } from '../../chain/solana/keypair.ts'
 import { programs } from '../../chain/solana/programs.ts'
-import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import {
   accountUpdate,
   blockMetaUpdate,
   entryUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../chain/solana/update-build.ts'
+} from '../../chain/solana/received-batch.ts'
+import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import {
   type AccountUpdate,
   type BlockMetaUpdate,

@@ -6,7 +6,7 @@
 //
 // An index has every account with a version under that owner, mint, token owner or delegate; a
 // reader checks the version that it sees.
-import { isSameKey, keyOf } from '../../chain/solana/keys.ts'
+import { isSameKey, keyOf } from '../../chain/solana/base58.ts'
 import { isTokenProgram, readTokenAccount } from '../../chain/solana/token-account.ts'
 import { ByteReader, type ByteWriter } from './bytes.ts'
 import type { LedgerAccount, TokenIndex } from './ledger.ts'

@@ -1,6 +1,6 @@
 // A complete block, as the ledger and the journal keep it. Thread: main of the devnode.
 import { encodeBase58 } from '../../chain/solana/base58.ts'
-import type { EntryContent } from '../../chain/solana/geyser-content.ts'
+import type { EntryContent } from '../../chain/solana/geyser-decode.ts'
 import { ByteReader, ByteWriter } from './bytes.ts'
 import type { LedgerBlock, LedgerTransaction } from './ledger.ts'
 import { StoredTransaction } from './stored-transaction.ts'

@@ -1,7 +1,7 @@
 // The newest complete blocks and their hashes, within the bounds of the memory. Thread: main of the
 // devnode.
 import { assert } from '../../base/errors.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import { blockhashBlocks } from '../../chain/solana/updates.ts'
 import type { Block } from './block.ts'
 import type { StoredTransaction } from './stored-transaction.ts'

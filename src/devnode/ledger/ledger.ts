@@ -9,7 +9,7 @@ import type {
   EntryContent,
   MetaContent,
   TransactionContent,
-} from '../../chain/solana/geyser-content.ts'
+} from '../../chain/solana/geyser-decode.ts'
 import type { TransactionError } from '../../chain/solana/transaction-error.ts'
 import type { SignatureStatus } from '../../chain/solana/updates.ts'
 import type { Shapes } from '../../chain/solana/version.ts'

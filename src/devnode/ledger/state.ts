@@ -5,9 +5,9 @@
 //   block 132       complete and confirmed: the slot of processed and confirmed
 //   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
-import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
+import { isSameKey } from '../../chain/solana/base58.ts'
+import type { TransactionContent } from '../../chain/solana/geyser-decode.ts'
 import { memoPrograms } from '../../chain/solana/json-parsed/instructions.ts'
-import { isSameKey } from '../../chain/solana/keys.ts'
 import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../chain/solana/updates.ts'
 import type { Shapes } from '../../chain/solana/version.ts'

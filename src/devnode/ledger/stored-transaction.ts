@@ -9,7 +9,7 @@ import type {
   MetaContent,
   TokenBalanceContent,
   TransactionContent,
-} from '../../chain/solana/geyser-content.ts'
+} from '../../chain/solana/geyser-decode.ts'
 import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import {
   decodeTransactionError,

@@ -11,18 +11,17 @@ import {
   readAccountFilters,
   tokenFilterProblem,
 } from '../../chain/solana/account-filter.ts'
-import { decodeKey } from '../../chain/solana/base58.ts'
+import { bytesOf, decodeKey, isSameKey, keyOf, keyText } from '../../chain/solana/base58.ts'
 import { accountParser } from '../../chain/solana/json-parsed/accounts.ts'
 import { mintUnit } from '../../chain/solana/json-parsed/token-accounts.ts'
-import { keyText } from '../../chain/solana/key-text.ts'
-import { bytesOf, isSameKey, keyOf } from '../../chain/solana/keys.ts'
 import { programs, sysvars } from '../../chain/solana/programs.ts'
-import { isTokenProgram, readMint, readTokenAccount } from '../../chain/solana/token-account.ts'
+import type { TokenUnit, UiTokenAmount } from '../../chain/solana/token-account.ts'
 import {
-  type TokenUnit,
-  type UiTokenAmount,
+  isTokenProgram,
+  readMint,
+  readTokenAccount,
   uiTokenAmount,
-} from '../../chain/solana/token-amount.ts'
+} from '../../chain/solana/token-account.ts'
 import {
   type AccountParser,
   type AccountView,
@@ -35,17 +34,15 @@ import {
   type ReadState,
   accountMethods as sharedAccountMethods,
   unitOf,
-} from '../../chain/solana-rpc/account-methods.ts'
-import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
-import type { ParamFields } from '../../chain/solana-rpc/params.ts'
+} from '../../chain/solana-rpc/methods.ts'
+import type { Answering, ParamFields, View } from '../../chain/solana-rpc/params.ts'
 import {
-  type Answering,
   answering,
   commitmentViewOf,
   inContext,
-  type View,
+  rpcFaults,
   viewOf,
-} from '../../chain/solana-rpc/view.ts'
+} from '../../chain/solana-rpc/params.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import type { RpcNode } from './rpc-node.ts'
 

@@ -2,9 +2,9 @@
 import type { Commitment } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../base/jsonrpc/build.ts'
-import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
-import { feeMethods } from '../../chain/solana-rpc/fee-methods.ts'
-import { type Answering, answering, historyViewOf } from '../../chain/solana-rpc/view.ts'
+import { feeMethods } from '../../chain/solana-rpc/methods.ts'
+import type { Answering } from '../../chain/solana-rpc/params.ts'
+import { answering, historyViewOf, rpcFaults } from '../../chain/solana-rpc/params.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
 import type { RpcNode } from './rpc-node.ts'
 

@@ -5,23 +5,21 @@ import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome } from '../../base/errors.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedBytes, encodedText, failure } from '../../base/jsonrpc/build.ts'
-import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
-import { parsedVote } from '../../chain/solana/json-parsed/vote-account.ts'
-import { keyText } from '../../chain/solana/key-text.ts'
-import { isSameKey } from '../../chain/solana/keys.ts'
+import { decodeKey, encodeBase58, isSameKey, keyText } from '../../chain/solana/base58.ts'
+import { parsedVote } from '../../chain/solana/json-parsed/accounts.ts'
 import { programs, sysvars } from '../../chain/solana/programs.ts'
 import type { Shapes } from '../../chain/solana/version.ts'
-import { refusalError, rpcFaults } from '../../chain/solana-rpc/errors.ts'
-import type { Params } from '../../chain/solana-rpc/params.ts'
-import { slotMethods } from '../../chain/solana-rpc/slot-methods.ts'
+import { slotMethods } from '../../chain/solana-rpc/methods.ts'
+import type { Answering, Params } from '../../chain/solana-rpc/params.ts'
 import {
-  type Answering,
   answering,
   commitmentViewOf,
   historyViewOf,
   inContext,
+  refusalError,
+  rpcFaults,
   slotViewOf,
-} from '../../chain/solana-rpc/view.ts'
+} from '../../chain/solana-rpc/params.ts'
 import type { LocalChain } from '../chain.ts'
 import { epochOf } from '../ledger/epoch-schedule.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'

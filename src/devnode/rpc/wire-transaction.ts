@@ -10,7 +10,7 @@ import {
   transactionV1BytesMax,
 } from '../../chain/solana/transaction.ts'
 import type { Shapes } from '../../chain/solana/version.ts'
-import { invalidParams } from '../../chain/solana-rpc/errors.ts'
+import { invalidParams } from '../../chain/solana-rpc/params.ts'
 
 const base64TextMax = 1644
 export const messageName = 'solana_message::versions::VersionedMessage'

@@ -7,7 +7,7 @@
 // when the slot is finalized. Slots that the index already has are emitted with their blockhash, so
 // that the writer sees whether the chain restarted.
 import type { Clock } from '../../base/clock.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import {
   type AccountUpdate,
   type BlockMetaUpdate,

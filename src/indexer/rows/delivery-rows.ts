@@ -1,10 +1,9 @@
 // Converts a delivery into rows of all its tables. Runs in the writer process.
 import { assert } from '../../base/errors.ts'
-import { encodeBase58 } from '../../chain/solana/base58.ts'
-import { keyText } from '../../chain/solana/key-text.ts'
+import { encodeBase58, keyText } from '../../chain/solana/base58.ts'
 import { programs } from '../../chain/solana/programs.ts'
 import { type InstructionFacts, TransactionFacts } from '../../chain/solana/transaction-facts.ts'
-import { errText } from '../../chain/solana/ui-meta.ts'
+import { errText } from '../../chain/solana/ui-transaction.ts'
 import type { Cell, RowBatch } from '../engine.ts'
 import { type Delivery, type SlotParcel, unpackAccounts } from '../engine.ts'
 import type { EventFact, TipFact, UsageFact } from '../feed-items.ts'

@@ -4,9 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { encodeBase58 } from '../../chain/solana/base58.ts'
+import { encodeBase58, isSameKey } from '../../chain/solana/base58.ts'
 import { Keypair } from '../../chain/solana/keypair.ts'
-import { isSameKey } from '../../chain/solana/keys.ts'
 import {
   buildTransaction,
   transferInstruction,

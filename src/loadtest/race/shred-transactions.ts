@@ -4,7 +4,7 @@
 //
 //   data shreds: … | complete | a | b | c complete | …      a batch: a b c
 //   batch: count u64 | entry … entry: hashes u64 | hash 32 | transactions u64 | transaction …
-import { keyOf } from '../../chain/solana/keys.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import { programs } from '../../chain/solana/programs.ts'
 import {
   flagBits,

@@ -5,7 +5,7 @@ import { messageOf } from '../../base/errors.ts'
 import { UdpSocket } from '../../base/transport/udp.ts'
 import { decodeKey } from '../../chain/solana/base58.ts'
 import { flawOf, flaws, slotOf } from '../../chain/solana/shred.ts'
-import { isChallenge } from '../../chain/solana/shred-challenge.ts'
+import { isChallenge } from '../../chain/solana/shred-signature.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import {
   type Endpoint,

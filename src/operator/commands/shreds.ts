@@ -1,6 +1,5 @@
 // `sluice shreds ...`: shows the live state of ShredStream, receives shreds as a customer's machine
 // does, and sends those of a capture. Rates are the difference of two samples, a second apart.
-
 import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
@@ -8,8 +7,8 @@ import { formatAddress } from '../../base/cidr.ts'
 import { accept, Fault, type Outcome, refuse } from '../../base/errors.ts'
 import { pcapHeader, pcapRecord, readPcap } from '../../base/transport/pcap.ts'
 import { UdpSocket } from '../../base/transport/udp.ts'
-import { isChallenge } from '../../chain/solana/shred-challenge.ts'
-import { ShredTally, type SlotTally } from '../../chain/solana/shred-tally.ts'
+import { ShredTally, type SlotTally } from '../../chain/solana/shred.ts'
+import { isChallenge } from '../../chain/solana/shred-signature.ts'
 import { parseEndpoint, type Subscription } from '../../customers/subscriptions/subscription.ts'
 import type { Config } from '../config/config.ts'
 import { readEndpoints } from './credentials.ts'

@@ -6,13 +6,11 @@
 // Everything before the workers is synchronous and costs a few microseconds: a bad tip is found
 // before anything else is done. A forged copy of another caller's transaction uses up only the rate
 // of the address that sent it.
-
 import { hash } from 'node:crypto'
 import { addressKey } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
-import { encodeBase58 } from '../../chain/solana/base58.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
+import { encodeBase58, keyOf } from '../../chain/solana/base58.ts'
 import { TransactionLayout } from '../../chain/solana/transaction.ts'
 import { Rates } from '../../customers/quota/rates.ts'
 import { type Forwarder, type Submission, submissionOf, type TipLog } from './forward.ts'

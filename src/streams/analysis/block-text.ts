@@ -2,11 +2,11 @@
 // Each piece takes little time, so that a block of ten thousand transactions does not stall the
 // event loop; later requests reuse the cached pieces.
 import {
+  EventType,
   txnAccessListEntry,
   txnAuthListEntry,
   txnHeaderStart,
 } from '../../chain/evm/event-payload.ts'
-import { EventType } from '../../chain/evm/event-type.ts'
 import { quantityOf, writeHex } from '../../chain/evm/hex.ts'
 import { readU32, readU64, readU256 } from '../../chain/evm/words.ts'
 

@@ -7,9 +7,13 @@
 // A block that was not seen whole is never analysed: its BlockEnd carries no range.
 import { chunks } from '../../base/rings/layout.ts'
 import { RingWriter } from '../../base/rings/ring.ts'
-import { accountAccess, storageAccess } from '../../chain/evm/event-payload.ts'
+import {
+  accountAccess,
+  EventType,
+  eventTypeMax,
+  storageAccess,
+} from '../../chain/evm/event-payload.ts'
 import { descriptor as layout } from '../../chain/evm/event-ring.ts'
-import { EventType, eventTypeMax } from '../../chain/evm/event-type.ts'
 import { differenceU64, readU16, readU64, readU64Exact } from '../../chain/evm/words.ts'
 import { SyncTable } from './block-jobs.ts'
 import type { AnalysisMemory } from './memory.ts'

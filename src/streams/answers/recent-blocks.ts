@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto'
 import { Commitment } from '../../base/commitment.ts'
 import { assert } from '../../base/errors.ts'
 import type { SlotTime } from '../../base/slot-time.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 

@@ -8,22 +8,21 @@ import { Commitment } from '../../base/commitment.ts'
 import type { RpcError } from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
 import { encodeBase58 } from '../../chain/solana/base58.ts'
-import type { AccountState } from '../../chain/solana/geyser-content.ts'
+import type { AccountState } from '../../chain/solana/geyser-decode.ts'
 import {
   decodeMessageOf,
   decodePlainRewards,
   decodeTransactionInfo,
 } from '../../chain/solana/geyser-decode.ts'
 import { decodeTransactionError } from '../../chain/solana/transaction-error.ts'
-import {
-  type BlockMetaUpdate,
-  blockhashBlocks,
-  type Head,
-  type SignatureStatus,
-  type SolanaUpdate,
+import type {
+  BlockMetaUpdate,
+  Head,
+  SignatureStatus,
+  SolanaUpdate,
 } from '../../chain/solana/updates.ts'
+import { blockhashBlocks } from '../../chain/solana/updates.ts'
 import { newestShapes, type Shapes, shapesOf } from '../../chain/solana/version.ts'
-import { accountMethods } from '../../chain/solana-rpc/account-methods.ts'
 import type {
   AccountReads,
   FeeReads,
@@ -33,12 +32,15 @@ import type {
   LatestBlockhash,
   SlotReads,
 } from '../../chain/solana-rpc/chain-reads.ts'
-import { rpcFaults } from '../../chain/solana-rpc/errors.ts'
-import { feeMethods } from '../../chain/solana-rpc/fee-methods.ts'
-import { historyMethods, transactionsPerTurn } from '../../chain/solana-rpc/history-methods.ts'
+import {
+  accountMethods,
+  feeMethods,
+  historyMethods,
+  slotMethods,
+  transactionsPerTurn,
+} from '../../chain/solana-rpc/methods.ts'
+import { type Answering, rpcFaults } from '../../chain/solana-rpc/params.ts'
 import { type BlockFee, RecentFees } from '../../chain/solana-rpc/recent-fees.ts'
-import { slotMethods } from '../../chain/solana-rpc/slot-methods.ts'
-import type { Answering } from '../../chain/solana-rpc/view.ts'
 import type { StreamAnswer } from '../../upstream/ports.ts'
 import { Heads, type SolanaHub } from '../geyser/hub.ts'
 import { AccountCache, type AccountCacheDeps } from './account-cache.ts'

@@ -8,18 +8,13 @@ import {
   blockQc,
   blockStart,
   blockVerified,
+  EventType,
 } from '../../chain/evm/event-payload.ts'
-import { EventType } from '../../chain/evm/event-type.ts'
 import { hexOf } from '../../chain/evm/hex.ts'
 import { readU64, readU256 } from '../../chain/evm/words.ts'
 import type { JobOutcome } from '../analysis/block-jobs.ts'
-import {
-  BlockStages,
-  type LifecycleMove,
-  type LifecycleRecord,
-  Tps,
-  wallMs,
-} from '../analysis/block-stages.ts'
+import type { LifecycleMove, LifecycleRecord } from '../analysis/block-stages.ts'
+import { BlockStages, Tps, wallMs } from '../analysis/block-stages.ts'
 import { BlockCache, ExecutedBlock } from '../analysis/executed-block.ts'
 import type { ControlEvent } from '../analysis/feed.ts'
 import type { FrameKind } from '../log/encoded.ts'

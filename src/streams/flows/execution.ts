@@ -26,17 +26,11 @@ import type { Log } from '../../base/telemetry/log.ts'
 import type { CounterChild, HistogramChild, Meters } from '../../base/telemetry/meters.ts'
 import { Pool } from '../../base/threads/pool.ts'
 import { DedicatedWorker } from '../../base/threads/supervisor.ts'
-import { blockStart } from '../../chain/evm/event-payload.ts'
-import { EventType } from '../../chain/evm/event-type.ts'
+import { blockStart, EventType } from '../../chain/evm/event-payload.ts'
 import { readU64 } from '../../chain/evm/words.ts'
 import type { ExecutionBlock, ExecutionView } from '../../upstream/ports.ts'
-import {
-  BlockJobs,
-  type BlockResult,
-  type JobOutcome,
-  jobsMax,
-  SyncTable,
-} from '../analysis/block-jobs.ts'
+import type { BlockResult, JobOutcome } from '../analysis/block-jobs.ts'
+import { BlockJobs, jobsMax, SyncTable } from '../analysis/block-jobs.ts'
 import { type Control, type ControlEvent, parseControl, rangeStatus } from '../analysis/feed.ts'
 import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
 import { type BlockRef, ExecutionProjector, type FrameLog } from './execution-projector.ts'

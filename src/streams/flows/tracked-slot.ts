@@ -1,7 +1,7 @@
 // One slot as the tracker knows it: its banks, what each stream has sent of them, and which items
 // are the block's. The tracker decides; nothing here publishes.
-import { keyOf } from '../../chain/solana/keys.ts'
-import { retractionUpdate, slotUpdate } from '../../chain/solana/update-build.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
+import { retractionUpdate, slotUpdate } from '../../chain/solana/received-batch.ts'
 import {
   type AccountUpdate,
   type BlockMetaUpdate,

@@ -3,13 +3,12 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { decodeBase58, decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
+import { decodeBase58, decodeKey, encodeBase58, keyOf } from '../../chain/solana/base58.ts'
 import {
   dataPrefixBytesMax,
   type InstructionFilter,
   instructionsMax,
 } from '../../chain/solana/instruction-filter.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
 import { KeyList, type KeyText, settledSlots } from '../hub/key-list.ts'
 import {
   type AccountsRequest,

@@ -1,10 +1,9 @@
 // Decides whether one filter matches one update.
 import { BackWriter } from '../../base/protobuf.ts'
-import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
-import { decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
+import { decodeTransactionInfo, type TransactionContent } from '../../chain/solana/geyser-decode.ts'
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'
 import { type InstructionFilter, runsAny } from '../../chain/solana/instruction-filter.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
 import type { KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import {
   type AccountUpdate,

@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import { assert } from '../../base/errors.ts'
 import { BackWriter } from '../../base/protobuf.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import {
   type AccountUpdate,
   endsBank,

@@ -8,8 +8,8 @@
 // sets) are in lists that every update scans.
 import { Commitment } from '../../base/commitment.ts'
 import { assert } from '../../base/errors.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import { programsOf } from '../../chain/solana/instruction-filter.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
 import { type KeptUpdates, KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import {
   type AccountUpdate,

@@ -4,7 +4,7 @@
 // Memory: each key once, and of each change its keys and slot for another `settledSlots` slots.
 // Whoever changes a list bounds both (geyser/filter-compile.ts, pubsub/key-changes.ts).
 
-/** A 32-byte key or a signature, as `keyOf` of solana/keys.ts returns it. */
+/** A 32-byte key or a signature, as `keyOf` of solana/base58.ts returns it. */
 export type KeyText = string
 
 /** An item of a slot so far before the newest one is matched by the newest keys. */

@@ -9,24 +9,16 @@
 import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { filtersTake } from '../../chain/solana/account-filter.ts'
-import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
+import { decodeKey, encodeBase58, isSameKey, keyOf } from '../../chain/solana/base58.ts'
 import { decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
 import { accountParser } from '../../chain/solana/json-parsed/accounts.ts'
 import type { AccountData, ReadAccount } from '../../chain/solana/json-parsed/parsed.ts'
-import { isSameKey, keyOf } from '../../chain/solana/keys.ts'
 import { nativeMint, sysvarOwner, sysvars } from '../../chain/solana/programs.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../../chain/solana/token-account.ts'
-import {
-  type AccountParser,
-  type AccountView,
-  uiAccountText,
-} from '../../chain/solana/ui-account.ts'
-import {
-  type AccountUpdate,
-  endsBank,
-  type SlotUpdate,
-  type TransactionUpdate,
-} from '../../chain/solana/updates.ts'
+import type { AccountParser, AccountView } from '../../chain/solana/ui-account.ts'
+import { uiAccountText } from '../../chain/solana/ui-account.ts'
+import type { AccountUpdate, SlotUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
+import { endsBank } from '../../chain/solana/updates.ts'
 import type { NotificationDeps } from './block-notifications.ts'
 import type { PubsubChain } from './chain.ts'
 import { byCommitment, type CommitmentFeeds, type Feed } from './feed.ts'

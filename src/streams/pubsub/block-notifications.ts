@@ -1,18 +1,17 @@
 // Sends notifications of confirmed and finalized blocks.
 // With a mention only the transactions that name it are shown, and a block without any is skipped.
 import type { Commitment } from '../../base/commitment.ts'
-import { encodeBase58 } from '../../chain/solana/base58.ts'
+import { encodeBase58, keyOf } from '../../chain/solana/base58.ts'
 import {
   decodeDeadError,
   decodeEntryTransactions,
   decodeRewards,
   decodeTransactionInfo,
 } from '../../chain/solana/geyser-decode.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
-import { rewardsText } from '../../chain/solana/ui-meta.ts'
+import type { TransactionView } from '../../chain/solana/ui-transaction.ts'
 import {
   isShowable,
-  type TransactionView,
+  rewardsText,
   uiTransactionText,
   versionOf,
 } from '../../chain/solana/ui-transaction.ts'

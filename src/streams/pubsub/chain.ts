@@ -1,7 +1,6 @@
 // Declares what subscriptions need of a chain.
 // The stream of updates feeds every notification. What a stream does not carry is read from the
 // chain's nodes, asynchronously: mints of token accounts, and signatures that landed earlier.
-
 import type { Commitment } from '../../base/commitment.ts'
 import type { AccountData } from '../../chain/solana/json-parsed/parsed.ts'
 import type { SignatureStatus, SolanaUpdate } from '../../chain/solana/updates.ts'

@@ -3,8 +3,8 @@
 // therefore the same bytes for all of them, encoded once and published under the feed's topic.
 import type { Commitment } from '../../base/commitment.ts'
 import { assert } from '../../base/errors.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import { programsOf } from '../../chain/solana/instruction-filter.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
 import type { Customer, Session } from './chain.ts'
 import type { ChangingKeys, IndexedKeys } from './key-changes.ts'
 import {

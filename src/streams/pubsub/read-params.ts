@@ -11,13 +11,12 @@ import {
   wholeNumberProblem,
 } from '../../base/serde-text.ts'
 import { type AccountFilter, readAccountFilters } from '../../chain/solana/account-filter.ts'
-import { decodeBase58, decodeKey } from '../../chain/solana/base58.ts'
+import { decodeBase58, decodeKey, keyOf } from '../../chain/solana/base58.ts'
 import {
   dataPrefixBytesMax,
   type InstructionFilter,
   instructionsMax,
 } from '../../chain/solana/instruction-filter.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
 import {
   type AccountView,
   accountEncodings,

@@ -11,8 +11,8 @@
 import type { Clock } from '../../base/clock.ts'
 import { Commitment, isCommitment } from '../../base/commitment.ts'
 import { assert } from '../../base/errors.ts'
-import { bytesOf, keyOf } from '../../chain/solana/keys.ts'
-import { errText } from '../../chain/solana/ui-meta.ts'
+import { bytesOf, keyOf } from '../../chain/solana/base58.ts'
+import { errText } from '../../chain/solana/ui-transaction.ts'
 import {
   type BlockMetaUpdate,
   endsBank,

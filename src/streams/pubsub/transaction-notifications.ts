@@ -1,17 +1,15 @@
 // Sends notifications of logs and whole transactions.
 import { Commitment, isCommitment } from '../../base/commitment.ts'
-import { encodeBase58 } from '../../chain/solana/base58.ts'
-import type { TransactionContent } from '../../chain/solana/geyser-content.ts'
+import { encodeBase58, keyOf, keyText } from '../../chain/solana/base58.ts'
+import type { TransactionContent } from '../../chain/solana/geyser-decode.ts'
 import { decodeAccountInfo, decodeTransactionInfo } from '../../chain/solana/geyser-decode.ts'
 import { runsAny } from '../../chain/solana/instruction-filter.ts'
-import { keyText } from '../../chain/solana/key-text.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
 import type { KnownBlocks } from '../../chain/solana/known-blocks.ts'
 import { uiAccountText } from '../../chain/solana/ui-account.ts'
-import { errText } from '../../chain/solana/ui-meta.ts'
+import type { TransactionView } from '../../chain/solana/ui-transaction.ts'
 import {
+  errText,
   isShowable,
-  type TransactionView,
   uiTransactionText,
   versionOf,
 } from '../../chain/solana/ui-transaction.ts'

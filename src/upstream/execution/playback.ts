@@ -1,7 +1,6 @@
 // Delivers the events of one pass over a recording to a sink, one call each. Thread: source worker.
 // Synchronous and separate from the pacing in snapshot.ts: this is the inner loop of a replay at
 // full speed, and an asynchronous loop is several times slower.
-
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, systemClock } from '../../base/clock.ts'
 import {
@@ -10,11 +9,12 @@ import {
   blockQc,
   blockStart,
   blockVerified,
+  EventType,
+  eventTypeMax,
   isWellFormed,
   txnHeaderStart,
 } from '../../chain/evm/event-payload.ts'
 import { descriptor, payloadAlignBytes } from '../../chain/evm/event-ring.ts'
-import { EventType, eventTypeMax } from '../../chain/evm/event-type.ts'
 import {
   readU16,
   readU32,

@@ -4,11 +4,11 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { Decompress } from 'fzstd'
 import { Fault, messageOf } from '../../base/errors.ts'
+import type { RingGeometry } from '../../chain/evm/event-ring.ts'
 import {
   descriptor,
   descriptorOffset,
   parseRingHeader,
-  type RingGeometry,
   ringHeader,
 } from '../../chain/evm/event-ring.ts'
 import { readU32, readU64 } from '../../chain/evm/words.ts'

@@ -3,12 +3,12 @@
 // replaces it, or restarts, is read from its first. Sequence numbers are the ring's own.
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
 import { Fault, messageOf } from '../../base/errors.ts'
+import type { RingGeometry } from '../../chain/evm/event-ring.ts'
 import {
   descriptor,
   descriptorOffset,
   parseRingHeader,
   payloadOffset,
-  type RingGeometry,
   ringHeader,
   windowStepBytes,
 } from '../../chain/evm/event-ring.ts'

@@ -2,8 +2,8 @@
 // Thread: source worker. The first pass is the recording byte for byte, except that fixed speed
 // moves each block's times to its interval. Later passes continue it: numbers and times increase,
 // hashes differ.
+import { EventType } from '../../chain/evm/event-payload.ts'
 import { descriptor } from '../../chain/evm/event-ring.ts'
-import { EventType } from '../../chain/evm/event-type.ts'
 import { differenceU64 } from '../../chain/evm/words.ts'
 import type { ExecutionSink, ExecutionSource } from '../ports.ts'
 import { type Pacer, type Passes, Playback, passesOf } from './playback.ts'

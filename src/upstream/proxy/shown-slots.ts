@@ -2,7 +2,7 @@
 import { Commitment, commitmentNamed } from '../../base/commitment.ts'
 import type { Answer } from '../../base/jsonrpc/build.ts'
 import type { Call } from '../../base/jsonrpc/parse.ts'
-import { keyOf } from '../../chain/solana/keys.ts'
+import { keyOf } from '../../chain/solana/base58.ts'
 import { BodyStream } from '../http-client/body-stream.ts'
 
 /** A slot is near the beginning of an answer that contains one. */

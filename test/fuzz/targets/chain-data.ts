@@ -5,7 +5,7 @@ import { parsedAccount } from '../../../src/chain/solana/json-parsed/accounts.ts
 import { parsedInstruction } from '../../../src/chain/solana/json-parsed/instructions.ts'
 import { programs, sysvarOwner, sysvars } from '../../../src/chain/solana/programs.ts'
 import { readExtensions, readTokenAccount } from '../../../src/chain/solana/token-account.ts'
-import { errText } from '../../../src/chain/solana/ui-meta.ts'
+import { errText } from '../../../src/chain/solana/ui-transaction.ts'
 import { newestShapes, oldestShapes } from '../../../src/chain/solana/version.ts'
 import type { Target } from '../target.ts'
 

@@ -10,10 +10,10 @@ import {
   flaws,
   leafOf,
   offsets,
+  rootOf,
   setShreds,
   shredBytesOf,
 } from '../../../src/chain/solana/shred.ts'
-import { rootOf } from '../../../src/chain/solana/shred-merkle.ts'
 import { ShredSet } from '../../../src/chain/solana/shred-set.ts'
 import { ShredTransactions } from '../../../src/loadtest/race/shred-transactions.ts'
 import { makeShreds } from '../../testkit/shreds.ts'

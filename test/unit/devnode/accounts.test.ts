@@ -1,6 +1,6 @@
 // Accounts at three commitments, against a slow and obvious model.
 import { describe, expect, it } from 'vitest'
-import { keyOf } from '../../../src/chain/solana/keys.ts'
+import { keyOf } from '../../../src/chain/solana/base58.ts'
 import { programs } from '../../../src/chain/solana/programs.ts'
 import { Accounts } from '../../../src/devnode/ledger/accounts.ts'
 import type { LedgerAccount } from '../../../src/devnode/ledger/ledger.ts'

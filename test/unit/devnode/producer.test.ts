@@ -1,7 +1,7 @@
 // What the producer reports: keys that a transaction may write, and the statuses of a slot.
 import { expect, test } from 'vitest'
 import { Commitment } from '../../../src/base/commitment.ts'
-import { keyText } from '../../../src/chain/solana/key-text.ts'
+import { keyText } from '../../../src/chain/solana/base58.ts'
 import { Keypair } from '../../../src/chain/solana/keypair.ts'
 import { programs, sysvars } from '../../../src/chain/solana/programs.ts'
 import { slotStatus } from '../../../src/chain/solana/updates.ts'

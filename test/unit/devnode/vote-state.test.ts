@@ -1,7 +1,7 @@
 // The validator's vote account: votes for the last blocks, the root below them, credits by epoch.
 import { expect, test } from 'vitest'
-import { parsedVote } from '../../../src/chain/solana/json-parsed/vote-account.ts'
-import { keyText } from '../../../src/chain/solana/key-text.ts'
+import { keyText } from '../../../src/chain/solana/base58.ts'
+import { parsedVote } from '../../../src/chain/solana/json-parsed/accounts.ts'
 import { programs } from '../../../src/chain/solana/programs.ts'
 import { newestShapes } from '../../../src/chain/solana/version.ts'
 import { newVoteState, withVotes } from '../../../src/devnode/stakes.ts'

@@ -1,17 +1,14 @@
 // Parses account data of known programs for `jsonParsed`.
 // Null for data that no parser knows; the caller then returns base64, as a validator does.
-
 import { jsonText, sortedMembers } from '../../../base/json-text.ts'
+import { encodeBase58, isSameKey, keyOf, keyText } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
-import { keyText } from '../key-text.ts'
-import { isSameKey, keyOf } from '../keys.ts'
 import { programs, stakeConfig, sysvarOwner, sysvars, validatorInfo } from '../programs.ts'
 import type { AccountParser } from '../ui-account.ts'
 import { perVersion, type Shapes } from '../version.ts'
-import { layout, list, type Read } from './layout.ts'
+import { inOrder, layout, list, optional, type Read } from './layout.ts'
 import type { Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
 import { parsedToken } from './token-accounts.ts'
-import { parsedVote } from './vote-account.ts'
 
 interface ParsedData {
   readonly parsed: Parsed
@@ -249,4 +246,74 @@ export function accountParser(read: ReadAccount, shapes: Shapes): AccountParser 
     const parsed = parsedAccount(account, read, shapes)
     return parsed === null ? null : jsonText(sortedMembers(parsed))
   }
+}
+
+// Parses vote accounts for `jsonParsed`.
+// Versions 1 and 2 are shown as version 4 (tag 3), with what its new members mean for them.
+//
+//   tag u32 | node[32] withdrawer[32]
+//   tag 1, 2: commission u8
+//   tag 3:    collectors [32] x 2 | commissions u16 x 2, in basis points | pending u64 | BLS option
+//   votes: latency u8 (not tag 1), slot u64, confirmations u32 | root option | voters
+//   tag 1, 2: 32 prior voters, not shown
+//   epoch credits | last timestamp
+
+const priorVotersBytes = 32 * 48 + 9
+const blsKeyBytes = 48
+/** In basis points. */
+const percent = 100
+
+const voteKinds = {
+  blsKey: optional((cursor) => encodeBase58(cursor.bytes(blsKeyBytes))),
+  votes: list(layout('latency:u8 slot:u64 confirmationCount:u32')),
+  oldVotes: list(layout('latency:none slot:u64 confirmationCount:u32', { none: () => 0 })),
+  voters: list(layout('epoch:u64 authorizedVoter:key')),
+  priorVoters: (cursor: Cursor) => cursor.bytes(priorVotersBytes),
+  credits: list(layout('epoch:u64 credits:string previousCredits:string')),
+  timestamp: layout('slot:u64 timestamp:i64'),
+}
+
+const head = 'nodePubkey:key authorizedWithdrawer:key'
+const middle = 'rootSlot:optionalU64 authorizedVoters:voters'
+const end = 'epochCredits:credits lastTimestamp:timestamp'
+const older = (votes: string) =>
+  layout(`${head} commission:u8 votes:${votes} ${middle} _:priorVoters ${end}`, voteKinds)
+
+/** By the tag; the first version is no longer parsed. */
+const versions = [
+  null,
+  older('oldVotes'),
+  older('votes'),
+  layout(
+    `${head} inflationRewardsCollector:key blockRevenueCollector:key
+    inflationRewardsCommissionBps:u16 blockRevenueCommissionBps:u16
+    pendingDelegatorRewards:string blsPubkeyCompressed:blsKey votes:votes ${middle} ${end}`,
+    voteKinds,
+  ),
+]
+
+export function parsedVote({ pubkey, data }: ParsedAccount, shapes: Shapes): Parsed | null {
+  const cursor = new Cursor(data)
+  const state = versions[cursor.u32()]?.(cursor)
+  if (state === undefined || cursor.isShort) return null
+  const { commission, inflationRewardsCommissionBps, nodePubkey } = state
+  const added =
+    commission === undefined
+      ? { commission: percentOf(Number(inflationRewardsCommissionBps), shapes) }
+      : {
+          blockRevenueCollector: nodePubkey,
+          blockRevenueCommissionBps: 100 * percent,
+          blsPubkeyCompressed: null,
+          inflationRewardsCollector: keyText(pubkey),
+          inflationRewardsCommissionBps: Number(commission) * percent,
+          pendingDelegatorRewards: '0',
+        }
+  return { info: inOrder({ ...state, ...added, priorVoters: [] }), type: 'vote' }
+}
+
+/** A byte, as in the older versions. */
+function percentOf(bps: number, shapes: Shapes): number {
+  return shapes.commissionBps
+    ? Math.min(0xff, Math.ceil(bps / percent))
+    : Math.floor(bps / percent) & 0xff
 }

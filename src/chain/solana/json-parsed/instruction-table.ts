@@ -17,7 +17,7 @@
 //   $       the end of the data: no byte may follow
 import { assert } from '../../../base/errors.ts'
 import { Cursor } from '../cursor.ts'
-import { type UiTokenAmount, uiTokenAmount } from '../token-amount.ts'
+import { type UiTokenAmount, uiTokenAmount } from '../token-account.ts'
 import { base64, list, type Read, readers } from './layout.ts'
 import type { Parsed } from './parsed.ts'
 

@@ -1,17 +1,16 @@
 // Parses instructions of known programs for `jsonParsed`.
 // Unknown instructions are shown with their accounts and data, as a validator does.
 import { isUtf8 } from 'node:buffer'
-import { encodeBase58 } from '../base58.ts'
+import { encodeBase58, keyOf, keyText } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
-import type { InstructionContent } from '../geyser-content.ts'
-import { keyText } from '../key-text.ts'
-import { keyOf } from '../keys.ts'
+import type { InstructionContent } from '../geyser-decode.ts'
 import { programs } from '../programs.ts'
 import { perVersion, type Shapes } from '../version.ts'
-import { type InstructionTable, instructionTable, parseInstruction } from './instruction-table.ts'
+import type { InstructionTable, ReadValue } from './instruction-table.ts'
+import { instructionTable, oneOf, parseInstruction, refuse } from './instruction-table.ts'
+import { base64, layout, list, listOf, readers } from './layout.ts'
 import type { Parsed } from './parsed.ts'
 import { parsedAssociatedInstruction, parsedTokenInstruction } from './token-instructions.ts'
-import { voteInstructions } from './vote-instructions.ts'
 
 const nonceSysvars = 'recentBlockhashesSysvar rentSysvar'
 const newAccount = 'space:u64 owner:key'
@@ -157,3 +156,106 @@ function byTable(table: InstructionTable): ParseInstruction {
 function parsedMemo(_: readonly string[], data: Uint8Array): string | null {
   return isUtf8(data) ? Buffer.from(data).toString('utf8') : null
 }
+
+// Instructions of the vote program for `jsonParsed`.
+
+const u64Max = 2n ** 64n - 1n
+const blsKeyBytes = 48
+const blsProofBytes = 96
+
+const values: Readonly<Record<string, ReadValue>> = {
+  slots: list(readers.u64),
+  lockouts: list(layout('slot:u64 confirmation_count:u32')),
+  /** The largest number means that there is none. */
+  compactRoot(cursor) {
+    const root = cursor.u64()
+    return root === u64Max ? null : root
+  },
+  /** Each slot is the distance to the one before; the first to the root, which precedes. */
+  compactLockouts(cursor, { previous }) {
+    // Reason for the cast: the field before is the root.
+    let slot = (previous as bigint | null) ?? 0n
+    return listOf(cursor, varint(cursor, 16), () => {
+      slot += varint(cursor, 64)
+      if (slot > u64Max) refuse(cursor)
+      return { confirmation_count: cursor.u8(), slot }
+    })
+  },
+  voteAuthority(cursor) {
+    const kind = cursor.u32()
+    if (kind !== 2) return ['Voter', 'Withdrawer'][kind] ?? refuse(cursor)
+    const bls_pubkey = [...cursor.bytes(blsKeyBytes)]
+    return {
+      VoterWithBLS: { bls_proof_of_possession: [...cursor.bytes(blsProofBytes)], bls_pubkey },
+    }
+  },
+  blsKey: (cursor) => base64(cursor.bytes(blsKeyBytes)),
+  blsProof: (cursor) => base64(cursor.bytes(blsProofBytes)),
+  commissionKind: oneOf('InflationRewards BlockRevenue', readers.u32),
+}
+
+/** An integer of so many bits, 7 in a byte, the low ones first; it has exactly one encoding. */
+function varint(cursor: Cursor, bits: number): bigint {
+  let value = 0n
+  for (let shift = 0; shift < bits; shift += 7) {
+    const byte = cursor.u8()
+    value |= BigInt(byte & 0x7f) << BigInt(shift)
+    if (byte >= 0x80) continue
+    if ((byte === 0 && shift > 0) || value >> BigInt(bits) > 0n) refuse(cursor)
+    return value
+  }
+  refuse(cursor)
+  return 0n
+}
+
+const voted = 'voteAccount slotHashesSysvar clockSysvar voteAuthority'
+const vote = 'vote.slots:slots vote.hash:hash vote.timestamp:i64~'
+const seeded = 'authorityType:voteAuthority authorityOwner:key authoritySeed:text'
+const synced = 'voteAccount voteAuthority'
+const update = `voteStateUpdate.lockouts:lockouts voteStateUpdate.root:u64~ \
+  voteStateUpdate.hash:hash voteStateUpdate.timestamp:i64~`
+const compact = (name: string) => `${name}.root:compactRoot ${name}.lockouts:compactLockouts \
+  ${name}.hash:hash ${name}.timestamp:i64~`
+const towerSync = `${compact('towerSync')} towerSync.blockId:hash`
+
+/** With the collectors as accounts, or in the data. */
+const initialize = (hasCollectorAccounts: boolean) =>
+  hasCollectorAccounts
+    ? `voteAccount node inflationRewardsCollector blockRevenueCollector _:key authorizedVoter:key \
+      authorizedVoterBlsPubkey:blsKey authorizedVoterBlsProofOfPossession:blsProof \
+      authorizedWithdrawer:key inflationRewardsCommissionBps:u16 blockRevenueCommissionBps:u16`
+    : `voteAccount node _:key authorizedVoter:key _:blsKey _:blsProof authorizedWithdrawer:key \
+      inflationRewardsCommissionBps:u16 inflationRewardsCollector:key \
+      blockRevenueCommissionBps:u16 blockRevenueCollector:key`
+
+const voteInstructions = perVersion((shapes) =>
+  instructionTable(
+    `
+  initialize                    voteAccount rentSysvar clockSysvar node \
+                                _:key authorizedVoter:key authorizedWithdrawer:key commission:u8
+  authorize                     voteAccount clockSysvar authority \
+                                newAuthority:key authorityType:voteAuthority
+  vote                          ${voted}  ${vote}
+  withdraw                      voteAccount destination withdrawAuthority  lamports:u64
+  updateValidatorIdentity       voteAccount newValidatorIdentity withdrawAuthority
+  updateCommission              voteAccount withdrawAuthority  commission:u8
+  voteSwitch                    ${voted}  ${vote} hash:hash
+  authorizeChecked              voteAccount clockSysvar authority newAuthority \
+                                authorityType:voteAuthority
+  updatevotestate               ${synced}  ${update}
+  updatevotestateswitch         ${synced}  ${update} hash:hash
+  authorizeWithSeed             voteAccount clockSysvar authorityBaseKey  ${seeded} newAuthority:key
+  authorizeCheckedWithSeed      voteAccount clockSysvar authorityBaseKey newAuthority  ${seeded}
+  compactupdatevotestate        ${synced}  ${compact('voteStateUpdate')}
+  compactupdatevotestateswitch  ${synced}  ${compact('voteStateUpdate')} hash:hash
+  towersync                     ${synced}  ${towerSync}
+  towersyncswitch               ${synced}  ${towerSync} hash:hash
+  initializeV2                  ${initialize(shapes.voteCollectorAccounts)}
+  updateCommissionCollector     voteAccount newCollector withdrawAuthority \
+                                commissionKind:commissionKind
+  updateCommissionBps           voteAccount withdrawAuthority \
+                                commissionBps:u16 commissionKind:commissionKind
+  depositDelegatorRewards       voteAccount source  deposit:u64`,
+    values,
+  ),
+)

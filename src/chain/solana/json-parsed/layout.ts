@@ -5,9 +5,8 @@
 // Fields are read in the order of the line; `_` is read and not shown. Members are in alphabetical
 // order, as a validator sends them. Malformed data sets `isShort` of the cursor.
 import { assert } from '../../../base/errors.ts'
-import { encodeBase58 } from '../base58.ts'
+import { encodeBase58, keyText } from '../base58.ts'
 import type { Cursor } from '../cursor.ts'
-import { keyText } from '../key-text.ts'
 
 export type Read = (cursor: Cursor) => unknown
 

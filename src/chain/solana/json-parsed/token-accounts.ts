@@ -1,21 +1,18 @@
 // Parses SPL Token and Token-2022 accounts, mints and multisigs for `jsonParsed`.
+import { isSameKey, keyText } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
-import { keyText } from '../key-text.ts'
-import { isSameKey } from '../keys.ts'
 import { nativeMint, sysvars } from '../programs.ts'
+import type { Mint, TokenAccount, TokenExtension, TokenUnit } from '../token-account.ts'
 import {
-  type Mint,
   mintBytes,
   multisigBytes,
   readExtensions,
   readMint,
   readTokenAccount,
-  type TokenAccount,
-  type TokenExtension,
+  scalingOf,
   tokenAccountBytes,
+  uiTokenAmount,
 } from '../token-account.ts'
-import { type TokenUnit, uiTokenAmount } from '../token-amount.ts'
-import { scalingOf } from '../token-scaling.ts'
 import type { Shapes } from '../version.ts'
 import { layout, type Read } from './layout.ts'
 import type { AccountData, Parsed, ParsedAccount, ReadAccount } from './parsed.ts'

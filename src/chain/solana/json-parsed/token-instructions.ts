@@ -1,13 +1,8 @@
 // Instructions of the token programs and of associated token accounts for `jsonParsed`.
 // Lines of `-` are extensions, whose instructions have a tag of their own.
 import { perVersion, type Shapes } from '../version.ts'
-import {
-  type InstructionTable,
-  instructionTable,
-  oneOf,
-  parseInstruction,
-  type ReadValue,
-} from './instruction-table.ts'
+import type { InstructionTable, ReadValue } from './instruction-table.ts'
+import { instructionTable, oneOf, parseInstruction } from './instruction-table.ts'
 import { listOf, type Read, readers } from './layout.ts'
 import type { Parsed } from './parsed.ts'
 

@@ -8,6 +8,7 @@ import {
   accountAccessListHeader,
   blockEnd,
   blockReject,
+  EventType,
   storageAccess,
   txnAccessListEntry,
   txnAuthListEntry,
@@ -17,7 +18,6 @@ import {
   txnLog,
   txnReject,
 } from '../../../chain/evm/event-payload.ts'
-import { EventType } from '../../../chain/evm/event-type.ts'
 import { writeU32, writeU64, writeU256 } from '../../../chain/evm/words.ts'
 import { type EventWriter, generatedChainId, writeBlockStart } from './event-writer.ts'
 import { type Proposal, Random, type TrafficPlan, TxnPlan, writeDigest } from './traffic-plan.ts'

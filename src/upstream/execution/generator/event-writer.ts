@@ -1,15 +1,14 @@
 // Builds events one at a time in reused buffers and delivers them to the sink.
 // Thread: source worker. Callers fill `payload` from `begin`, set the flow tags, then `emit`.
 // Sequence numbers start at 1; payload offsets grow like a real writer's, 16-byte aligned.
-
 import {
   blockFinalized,
   blockQc,
   blockStart,
   blockVerified,
+  EventType,
 } from '../../../chain/evm/event-payload.ts'
 import { descriptor, payloadAlignBytes } from '../../../chain/evm/event-ring.ts'
-import { EventType } from '../../../chain/evm/event-type.ts'
 import { bytesOfHex } from '../../../chain/evm/hex.ts'
 import { writeU16, writeU32, writeU64, writeU64Exact, writeU256 } from '../../../chain/evm/words.ts'
 import type { ExecutionSink } from '../../ports.ts'

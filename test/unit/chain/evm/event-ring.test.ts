@@ -5,6 +5,7 @@ import {
   blockEnd,
   blockStart,
   computedPayloadSize,
+  EventType,
   isWellFormed,
   storageAccess,
   txnCallFrame,
@@ -20,7 +21,6 @@ import {
   ringHeader,
   schemaHash,
 } from '../../../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { bytesOfHex } from '../../../../src/chain/evm/hex.ts'
 import { writeU16, writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type {
   MessageContent,
   TransactionConfigContent,
-} from '../../../../src/chain/solana/geyser-content.ts'
+} from '../../../../src/chain/solana/geyser-decode.ts'
 import { Keypair } from '../../../../src/chain/solana/keypair.ts'
 import { programs } from '../../../../src/chain/solana/programs.ts'
 import { RecentFees } from '../../../../src/chain/solana-rpc/recent-fees.ts'

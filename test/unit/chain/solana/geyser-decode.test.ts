@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { TransactionContent } from '../../../../src/chain/solana/geyser-content.ts'
+import type { TransactionContent } from '../../../../src/chain/solana/geyser-decode.ts'
 import {
   decodeDeadError,
   decodeEntryTransactions,

@@ -12,7 +12,7 @@ import {
   accountUpdate,
   retractionUpdate,
   slotUpdate,
-} from '../../../../src/chain/solana/update-build.ts'
+} from '../../../../src/chain/solana/received-batch.ts'
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'

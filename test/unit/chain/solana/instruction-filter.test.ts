@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { TransactionContent } from '../../../../src/chain/solana/geyser-content.ts'
+import { keyOf } from '../../../../src/chain/solana/base58.ts'
+import type { TransactionContent } from '../../../../src/chain/solana/geyser-decode.ts'
 import { programsOf, runsAny } from '../../../../src/chain/solana/instruction-filter.ts'
-import { keyOf } from '../../../../src/chain/solana/keys.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const chain = new SyntheticSolana()

@@ -2,8 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeTransactionInfo } from '../../../../src/chain/solana/geyser-decode.ts'
 import { encodeAccount, encodeAccountInfo } from '../../../../src/chain/solana/geyser-encode.ts'
-import { ReceivedBatch } from '../../../../src/chain/solana/received-batch.ts'
-import { slotUpdate, transactionUpdate } from '../../../../src/chain/solana/update-build.ts'
+import {
+  ReceivedBatch,
+  slotUpdate,
+  transactionUpdate,
+} from '../../../../src/chain/solana/received-batch.ts'
 import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'

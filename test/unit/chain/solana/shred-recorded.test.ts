@@ -7,10 +7,9 @@ import {
   indexOf,
   isCodeVariant,
   offsets,
+  rootOf,
 } from '../../../../src/chain/solana/shred.ts'
-import { encodeParity } from '../../../../src/chain/solana/shred-erasure.ts'
-import { rootOf } from '../../../../src/chain/solana/shred-merkle.ts'
-import { ShredSet } from '../../../../src/chain/solana/shred-set.ts'
+import { encodeParity, ShredSet } from '../../../../src/chain/solana/shred-set.ts'
 import { LeaderSignatures } from '../../../../src/chain/solana/shred-signature.ts'
 import { ShredMaker } from '../../../../src/devnode/shred-feed.ts'
 import { demo, joinBatch, publicKeyOfSeed, shuffled, signerOf } from '../../../testkit/shreds.ts'

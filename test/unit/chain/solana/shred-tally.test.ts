@@ -1,6 +1,6 @@
 // Tally of received shreds: losses per slot, duplicates, noise.
 import { expect, test } from 'vitest'
-import { ShredTally } from '../../../../src/chain/solana/shred-tally.ts'
+import { ShredTally } from '../../../../src/chain/solana/shred.ts'
 import { makeShreds, randomBytes } from '../../../testkit/shreds.ts'
 
 const perSlot = 128

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { uiTokenAmount } from '../../../../src/chain/solana/token-amount.ts'
+import { uiTokenAmount } from '../../../../src/chain/solana/token-account.ts'
 
 describe('uiTokenAmount', () => {
   it.each([

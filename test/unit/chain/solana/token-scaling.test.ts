@@ -1,7 +1,6 @@
 // Amounts with interest and with a multiplier, digit by digit as the token program shows them.
 import { describe, expect, it } from 'vitest'
-import { uiTokenAmount } from '../../../../src/chain/solana/token-amount.ts'
-import { scalingOf } from '../../../../src/chain/solana/token-scaling.ts'
+import { scalingOf, uiTokenAmount } from '../../../../src/chain/solana/token-account.ts'
 
 const year = 31_556_736n
 const max = 2n ** 63n - 1n

@@ -1,9 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import type {
-  MetaContent,
-  TransactionContent,
-} from '../../../../src/chain/solana/geyser-content.ts'
+import type { MetaContent, TransactionContent } from '../../../../src/chain/solana/geyser-decode.ts'
 import { Keypair } from '../../../../src/chain/solana/keypair.ts'
 import { programs } from '../../../../src/chain/solana/programs.ts'
 import { TransactionLayout } from '../../../../src/chain/solana/transaction.ts'

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { jsonText } from '../../../../src/base/json-text.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import type { RewardContent } from '../../../../src/chain/solana/geyser-content.ts'
+import type { RewardContent } from '../../../../src/chain/solana/geyser-decode.ts'
 import { parsedAccount } from '../../../../src/chain/solana/json-parsed/accounts.ts'
 import { parsedInstruction } from '../../../../src/chain/solana/json-parsed/instructions.ts'
 import {
@@ -11,7 +11,7 @@ import {
   sysvarOwner,
   sysvars,
 } from '../../../../src/chain/solana/programs.ts'
-import { rewardsText } from '../../../../src/chain/solana/ui-meta.ts'
+import { rewardsText } from '../../../../src/chain/solana/ui-transaction.ts'
 import {
   type AgaveVersion,
   agaveVersions,

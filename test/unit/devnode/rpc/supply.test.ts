@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
-import { decodeKey } from '../../../../src/chain/solana/base58.ts'
-import { isSameKey } from '../../../../src/chain/solana/keys.ts'
+import { decodeKey, isSameKey } from '../../../../src/chain/solana/base58.ts'
 import { programs, sysvars } from '../../../../src/chain/solana/programs.ts'
 import type { Ledger, LedgerAccount } from '../../../../src/devnode/ledger/ledger.ts'
 import { nonCirculating } from '../../../../src/devnode/rpc/accounts.ts'

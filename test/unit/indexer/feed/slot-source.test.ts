@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { noTransaction, type Parcel, unpackAccounts } from '../../../../src/indexer/engine.ts'
 import { parcelBytesMax, SlotSource } from '../../../../src/indexer/feed/slot-source.ts'

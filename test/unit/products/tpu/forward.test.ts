@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import type { Outcome } from '../../../../src/base/errors.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
-import { keyOf } from '../../../../src/chain/solana/keys.ts'
+import { keyOf } from '../../../../src/chain/solana/base58.ts'
 import {
   blockMetaUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../../../src/chain/solana/update-build.ts'
+} from '../../../../src/chain/solana/received-batch.ts'
 import {
   type SlotStatus,
   type SolanaUpdate,

@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest'
 import {
   blockEnd,
   blockStart,
+  EventType,
   txnAccessListEntry,
   txnAuthListEntry,
   txnHeaderStart,
 } from '../../../../src/chain/evm/event-payload.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
 import { TextCache } from '../../../../src/streams/analysis/block-text.ts'
 import { ExecutedBlock } from '../../../../src/streams/analysis/executed-block.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
+import { EventType } from '../../../../src/chain/evm/event-payload.ts'
 import { EventFeed, rangeStatus } from '../../../../src/streams/analysis/feed.ts'
 import { Bench } from '../../../testkit/analysis.ts'
 import { addressOf, EventScript, idOf } from '../../../testkit/event-script.ts'

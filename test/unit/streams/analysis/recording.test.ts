@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { blockStart } from '../../../../src/chain/evm/event-payload.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
+import { blockStart, EventType } from '../../../../src/chain/evm/event-payload.ts'
 import { readU256 } from '../../../../src/chain/evm/words.ts'
 import { Tps } from '../../../../src/streams/analysis/block-stages.ts'
 import { TextCache } from '../../../../src/streams/analysis/block-text.ts'

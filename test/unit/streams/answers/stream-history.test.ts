@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import { decodeTransactionInfo } from '../../../../src/chain/solana/geyser-decode.ts'
+import { slotUpdate, transactionUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { decodeTransactionError } from '../../../../src/chain/solana/transaction-error.ts'
 import { uiTransactionText } from '../../../../src/chain/solana/ui-transaction.ts'
-import { slotUpdate, transactionUpdate } from '../../../../src/chain/solana/update-build.ts'
 import {
   type BlockUpdate,
   type SolanaUpdate,

@@ -1,7 +1,7 @@
 // Sysvars that are written with a bank, and come before the message that tells its creation.
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { accountUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { accountUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'

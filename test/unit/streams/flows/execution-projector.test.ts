@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { FrameFacts } from '../../../../src/base/shared-log.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
+import { EventType } from '../../../../src/chain/evm/event-payload.ts'
 import type { JobOutcome } from '../../../../src/streams/analysis/block-jobs.ts'
 import { ExecutionProjector } from '../../../../src/streams/flows/execution-projector.ts'
 import type { FrameKind } from '../../../../src/streams/log/encoded.ts'

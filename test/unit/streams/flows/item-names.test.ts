@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { keyOf } from '../../../../src/chain/solana/keys.ts'
-import { ReceivedBatch } from '../../../../src/chain/solana/received-batch.ts'
+import { keyOf } from '../../../../src/chain/solana/base58.ts'
 import {
   accountUpdate,
   entryUpdate,
+  ReceivedBatch,
   transactionUpdate,
-} from '../../../../src/chain/solana/update-build.ts'
+} from '../../../../src/chain/solana/received-batch.ts'
 import { ItemNames, type SlotItem } from '../../../../src/streams/flows/item-names.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'

@@ -2,7 +2,7 @@
 // banks and are on other banks. What is confirmed must be the winning bank as one node sent it.
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import {
   type SlotStatus,
   type SolanaUpdate,

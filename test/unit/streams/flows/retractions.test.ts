@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module'
 import { describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import { slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import {
   type RetractionUpdate,
   type SolanaUpdate,

@@ -3,7 +3,7 @@
 // publishes.
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'

@@ -1,9 +1,8 @@
 // What filters of ours add to a stream, live and replayed; other streams have the same bytes.
 import { describe, expect, it } from 'vitest'
-import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import type { AccountContent } from '../../../../src/chain/solana/geyser-content.ts'
-import { keyOf } from '../../../../src/chain/solana/keys.ts'
-import { accountUpdate, retractionUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { encodeBase58, keyOf } from '../../../../src/chain/solana/base58.ts'
+import type { AccountContent } from '../../../../src/chain/solana/geyser-decode.ts'
+import { accountUpdate, retractionUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import type { AccountUpdate, SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import {

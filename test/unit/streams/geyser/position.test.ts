@@ -2,7 +2,7 @@
 // every position it continues with exactly what it does not have.
 import { describe, expect, it } from 'vitest'
 import type { Commitment } from '../../../../src/base/commitment.ts'
-import { slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import {

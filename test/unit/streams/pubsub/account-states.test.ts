@@ -1,8 +1,7 @@
 // States of accounts before and after transactions, on PubSub: by the slots that gRPC is tested
 // with, and by what gRPC sends of the same chain.
 import { describe, expect, it } from 'vitest'
-import { decodeBase58, encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import { keyOf } from '../../../../src/chain/solana/keys.ts'
+import { decodeBase58, encodeBase58, keyOf } from '../../../../src/chain/solana/base58.ts'
 import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { GeyserStage, turns } from '../../../testkit/geyser-streams.ts'

@@ -11,7 +11,7 @@ import {
   retractionUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../../../src/chain/solana/update-build.ts'
+} from '../../../../src/chain/solana/received-batch.ts'
 import { type SlotStatus, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/handle.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'

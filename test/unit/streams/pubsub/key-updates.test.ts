@@ -1,8 +1,7 @@
 // Keys of an open transaction subscription that are added and removed, on sessions without sockets.
 import { describe, expect, it } from 'vitest'
-import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import { keyOf } from '../../../../src/chain/solana/keys.ts'
-import { retractionUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { encodeBase58, keyOf } from '../../../../src/chain/solana/base58.ts'
+import { retractionUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import type { SolanaUpdate, TransactionUpdate } from '../../../../src/chain/solana/updates.ts'
 import type { LooseSession } from '../../../testkit/loose-session.ts'
 import {

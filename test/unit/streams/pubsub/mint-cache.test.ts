@@ -10,7 +10,7 @@ import {
   accountUpdate,
   retractionUpdate,
   slotUpdate,
-} from '../../../../src/chain/solana/update-build.ts'
+} from '../../../../src/chain/solana/received-batch.ts'
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/handle.ts'
 import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'

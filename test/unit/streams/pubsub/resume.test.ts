@@ -1,8 +1,8 @@
 // Subscriptions that continue after a cursor: at the gateway that sent it and at another one, which
 // got the same chain in another order. What is sent is compared with a connection that stayed.
 import { describe, expect, it, vi } from 'vitest'
-import { keyOf } from '../../../../src/chain/solana/keys.ts'
-import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { keyOf } from '../../../../src/chain/solana/base58.ts'
+import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { cursorText, SentSlots } from '../../../../src/streams/pubsub/cursor.ts'
 import { caseCount } from '../../../testkit/case-count.ts'

@@ -9,7 +9,7 @@ import {
   retractionUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../../../src/chain/solana/update-build.ts'
+} from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { Subscriptions } from '../../../../src/products/websocket/handle.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../../src/streams/geyser/hub.ts'

@@ -2,7 +2,7 @@
 // order stays, and whoever resumes or falls behind between two slices has everything once.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
-import { slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import type { Budget } from '../../../../src/customers/quota/budget.ts'
 import { SlicedUpdates } from '../../../../src/streams/pubsub/engine.ts'

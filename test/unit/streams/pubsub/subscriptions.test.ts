@@ -9,7 +9,7 @@ import {
   accountUpdate,
   slotUpdate,
   transactionUpdate,
-} from '../../../../src/chain/solana/update-build.ts'
+} from '../../../../src/chain/solana/received-batch.ts'
 import {
   type AccountUpdate,
   type SlotStatus,

@@ -2,8 +2,11 @@
 // nothing that such a reader passed on changes afterwards.
 import { expect, it } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
-import { ReceivedBatch } from '../../../../src/chain/solana/received-batch.ts'
-import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/update-build.ts'
+import {
+  accountUpdate,
+  ReceivedBatch,
+  slotUpdate,
+} from '../../../../src/chain/solana/received-batch.ts'
 import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'

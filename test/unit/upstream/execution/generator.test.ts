@@ -6,11 +6,11 @@ import {
   blockFinalized,
   blockStart,
   blockVerified,
+  EventType,
   storageAccess,
   txnHeaderStart,
 } from '../../../../src/chain/evm/event-payload.ts'
 import { descriptor } from '../../../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { hexOf } from '../../../../src/chain/evm/hex.ts'
 import {
   differenceU64,
@@ -19,10 +19,8 @@ import {
   readU64Exact,
   readU256,
 } from '../../../../src/chain/evm/words.ts'
-import {
-  Generator,
-  type GeneratorOptions,
-} from '../../../../src/upstream/execution/generator/generator.ts'
+import type { GeneratorOptions } from '../../../../src/upstream/execution/generator/generator.ts'
+import { Generator } from '../../../../src/upstream/execution/generator/generator.ts'
 import { Random, Zipf } from '../../../../src/upstream/execution/generator/traffic-plan.ts'
 import { type SeenEvent, SeenEvents } from '../../../testkit/execution-sink.ts'
 import { VirtualPacer } from '../../../testkit/virtual-pacer.ts'

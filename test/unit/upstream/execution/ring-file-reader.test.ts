@@ -2,15 +2,14 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { blockVerified } from '../../../../src/chain/evm/event-payload.ts'
+import { blockVerified, EventType } from '../../../../src/chain/evm/event-payload.ts'
+import type { RingGeometry } from '../../../../src/chain/evm/event-ring.ts'
 import {
   descriptor,
   descriptorOffset,
   parseRingHeader,
-  type RingGeometry,
   ringHeader,
 } from '../../../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { readU64, writeU16, writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
 import { RingFileReader } from '../../../../src/upstream/execution/ring-file.ts'
 import { EventRingWriter, eventRingHeader } from '../../../testkit/event-ring-writer.ts'

@@ -15,11 +15,11 @@ import {
   blockFinalized,
   blockQc,
   blockStart,
+  EventType,
   txnCallFrame,
   txnHeaderStart,
 } from '../../../../src/chain/evm/event-payload.ts'
 import { descriptor, oldSchemaHash, ringHeader } from '../../../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { hexOf } from '../../../../src/chain/evm/hex.ts'
 import {
   differenceU64,
@@ -32,11 +32,11 @@ import {
 import { Generator } from '../../../../src/upstream/execution/generator/generator.ts'
 import { Playback, passesOf } from '../../../../src/upstream/execution/playback.ts'
 import { loadRecording } from '../../../../src/upstream/execution/recording.ts'
-import {
-  Snapshot,
-  type SnapshotOptions,
-  type SnapshotProgress,
+import type {
+  SnapshotOptions,
+  SnapshotProgress,
 } from '../../../../src/upstream/execution/snapshot.ts'
+import { Snapshot } from '../../../../src/upstream/execution/snapshot.ts'
 import { EventRingWriter, eventRingHeader } from '../../../testkit/event-ring-writer.ts'
 import { SeenEvents } from '../../../testkit/execution-sink.ts'
 import { realData } from '../../../testkit/real-data.ts'

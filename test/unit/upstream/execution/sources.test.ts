@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { recordError, storageAccess, txnLog } from '../../../../src/chain/evm/event-payload.ts'
+import {
+  EventType,
+  recordError,
+  storageAccess,
+  txnLog,
+} from '../../../../src/chain/evm/event-payload.ts'
 import { descriptor } from '../../../../src/chain/evm/event-ring.ts'
-import { EventType } from '../../../../src/chain/evm/event-type.ts'
 import { writeU16, writeU32, writeU64 } from '../../../../src/chain/evm/words.ts'
 import { executionSourceFields } from '../../../../src/upstream/execution/config.ts'
 import { openExecutionSource } from '../../../../src/upstream/execution/open.ts'
