@@ -5,18 +5,17 @@ import { hash } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { keyOf } from '../chain/solana/base58.ts'
-import type { EntryContent } from '../chain/solana/geyser-decode.ts'
+import type { EntryContent, MetaContent } from '../chain/solana/geyser-decode.ts'
 import { programs, sysvars } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
+import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import { slotStatus } from '../chain/solana/updates.ts'
 import { writeLocks } from '../chain/solana/write-locks.ts'
-import { feeOf } from './fee.ts'
+import { type Fee, feeOf } from './fee.ts'
 import { metaOf, versionOf } from './landing.ts'
-import { Block, packEntries } from './ledger/block.ts'
-import { epochOf } from './ledger/epoch-schedule.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
+import { Block, epochOf, packEntries, packTransaction, StoredTransaction } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
-import { packTransaction, StoredTransaction } from './ledger/stored-transaction.ts'
 import { durableNonce } from './load.ts'
 import { messageContent, signaturesOf } from './message-content.ts'
 import { reportBlock, type SolanaSink } from './sink.ts'
@@ -45,7 +44,7 @@ export interface SlotRules {
 
 export const plainRules: SlotRules = { isSkipped: () => false, isMigrated: () => false }
 
-export interface ProducerDeps {
+interface ProducerDeps {
   readonly ledger: LedgerState
   readonly sink: SolanaSink
   readonly clock: Clock
@@ -265,13 +264,13 @@ export class Producer {
 const ticksPerSlot = 64
 const entryTransactionsMax = 64
 
-export interface Locks {
+interface Locks {
   readonly signatures: readonly Uint8Array[]
   readonly keys: readonly Uint8Array[]
   isWritable(index: number): boolean
 }
 
-export class OpenSlot {
+class OpenSlot {
   readonly slot: number
   readonly entries: EntryContent[] = []
   readonly #chain: EntryChain
@@ -395,7 +394,7 @@ function sha256(...parts: readonly Uint8Array[]): Uint8Array {
 // What the chain's only validator writes without a transaction when a slot opens: sysvars, its
 // votes, and the stake history at the start of an epoch.
 
-export function openingAccounts(
+function openingAccounts(
   ledger: LedgerState,
   open: { readonly vote: Uint8Array; readonly slot: number; readonly unixTime: number },
 ): VmAccount[] {
@@ -474,5 +473,80 @@ export class SlotClock {
     if (nowMs - this.#nextMs > slotsLateMax * this.#slotMs) this.#nextMs = nowMs + this.#slotMs
     this.#arm()
     this.#onSlot()
+  }
+}
+
+export interface SimulateOptions {
+  /** Takes the newest blockhash instead of the transaction's own. */
+  readonly isBlockhashReplaced: boolean
+  /** Verifies signatures first: `err` is SignatureFailure. */
+  readonly mustVerify: boolean
+}
+
+export interface Simulated {
+  /** The slot it ran on. */
+  readonly slot: number
+  readonly err: TransactionError | null
+  readonly logs: readonly string[]
+  readonly unitsConsumed: bigint
+  /** Null when it never ran. */
+  readonly innerInstructions: MetaContent['innerInstructions']
+  readonly returnData: MetaContent['returnData']
+  /** Null for one that the chain does not take: it pays nothing. */
+  readonly fee: bigint | null
+  readonly loadedWritableAddresses: readonly Uint8Array[]
+  readonly loadedReadonlyAddresses: readonly Uint8Array[]
+  /** Null when its signatures did not verify: nothing was read. */
+  readonly balances: Pick<
+    MetaContent,
+    'preBalances' | 'postBalances' | 'preTokenBalances' | 'postTokenBalances'
+  > | null
+  /** Bytes of all accounts it loaded, as SetLoadedAccountsDataSizeLimit counts them. */
+  readonly loadedAccountsDataSize: number
+  /** Set when the blockhash was replaced. */
+  readonly replacementBlockhash: {
+    readonly blockhash: string
+    readonly lastValidBlockHeight: number
+  } | null
+  /** An account as it would be afterwards; null when it would not exist. */
+  account(pubkey: Uint8Array): LedgerAccount | null
+}
+
+/** `layout` is the parsed transaction of `bytes`. */
+export function simulatedOf(
+  layout: TransactionLayout,
+  bytes: Uint8Array,
+  outcome: {
+    readonly executed: Executed
+    readonly fee: Fee
+    readonly ledger: LedgerState
+    readonly isBlockhashReplaced: boolean
+  },
+): Simulated {
+  const { executed, fee, ledger, isBlockhashReplaced } = outcome
+  const slot = ledger.stateSlot(Commitment.processed)
+  const { loadedWritable, loadedReadonly, accounts } = executed
+  const keys = [...messageContent(layout, bytes).accountKeys, ...loadedWritable, ...loadedReadonly]
+  const meta = metaOf(layout, { executed, keys, fee, ledger })
+  const written = new Map(accounts.map((account) => [keyOf(account.pubkey), account]))
+  const { blockhash, lastValidBlockHeight } = ledger.latestBlockhash(Commitment.processed)
+  return {
+    slot,
+    err: executed.err,
+    logs: executed.logs ?? [],
+    unitsConsumed: executed.units,
+    innerInstructions: executed.inner,
+    returnData: executed.returnData,
+    fee: executed.isCharged ? meta.fee : null,
+    loadedWritableAddresses: loadedWritable,
+    loadedReadonlyAddresses: loadedReadonly,
+    balances: executed.err === 'SignatureFailure' ? null : meta,
+    loadedAccountsDataSize: executed.loadedBytes,
+    replacementBlockhash: isBlockhashReplaced ? { blockhash, lastValidBlockHeight } : null,
+    account(pubkey) {
+      const after = written.get(keyOf(pubkey))
+      if (after === undefined) return ledger.account(pubkey, Commitment.processed)
+      return after.lamports === 0n ? null : { ...after, slot, writeVersion: 0n }
+    },
   }
 }

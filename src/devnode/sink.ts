@@ -6,7 +6,7 @@ import type {
   TransactionContent,
 } from '../chain/solana/geyser-decode.ts'
 import { type SlotStatus, slotStatus } from '../chain/solana/updates.ts'
-import type { Block } from './ledger/block.ts'
+import type { Block } from './ledger/ledger.ts'
 
 /** A slot's change of status. */
 export interface SlotChange {

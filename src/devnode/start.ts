@@ -10,11 +10,10 @@ import type { AccountContent } from '../chain/solana/geyser-decode.ts'
 import { sysvars } from '../chain/solana/programs.ts'
 import { slotStatus } from '../chain/solana/updates.ts'
 import { writeLocks } from '../chain/solana/write-locks.ts'
-import { LocalChain } from './chain.ts'
-import { CheatCodes } from './cheat-codes.ts'
+import { CheatCodes, LocalChain } from './chain.ts'
 import { airdropAny, type ChainSection, recentBlocks, recentBytes } from './config.ts'
+import type { ChainKeys } from './genesis.ts'
 import {
-  type ChainKeys,
   clusterAccounts,
   genesisAccounts,
   keysOf,
@@ -25,9 +24,8 @@ import {
 import { type Genesis, type GenesisInput, readGenesis, slotAt } from './genesis-input.ts'
 import { versionOf } from './landing.ts'
 import { Archive } from './ledger/archive.ts'
-import { Block, packEntries } from './ledger/block.ts'
-import { epochScheduleOf } from './ledger/epoch-schedule.ts'
 import type { LedgerAccount, LedgerTransaction } from './ledger/ledger.ts'
+import { Block, epochScheduleOf, packEntries } from './ledger/ledger.ts'
 import { LedgerState } from './ledger/state.ts'
 import type { ChainCounters } from './meters.ts'
 import { Producer, plainRules, SlotClock, type SlotRules } from './producer.ts'

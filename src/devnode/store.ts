@@ -30,9 +30,8 @@ import { type Log, LogThrottle } from '../base/telemetry/log.ts'
 import type { HistogramChild } from '../base/telemetry/meters.ts'
 import { yellowstoneBounds } from '../streams/geyser/hub.ts'
 import { readAccounts, writeAccount } from './ledger/accounts.ts'
-import { Block } from './ledger/block.ts'
 import { ByteReader, ByteWriter } from './ledger/bytes.ts'
-import type { LedgerAccount } from './ledger/ledger.ts'
+import { Block, type LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 
 const chunkBytes = 256 * 1024

@@ -6,12 +6,10 @@
 //   slot hashes:        count u64 | { slot u64, hash[32] }…  newest first, 512
 //   recent blockhashes: count u64 | { hash[32], lamports per signature u64 }…  newest first, 150
 //   stake history:      count u64 | { epoch, effective, activating, deactivating u64 }…  the same
-
 import { Commitment } from '../base/commitment.ts'
 import { sysvarOwner, sysvars } from '../chain/solana/programs.ts'
 import { lamportsPerSignature } from './fee.ts'
-import type { Block } from './ledger/block.ts'
-import { type EpochSchedule, epochOf } from './ledger/epoch-schedule.ts'
+import { type Block, type EpochSchedule, epochOf } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { rentExemptMinimum } from './rent.ts'
 import type { StakeHistory, StakeTotals } from './stakes.ts'

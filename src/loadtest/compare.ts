@@ -1,7 +1,6 @@
 // Sets two result files side by side and finds figures that became worse.
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import type { Figure, Result } from './result.ts'
-import { figureText } from './result-text.ts'
+import { type Figure, figureText, type Result } from './result.ts'
 
 export interface Change {
   readonly figure: string

@@ -1,12 +1,15 @@
 // Turns a finished load into the result: figures, reasons why it is unfit, plots.
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { accept, type Outcome } from '../base/errors.ts'
 import { lagMsMax } from './lag-watch.ts'
 import type { Latencies } from './latencies.ts'
-import type { LoadRun } from './load.ts'
+import { type LoadRun, type LoadSettings, type LoadWatch, runLoad } from './load.ts'
 import type { LoadTally } from './load-tally.ts'
-import type { Plot } from './plot.ts'
-import type { ReportTable } from './report.ts'
-import { type Figure, type Result, resultOf } from './result.ts'
-import { shortNumber, valueText } from './result-text.ts'
+import { type Plot, plotSvg } from './plot.ts'
+import { type ReportParts, type ReportTable, reportHtml } from './report.ts'
+import type { Condition, Figure, Result } from './result.ts'
+import { figureIn, meets, prometheusText, resultOf, shortNumber, valueText } from './result.ts'
 import { wilson } from './statistics.ts'
 
 const percents = [50, 90, 99, 99.9]
@@ -107,7 +110,7 @@ function limitHint({ tally, policy }: LoadRun): string | null {
   )
 }
 
-export function achievedRate({ tally, settings, seconds, startedMs }: LoadRun): number | null {
+function achievedRate({ tally, settings, seconds, startedMs }: LoadRun): number | null {
   if (tally.calls === 0 || seconds === 0) return null
   const fromMs = startedMs + settings.warmUpMs
   return tally.succeeded / Math.max(seconds, (tally.lastDoneMs - fromMs) / 1000)
@@ -176,7 +179,7 @@ function lateness(run: LoadRun): string | null {
 }
 
 /** A sentence when the machine cannot generate the rate that was asked for. */
-export function cannotGenerate(run: LoadRun): string | null {
+function cannotGenerate(run: LoadRun): string | null {
   const { tally, settings, seconds, startedMs, busyWorst } = run
   if (tally.calls === 0) return null
   const asked = shortNumber(tally.calls / seconds)
@@ -244,4 +247,214 @@ function percentilePoints(latencies: Latencies): [number, number][] {
     const value = latencies.percentile(percent)
     return value === null ? [] : [[percent, value] as [number, number]]
   })
+}
+
+// Runs a load at one rate after another to find the knee, and builds its result.
+
+interface LoadStep {
+  readonly run: LoadRun
+  readonly result: Result
+}
+
+interface Found {
+  readonly result: Result
+  /** Of the step that the result shows. */
+  readonly run: LoadRun
+  readonly plot: Plot
+  readonly table: ReportTable
+}
+
+/** Searches the highest rate at which all conditions hold. */
+export async function findLoad(
+  settings: LoadSettings,
+  conditions: readonly Condition[],
+  watch: LoadWatch & { step?(rate: number): void },
+): Promise<Outcome<Found>> {
+  const knee = await findKnee<LoadStep>(settings.plan.rate, async (rate) => {
+    watch.step?.(rate)
+    const ran = await runLoad({ ...settings, plan: { ...settings.plan, rate } }, watch)
+    return ran.ok ? accept(stepOf(ran.value, rate, conditions)) : ran
+  })
+  return knee.ok ? accept(found(knee.value)) : knee
+}
+
+function stepOf(run: LoadRun, rate: number, conditions: readonly Condition[]): Step<LoadStep> {
+  const result = loadResult(run)
+  const isMet =
+    run.partial === null &&
+    conditions.every((condition) =>
+      meets(figureIn(result, condition.figure)?.value ?? null, condition),
+    )
+  const problem = run.partial ?? cannotGenerate(run)
+  return { rate, isMet, problem, run: { run, result } }
+}
+
+function found({ steps, best, problem }: Knee<LoadStep>): Found {
+  // Without a rate that met the conditions, the last one shows why.
+  const shown = (best ?? steps.at(-1)!).run
+  const knee: Figure = {
+    name: 'knee',
+    of: '',
+    value: best?.rate ?? null,
+    unit: 'per second',
+    better: 'higher',
+  }
+  const above = best === null ? '' : `, the knee is above ${shortNumber(best.rate)}/s`
+  const unfit =
+    problem === null ? shown.result.unfit : [`the search ended early${above}: ${problem}`]
+  const { result } = shown
+  return {
+    run: shown.run,
+    result: {
+      ...result,
+      fit: unfit.length === 0,
+      unfit,
+      figures: [knee, ...result.figures],
+      detail: { ...result.detail, steps: steps.map(stepDetail) },
+    },
+    plot: plotOf(steps),
+    table: {
+      title: 'Steps of the search',
+      head: ['rate', 'conditions', 'p50', 'p99', 'errors', 'achieved'],
+      rows: steps.map((step) => [
+        valueText(step.rate, 'per second'),
+        step.isMet ? 'met' : 'not met',
+        ...['p50', 'p99', 'errors', 'achieved'].map((name) => shownFigure(step, name)),
+      ]),
+    },
+  }
+}
+
+function shownFigure({ run }: Step<LoadStep>, name: string): string {
+  const figure = figureIn(run.result, name)
+  return figure === null ? '' : valueText(figure.value, figure.unit)
+}
+
+function stepDetail({ rate, isMet, problem, run }: Step<LoadStep>) {
+  const value = (name: string) => figureIn(run.result, name)?.value ?? null
+  return { rate, isMet, problem, p50: value('p50'), p99: value('p99'), errors: value('errors') }
+}
+
+function plotOf(steps: readonly Step<LoadStep>[]): Plot {
+  const sorted = [...steps].sort((a, b) => a.rate - b.rate)
+  const line = (name: string) => ({
+    name,
+    points: sorted.flatMap(({ rate, run }) => {
+      const value = figureIn(run.result, name)?.value ?? null
+      return value === null ? [] : [[rate, value] as const]
+    }),
+  })
+  return {
+    title: 'Latency by rate',
+    x: { kind: 'log', title: 'calls per second' },
+    y: { kind: 'log', title: 'ms' },
+    lines: [line('p99'), line('p50')],
+  }
+}
+
+/** What one run at a rate showed. */
+export interface Step<Run> {
+  readonly rate: number
+  readonly isMet: boolean
+  /** A sentence when the run says nothing about the endpoint: unfit, or stopped early. */
+  readonly problem: string | null
+  readonly run: Run
+}
+
+interface Knee<Run> {
+  readonly steps: readonly Step<Run>[]
+  /** The run at the highest rate that met the conditions; null when none did. */
+  readonly best: Step<Run> | null
+  /** A sentence when the knee was not reached; null when it was found. */
+  readonly problem: string | null
+}
+
+/** The search ends when the knee is known to this part of it. */
+const precision = 0.04
+const rateMin = 1
+
+export async function findKnee<Run>(
+  startRate: number,
+  runAt: (rate: number) => Promise<Outcome<Step<Run>>>,
+): Promise<Outcome<Knee<Run>>> {
+  const steps: Step<Run>[] = []
+  let best: Step<Run> | null = null
+  let failedRate = Number.POSITIVE_INFINITY
+  let rate = startRate
+  while (failedRate - (best?.rate ?? 0) > precision * failedRate || !Number.isFinite(failedRate)) {
+    const step = await twice(rate, runAt, steps)
+    if (!step.ok) return step
+    const { isMet, problem } = step.value
+    if (isMet) best = step.value
+    else if (problem !== null) return accept({ steps, best, problem })
+    else failedRate = rate
+    if (failedRate <= rateMin)
+      return accept({ steps, best, problem: `no rate down to ${rateMin}/s meets the conditions` })
+    rate = nextRate(best?.rate ?? null, failedRate)
+  }
+  return accept({ steps, best, problem: null })
+}
+
+async function twice<Run>(
+  rate: number,
+  runAt: (rate: number) => Promise<Outcome<Step<Run>>>,
+  steps: Step<Run>[],
+): Promise<Outcome<Step<Run>>> {
+  const first = await runAt(rate)
+  if (!first.ok) return first
+  steps.push(first.value)
+  if (first.value.isMet) return first
+  const second = await runAt(rate)
+  if (second.ok) steps.push(second.value)
+  return second
+}
+
+function nextRate(met: number | null, failed: number): number {
+  if (met === null) return Math.max(rateMin, failed / 2)
+  return Number.isFinite(failed) ? (met + failed) / 2 : met * 2
+}
+
+// Writes the files of a finished bench: JSON, HTML report, plots, .hgrm, Prometheus text.
+// Each file is renamed into place when complete, so no reader sees half of one.
+
+export interface KeepOptions extends ReportParts {
+  /** Folder of `--out`. */
+  readonly folder: string
+  /** File of `--prom`. */
+  readonly promFile?: string | undefined
+  /** HdrHistogram texts by name: `<stem>-<name>.hgrm`. */
+  readonly hgrm?: Readonly<Record<string, string>>
+}
+
+/** Where results go without `--out`. */
+export const defaultFolder = 'sluice-bench'
+
+/** Writes all files of a result; returns the path of the JSON file. */
+export function keepResult(result: Result, options: KeepOptions): string {
+  const { folder, plots, hgrm = {}, promFile } = options
+  mkdirSync(folder, { recursive: true })
+  const stem = join(folder, `${result.verb}-${stampOf(result.startedAt)}`)
+  const path = `${stem}.json`
+  write(path, `${JSON.stringify(result, null, 2)}\n`)
+  write(`${stem}.html`, reportHtml(result, options))
+  plots.forEach((plot, index) => {
+    write(index === 0 ? `${stem}.svg` : `${stem}-${index + 1}.svg`, plotSvg(plot))
+  })
+  for (const [name, text] of Object.entries(hgrm)) write(`${stem}-${name}.hgrm`, text)
+  if (promFile !== undefined) {
+    mkdirSync(dirname(promFile), { recursive: true })
+    write(promFile, prometheusText(result))
+  }
+  return path
+}
+
+/** `20261115-195406-123` of an ISO time: sorts by time and is a file name everywhere. */
+function stampOf(iso: string): string {
+  return iso.replaceAll(/[-:Z]/g, '').replace('T', '-').replace('.', '-')
+}
+
+function write(path: string, text: string): void {
+  const fresh = `${path}.${process.pid}.tmp`
+  writeFileSync(fresh, text)
+  renameSync(fresh, path)
 }

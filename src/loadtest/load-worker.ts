@@ -4,10 +4,9 @@ import { type ArrivalPlan, Arrivals } from './arrivals.ts'
 import { ConnectionDriver } from './connection-driver.ts'
 import type { Driver, DriverEvents, DriverTarget } from './driver.ts'
 import { GrpcDriver } from './grpc-driver.ts'
-import { httpProtocol } from './http-session.ts'
 import { LagWatch } from './lag-watch.ts'
 import { LoadGenerator } from './load-generator.ts'
-import { socketProtocol } from './socket-session.ts'
+import { httpProtocol, socketProtocol } from './socket-session.ts'
 
 export interface LoadJob {
   readonly target: DriverTarget

@@ -1,8 +1,7 @@
 // Renders a result as one HTML file: no script, no font, no picture from elsewhere.
 // Pure. The plots are SVG inside the page, so that the file can be mailed or kept by CI.
 import { escaped, type Plot, plotSvg } from './plot.ts'
-import type { Figure, Result } from './result.ts'
-import { figureText, verdictLines } from './result-text.ts'
+import { type Figure, figureText, type Result, verdictLines } from './result.ts'
 
 const style = `body{font:15px/1.5 Helvetica,Arial,sans-serif;max-width:900px;margin:2rem auto;
 padding:0 1rem;color:#1a1a1a;background:#fff}h1{font-size:1.5rem}h2{font-size:1.15rem;

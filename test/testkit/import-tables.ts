@@ -22,7 +22,7 @@ export const groups = [
  * import nothing of the gateway above `streams`.
  */
 export const programs: Readonly<Record<string, readonly string[]>> = {
-  devnode: ['node', 'node-set', 'process', 'config', 'genesis-input', 'cluster/plan'],
+  devnode: ['node', 'process', 'config', 'genesis-input', 'cluster/plan'],
   indexer: [
     ...['ingest', 'config', 'meters', 'feed-items'],
     ...['queries/service', 'queries/protocol', 'clickhouse/exceptions'],
@@ -252,17 +252,17 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 13_704,
+  operator: 13_718,
   products: 10_695,
   customers: 7_580,
   streams: 18_577,
   upstream: 9_453,
   chain: 7_880,
   base: 11_022,
-  devnode: 10_598,
+  devnode: 10_518,
   indexer: 20_846,
   'live client': 6_389,
-  loadtest: 5_947,
+  loadtest: 5_897,
   workers: 314,
 }
 

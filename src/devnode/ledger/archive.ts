@@ -13,8 +13,7 @@ import { chmodSync, mkdirSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { isSameKey } from '../../chain/solana/base58.ts'
-import { Block, packEntries } from './block.ts'
-import { type Position, StoredTransaction } from './stored-transaction.ts'
+import { Block, type Position, packEntries, StoredTransaction } from './ledger.ts'
 
 type Rows = Database<Buffer, Buffer>
 

@@ -3,8 +3,7 @@
 import { assert } from '../../base/errors.ts'
 import { keyOf } from '../../chain/solana/base58.ts'
 import { blockhashBlocks } from '../../chain/solana/updates.ts'
-import type { Block } from './block.ts'
-import type { StoredTransaction } from './stored-transaction.ts'
+import type { Block, StoredTransaction } from './ledger.ts'
 
 const blockhashesMax = 300
 /** Whatever the bounds are, duplicates must be recognised while their blockhash is valid. */

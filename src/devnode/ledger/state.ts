@@ -16,19 +16,21 @@ import { type BlockFee, RecentFees } from '../../chain/solana-rpc/recent-fees.ts
 import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
 import type { Archive } from './archive.ts'
-import type { Block } from './block.ts'
 import { Blocks, History, type Indexed, type LedgerBounds } from './blocks.ts'
-import type { EpochSchedule } from './epoch-schedule.ts'
 import type {
+  Block,
+  EpochSchedule,
   Ledger,
   LedgerAccount,
   LedgerTransaction,
   PerformanceSample,
+  Position,
   SignatureInfo,
   SignatureRange,
+  StoredTransaction,
   TokenIndex,
 } from './ledger.ts'
-import { isOlder, type Position, type StoredTransaction } from './stored-transaction.ts'
+import { isOlder } from './ledger.ts'
 
 export type LedgerIdentity = Pick<Ledger, 'genesisHash' | 'identity' | 'faucet' | 'epochSchedule'>
 

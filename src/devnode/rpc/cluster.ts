@@ -21,8 +21,7 @@ import {
   slotViewOf,
 } from '../../chain/solana-rpc/params.ts'
 import type { LocalChain } from '../chain.ts'
-import { epochOf } from '../ledger/epoch-schedule.ts'
-import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
+import { epochOf, type Ledger, type LedgerAccount } from '../ledger/ledger.ts'
 import { noStake, type StakeTotals, totalStake } from '../stakes.ts'
 import { readStakeHistory } from '../sysvars.ts'
 import type { RpcNode, RpcPeer } from './rpc-node.ts'
@@ -203,7 +202,7 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   }
 }
 
-/** One UDP port stands for all that a validator has: see node-set.ts. */
+/** One UDP port stands for all that a validator has: see node.ts. */
 function contactInfo(peer: RpcPeer, { release }: Shapes) {
   const { host, rpc, ws, udp, shredVersion } = peer.contact()
   const at = (port: number) => (port === 0 ? null : `${host}:${port}`)

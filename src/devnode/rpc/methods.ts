@@ -2,16 +2,13 @@
 import { value } from '../../base/jsonrpc/build.ts'
 import type { MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Shapes } from '../../chain/solana/version.ts'
-import type { LocalChain } from '../chain.ts'
-import type { CheatCodes } from '../cheat-codes.ts'
+import type { CheatCodes, LocalChain } from '../chain.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { accountMethods, tokenMethods } from './accounts.ts'
-import { blockMethods } from './blocks.ts'
+import { blockMethods, transactionMethods } from './blocks.ts'
 import { clusterMethods } from './cluster.ts'
 import type { NodeSwitch, RpcCluster, RpcNode } from './rpc-node.ts'
-import { submitMethods } from './submit.ts'
-import { surfnetMethods, switchMethods } from './surfnet.ts'
-import { transactionMethods } from './transactions.ts'
+import { submitMethods, surfnetMethods, switchMethods } from './submit.ts'
 
 /** `ledger`: as this node sees the chain. Without `cheating` there are no cheat codes. */
 export function embeddedRpcMethods(

@@ -2,8 +2,7 @@
 // Pure.
 import type { Plot } from '../plot.ts'
 import { type Percentiles, percentilesOf } from '../race/score.ts'
-import type { Figure, ResultInput } from '../result.ts'
-import { valueText } from '../result-text.ts'
+import { type Figure, type ResultInput, valueText } from '../result.ts'
 import { type Interval, wilson } from '../statistics.ts'
 import type { LandOutcome, Sent } from './land.ts'
 

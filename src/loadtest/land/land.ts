@@ -3,22 +3,28 @@
 //
 //   blockhash ─► sign ─► route (fetch) ─► accepted or refused
 //   watch: signature, slot ─► landed          not seen within `waitMs`: not landed
-import { setTimeout as timeout } from 'node:timers/promises'
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep, setTimeout as timeout } from 'node:timers/promises'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { decodeKey } from '../../chain/solana/base58.ts'
-import type { Keypair } from '../../chain/solana/keypair.ts'
-import { signatureKey } from '../race/observer.ts'
+import { decodeKey, encodeBase58, isSameKey } from '../../chain/solana/base58.ts'
+import { Keypair } from '../../chain/solana/keypair.ts'
+import {
+  buildTransaction,
+  transferInstruction,
+  unitLimitInstruction,
+  unitPriceInstruction,
+} from '../../devnode/build.ts'
+import { type Observer, type Subject, signatureKey } from '../race/observer.ts'
 import { SeededRandom } from '../statistics.ts'
 import type { Target } from '../target.ts'
 import { sharedNowMs } from '../thread-clock.ts'
-import { affordable, costOf, type Price, routeOrder } from './plan.ts'
+import { affordable, costOf, type Price, routeOrder, unitLimit } from './plan.ts'
 import { callRpc, type RpcAddress } from './rpc-call.ts'
-import { addressOf, signTransfer } from './wallet.ts'
-import { openWatch, type Watch, type WatchTarget } from './watch.ts'
 
 export type RouteTarget = Target<'tpu'>
 
-export interface LandOptions extends Price {
+interface LandOptions extends Price {
   readonly routes: readonly RouteTarget[]
   readonly watch: WatchTarget
   readonly rpc: RpcAddress
@@ -238,4 +244,177 @@ function keysIn(answer: unknown): Uint8Array[] {
   return answer
     .map((text: unknown) => (typeof text === 'string' ? decodeKey(text) : null))
     .filter((key) => key !== null)
+}
+
+// The wallet of a landing test: read from a keypair file, or new and filled by an airdrop.
+// The key never leaves this process; only signed transactions do.
+
+const seedBytes = 32
+const keypairBytes = 64
+/** Below it the chain refuses a wallet that still has lamports (rent of an empty account). */
+export const rentLamports = 890_880n
+const airdropMsMax = 30_000
+const balancePollMs = 100
+
+/** Reads a file of `solana-keygen`: 64 numbers, the seed and the public key. */
+export function readKeypair(path: string): Outcome<Keypair> {
+  const bad = (why: string) => refuse('invalid', 'usage', `--keypair: ${path} ${why}`)
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch {
+    return bad('cannot be read')
+  }
+  const bytes = numbersIn(text)
+  if (bytes === null) return bad(`is not a keypair file: a JSON list of ${keypairBytes} numbers`)
+  const keypair = new Keypair(bytes.subarray(0, seedBytes))
+  if (!isSameKey(keypair.publicKey, bytes.subarray(seedBytes)))
+    return bad('is damaged: its two halves do not belong together')
+  return accept(keypair)
+}
+
+function numbersIn(text: string): Buffer | null {
+  try {
+    const list: unknown = JSON.parse(text)
+    const isList = Array.isArray(list) && list.length === keypairBytes
+    const isBytes = (one: unknown) => Number.isInteger(one) && Number(one) >= 0 && Number(one) < 256
+    return isList && list.every(isBytes) ? Buffer.from(list as number[]) : null
+  } catch {
+    return null
+  }
+}
+
+/** A new wallet with that much from the node's faucet, once the node shows it. */
+export async function airdroppedWallet(
+  rpc: RpcAddress,
+  lamports: bigint,
+): Promise<Outcome<Keypair>> {
+  const keypair = new Keypair(randomBytes(seedBytes))
+  const asked = await callRpc(rpc, 'requestAirdrop', [addressOf(keypair), Number(lamports)])
+  if (!asked.ok) return asked
+  const endMs = performance.now() + airdropMsMax
+  while (performance.now() < endMs) {
+    const balance = await balanceOf(rpc, keypair)
+    if (!balance.ok) return balance
+    if (balance.value >= lamports) return accept(keypair)
+    await sleep(balancePollMs)
+  }
+  return refuse('unavailable', 'airdrop', `did not pay the airdrop within ${airdropMsMax / 1000} s`)
+}
+
+export async function balanceOf(rpc: RpcAddress, keypair: Keypair): Promise<Outcome<bigint>> {
+  const config = { commitment: 'processed' }
+  const answer = await callRpc(rpc, 'getBalance', [addressOf(keypair), config])
+  if (!answer.ok) return answer
+  const { value } = answer.value as { readonly value?: unknown }
+  if (typeof value === 'number') return accept(BigInt(value))
+  return refuse('rejected', 'balance', 'answered getBalance without a balance')
+}
+
+function addressOf({ publicKey }: Keypair): string {
+  return encodeBase58(publicKey)
+}
+
+interface TransferParts extends Price {
+  readonly wallet: Keypair
+  readonly blockhash: Uint8Array
+  /** Makes the transaction unique: the amount that goes to the wallet itself. */
+  readonly number: number
+  /** Null: no tip. */
+  readonly tipAccount: Uint8Array | null
+}
+
+/** A signed transfer of the wallet to itself, with a tip and a priority fee if asked for. */
+export function signTransfer(parts: TransferParts): Uint8Array {
+  const { wallet, blockhash, number, tipAccount, tipLamports, unitPrice } = parts
+  const { publicKey } = wallet
+  const budget = [unitLimitInstruction(unitLimit), unitPriceInstruction(unitPrice)]
+  return buildTransaction({
+    signers: [wallet],
+    blockhash,
+    instructions: [
+      ...(unitPrice === 0n ? [] : budget),
+      transferInstruction(publicKey, publicKey, BigInt(number)),
+      ...(tipAccount === null ? [] : [transferInstruction(publicKey, tipAccount, tipLamports)]),
+    ],
+  })
+}
+
+// Watches for a wallet's transactions and for the current slot.
+// Two subscriptions on one endpoint: transactions that name the wallet, and slots.
+
+export const watchKinds = ['geyser', 'websocket'] as const
+export type WatchTarget = Target<(typeof watchKinds)[number]>
+
+interface Watch {
+  /** The newest slot that the endpoint has shown. */
+  slot(): number
+  close(): void
+}
+
+interface WatchEvents {
+  /** `key` as `signatureKey` makes it. */
+  landed(key: string, slot: number, atMs: number): void
+  /** The endpoint ended; what lands from now on is not seen. */
+  lost(problem: string): void
+}
+
+const liveMsMax = 10_000
+
+/** Resolves once both subscriptions are live and a slot is known. */
+async function openWatch(
+  { kind, url, token, label }: WatchTarget,
+  account: string,
+  events: WatchEvents,
+): Promise<Outcome<Watch>> {
+  // Loaded when it is needed: its clients would slow every command's start.
+  const { openObserver } = await import('../race/observe.ts')
+  const endpoint = { kind, url: url.href, token }
+  const base = { accounts: [account], commitment: 'processed', pollMs: 0 } as const
+  const observers: Observer[] = []
+  let newest = -1
+  let isOpen = false
+  let deadline: NodeJS.Timeout | undefined
+  const close = () => {
+    for (const observer of observers) observer.close()
+  }
+  const outcome = await new Promise<Outcome<null>>((resolve) => {
+    let live = 0
+    const check = () => {
+      if (live === 2 && newest >= 0) resolve(accept(null))
+    }
+    const problem = (text: string) => {
+      if (isOpen) events.lost(`the watch ended: ${label} ${text}`)
+      else resolve(refuse('unavailable', 'no-watch', `${label} ${text}`))
+    }
+    const open = (unit: Subject['unit'], saw: (key: string, slot: number, atMs: number) => void) =>
+      observers.push(
+        openObserver(
+          endpoint,
+          { ...base, unit },
+          {
+            live() {
+              live += 1
+              check()
+            },
+            saw,
+            roundTrip() {},
+            down: problem,
+          },
+        ),
+      )
+    open('transaction', (key, slot, atMs) => events.landed(key, slot, atMs))
+    open('slot', (_, slot) => {
+      newest = Math.max(newest, slot)
+      check()
+    })
+    deadline = setTimeout(() => problem(`showed no slot within ${liveMsMax / 1000} s`), liveMsMax)
+  })
+  clearTimeout(deadline)
+  if (!outcome.ok) {
+    close()
+    return outcome
+  }
+  isOpen = true
+  return accept({ slot: () => newest, close })
 }

@@ -10,20 +10,91 @@ import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { workerEntry } from '../../base/package-root.ts'
 import { Heartbeat } from '../lag-watch.ts'
 import { Latencies } from '../latencies.ts'
+import type { Interval } from '../statistics.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import type { ObserverReport } from './observe.ts'
 import type { Subject } from './observer.ts'
-import type { Window } from './score.ts'
+import { type PairScore, type RaceScore, scoreOf, tieMs, type Window } from './score.ts'
 import { SightTable } from './sight-table.ts'
-import type { RaceTarget } from './units.ts'
+import { canRaceItself, type RaceTarget } from './units.ts'
 
-export interface Timing {
+// Runs a race: first the null run, one endpoint against itself, then all endpoints.
+
+interface RaceOptions extends Omit<ObserveOptions, 'timing'> {
+  readonly timing: Timing
+  /** Counted time of the null run; 0 for none. */
+  readonly nullMs: number
+  readonly seed: number
+}
+
+interface NullRun {
+  readonly label: string
+  readonly pair: PairScore
+}
+
+export interface PairVerdict extends PairScore {
+  /** True when the interval clears what the null run shows of the same endpoint twice. */
+  readonly isReal: boolean
+}
+
+export interface RaceOutcome {
+  readonly score: RaceScore
+  readonly observed: Observed
+  /** Null when no endpoint can be read twice, or none was asked for. */
+  readonly nullRun: NullRun | null
+  /** Milliseconds that a difference must exceed. */
+  readonly floorMs: number
+  readonly verdicts: readonly PairVerdict[]
+  readonly partial: string | null
+}
+
+export async function runRace(options: RaceOptions): Promise<Outcome<RaceOutcome>> {
+  const twice = options.targets.find(canRaceItself)
+  let nullRun: NullRun | null = null
+  if (twice !== undefined && options.nullMs > 0) {
+    const run = await runNull(twice, options)
+    if (!run.ok) return run
+    nullRun = run.value
+  }
+  const observed = await observeEndpoints(options)
+  if (!observed.ok) return observed
+  const { table, window, partial } = observed.value
+  const score = scoreOf(table, window, options.seed)
+  const floorMs = floorOf(nullRun?.pair.interval ?? null)
+  const verdicts = score.pairs.map((pair) => ({ ...pair, isReal: clears(pair.interval, floorMs) }))
+  return accept({ score, observed: observed.value, nullRun, floorMs, verdicts, partial })
+}
+
+async function runNull(target: RaceTarget, options: RaceOptions): Promise<Outcome<NullRun>> {
+  const observed = await observeEndpoints({
+    ...options,
+    targets: [target, target],
+    timing: { ...options.timing, countMs: options.nullMs },
+    progress: (phase, seen) => options.progress(`null run, ${phase}`, seen),
+  })
+  if (!observed.ok) return observed
+  const { table, window } = observed.value
+  const [pair] = scoreOf(table, window, options.seed).pairs
+  return accept({ label: target.label, pair: pair! })
+}
+
+/** The larger end of the null run's interval: differences within it are noise of the method. */
+export function floorOf(interval: Interval | null): number {
+  if (interval === null) return tieMs
+  return Math.max(tieMs, Math.abs(interval.low), Math.abs(interval.high))
+}
+
+export function clears(interval: Interval | null, floorMs: number): boolean {
+  return interval !== null && (interval.low > floorMs || interval.high < -floorMs)
+}
+
+interface Timing {
   readonly warmUpMs: number
   readonly countMs: number
   readonly coolDownMs: number
 }
 
-export interface ObserveOptions {
+interface ObserveOptions {
   readonly targets: readonly RaceTarget[]
   readonly subject: Subject
   readonly timing: Timing
@@ -42,7 +113,7 @@ export interface ConnectionState {
   lagP99Ms: number | null
 }
 
-export interface Observed {
+interface Observed {
   readonly table: SightTable
   readonly window: Window
   readonly connections: readonly ConnectionState[]
@@ -54,7 +125,7 @@ const stopMsMax = 5_000
 const progressEveryMs = 200
 
 /** Refuses when an endpoint cannot be observed at all. */
-export async function observeEndpoints(options: ObserveOptions): Promise<Outcome<Observed>> {
+async function observeEndpoints(options: ObserveOptions): Promise<Outcome<Observed>> {
   const { targets, timing, signal } = options
   const table = new SightTable(targets.length)
   const heartbeat = new Heartbeat()

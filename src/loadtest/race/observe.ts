@@ -9,9 +9,7 @@ import { LagWatch } from '../lag-watch.ts'
 import { sharedNowMs } from '../thread-clock.ts'
 import { observeGeyser } from './geyser-observer.ts'
 import type { Endpoint, Observer, ObserverEvents, Subject } from './observer.ts'
-import { observeRpc } from './rpc-observer.ts'
-import { observeShreds } from './shreds-observer.ts'
-import { observeMetrics, observePubsub } from './socket-observer.ts'
+import { observeMetrics, observePubsub, observeRpc, observeShreds } from './socket-observer.ts'
 
 export interface ObserverData {
   readonly endpoint: Endpoint

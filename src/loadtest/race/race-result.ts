@@ -1,11 +1,8 @@
 // Turns the outcome of a race into a result: figures, sentences, plot.
-
 import { lagMsMax } from '../lag-watch.ts'
 import type { Plot } from '../plot.ts'
-import type { Figure, ResultInput } from '../result.ts'
-import { shortNumber } from '../result-text.ts'
-import type { ConnectionState } from './connections.ts'
-import type { PairVerdict, RaceOutcome } from './race.ts'
+import { type Figure, type ResultInput, shortNumber } from '../result.ts'
+import type { ConnectionState, PairVerdict, RaceOutcome } from './connections.ts'
 import type { EndpointScore } from './score.ts'
 import type { Unit } from './units.ts'
 

@@ -1,20 +1,19 @@
 // Observes a WebSocket: PubSub subscriptions, or the stream of the metrics service.
 // Thread: observer. All messages of one chunk get the time when the chunk left the socket; JSON is
 // parsed after everything that is readable was stamped.
-
-import { decodeBase58 } from '../../chain/solana/base58.ts'
+import { type ClientRequest, Agent as HttpAgent, request as httpRequest } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { messageOf } from '../../base/errors.ts'
+import { UdpSocket } from '../../base/transport/udp.ts'
+import { decodeBase58, decodeKey } from '../../chain/solana/base58.ts'
+import { flawOf, flaws, slotOf } from '../../chain/solana/shred.ts'
+import { isChallenge } from '../../chain/solana/shred-signature.ts'
 import type { Payloads } from '../../client/frames.ts'
 import { NodeSocket } from '../../client/node-socket.ts'
 import { sharedNowMs } from '../thread-clock.ts'
-import {
-  type Endpoint,
-  type Observer,
-  type ObserverEvents,
-  pingEveryMs,
-  type Subject,
-  signatureKey,
-  writeKey,
-} from './observer.ts'
+import type { Endpoint, Observer, ObserverEvents, Subject } from './observer.ts'
+import { pingEveryMs, signatureKey, writeKey } from './observer.ts'
+import { ShredTransactions } from './shred-transactions.ts'
 
 const signatureBytes = 64
 const streamPath = '/v1/ws'
@@ -213,5 +212,146 @@ async function whyRefused(url: string, headers: Readonly<Record<string, string>>
   } catch (error) {
     const { cause } = error as { readonly cause?: { readonly code?: string } }
     return `cannot be reached (${cause?.code ?? 'no answer'})`
+  }
+}
+
+// Observes shreds that arrive on a UDP port. Thread: observer.
+// A slot is seen with its first shred, a transaction with the datagram that completes its batch.
+// Answers the challenge of ShredStream, so that the port can be the destination of a subscription.
+
+const bufferBytes = 32 * 1024 * 1024
+
+export function observeShreds(
+  { url }: Endpoint,
+  { unit, accounts }: Subject,
+  events: ObserverEvents,
+): Observer {
+  const { hostname, port } = new URL(url)
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const keys = accounts.map(decodeKey).filter((key) => key !== null)
+  const transactions = unit === 'transaction' ? new ShredTransactions(keys) : null
+  let socket: UdpSocket | null = null
+  let isClosed = false
+  let newest = -1
+  UdpSocket.open({ host, port: Number(port), bufferBytes }).then(
+    (opened) => {
+      socket = opened
+      if (isClosed) return opened.close()
+      opened.onMessage((packet, from, fromPort) => {
+        const atMs = sharedNowMs()
+        if (isChallenge(packet)) return opened.sendTo(packet, from, fromPort)
+        if (flawOf(packet, 0, packet.length, 0) !== flaws.none) return
+        if (transactions === null) {
+          const slot = slotOf(packet)
+          if (slot > newest) events.saw(String(slot), slot, atMs)
+          newest = Math.max(newest, slot)
+          return
+        }
+        for (const { signature, slot } of transactions.add(packet))
+          events.saw(signatureKey(signature), slot, atMs)
+      })
+      events.live()
+    },
+    (error: unknown) => {
+      if (!isClosed) events.down(messageOf(error))
+    },
+  )
+  return {
+    close() {
+      isClosed = true
+      socket?.close()
+    },
+  }
+}
+
+// Observes the slot of an RPC endpoint by polling getSlot. Thread: observer.
+// A slot is seen at the first answer that names it, so it comes up to one poll late.
+
+const answerBytesMax = 64 * 1024
+const answerMsMax = 3_000
+
+export function observeRpc(
+  { url, token }: Endpoint,
+  { commitment, pollMs }: Subject,
+  events: ObserverEvents,
+): Observer {
+  const isTls = url.startsWith('https:')
+  const agent = new (isTls ? HttpsAgent : HttpAgent)({ keepAlive: true, maxSockets: 1 })
+  const params = [{ commitment }]
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getSlot', params })
+  const options = {
+    method: 'POST',
+    agent,
+    timeout: answerMsMax,
+    headers: {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      ...(token === null ? {} : { 'x-token': token }),
+    },
+  }
+  let isOver = false
+  let isLive = false
+  let newest = -1
+  let timer: NodeJS.Timeout | undefined
+  let current: ClientRequest | null = null
+  const end = (problem: string) => {
+    if (isOver) return
+    isOver = true
+    clearTimeout(timer)
+    current?.destroy()
+    agent.destroy()
+    events.down(problem)
+  }
+  const poll = () => {
+    const sentMs = sharedNowMs()
+    current = (isTls ? httpsRequest : httpRequest)(url, options, (answer) => {
+      // The head of the answer was parsed from the bytes that just arrived.
+      const atMs = sharedNowMs()
+      let text = ''
+      answer.setEncoding('utf8')
+      answer.on('data', (part: string) => {
+        text += part
+        if (text.length > answerBytesMax) end('sent an answer that is too long')
+      })
+      answer.on('end', () => {
+        if (isOver) return
+        const slot = slotIn(answer.statusCode ?? 0, text)
+        if (typeof slot === 'string') return end(slot)
+        if (!isLive) events.live()
+        isLive = true
+        events.roundTrip(atMs - sentMs)
+        if (slot > newest) events.saw(String(slot), slot, atMs)
+        newest = Math.max(newest, slot)
+        timer = setTimeout(poll, Math.max(0, sentMs + pollMs - sharedNowMs()))
+      })
+    })
+    current.on('timeout', () => end(`did not answer within ${answerMsMax / 1000} s`))
+    current.on('error', (error: NodeJS.ErrnoException) =>
+      end(`cannot be reached (${error.code ?? error.message})`),
+    )
+    current.end(body)
+  }
+  poll()
+  return {
+    close() {
+      events.down = () => {}
+      end('')
+    },
+  }
+}
+
+/** The slot of an answer, or what is wrong with it. */
+function slotIn(status: number, text: string): number | string {
+  if (status === 401 || status === 403) return `refused the token (HTTP status ${status})`
+  if (status !== 200) return `answered with HTTP status ${status}`
+  try {
+    const { result, error } = JSON.parse(text) as {
+      readonly result?: unknown
+      readonly error?: { readonly message?: string }
+    }
+    if (typeof result === 'number') return result
+    return `refused getSlot: ${error?.message ?? 'the answer has no slot'}`
+  } catch {
+    return 'sent an answer that is not JSON'
   }
 }

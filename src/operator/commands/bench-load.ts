@@ -10,20 +10,26 @@ import {
   loadKinds,
   runLoad,
 } from '../../loadtest/load.ts'
-import { findLoad } from '../../loadtest/load-find.ts'
 import {
   errorsOf,
   errorsTable,
+  findLoad,
   loadFigures,
   loadPlots,
   loadResult,
   loadSentences,
 } from '../../loadtest/load-result.ts'
 import type { LoadTally } from '../../loadtest/load-tally.ts'
-import { type Condition, meets, parseConditions, parseRate } from '../../loadtest/quantities.ts'
 import { readRecording, replayPlan, writeRecording } from '../../loadtest/recording.ts'
-import { figureIn, type Result } from '../../loadtest/result.ts'
-import { shortNumber, valueText } from '../../loadtest/result-text.ts'
+import type { Condition, Result } from '../../loadtest/result.ts'
+import {
+  figureIn,
+  meets,
+  parseConditions,
+  parseRate,
+  shortNumber,
+  valueText,
+} from '../../loadtest/result.ts'
 import { parseTarget, type Target } from '../../loadtest/target.ts'
 import {
   type BenchFiles,

@@ -1,5 +1,4 @@
 // `sluice bench`: compares endpoints (race), routes (land) and result files (compare).
-
 import { isLoopback } from '../../base/cidr.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { decodeKey } from '../../chain/solana/base58.ts'
@@ -11,7 +10,15 @@ import {
   compareResults,
   worseThan,
 } from '../../loadtest/compare.ts'
-import { type RouteTarget, runLand } from '../../loadtest/land/land.ts'
+import type { RouteTarget, WatchTarget } from '../../loadtest/land/land.ts'
+import {
+  airdroppedWallet,
+  balanceOf,
+  readKeypair,
+  rentLamports,
+  runLand,
+  watchKinds,
+} from '../../loadtest/land/land.ts'
 import {
   landPlot,
   landResult,
@@ -19,19 +26,16 @@ import {
   scoreRoutes,
 } from '../../loadtest/land/land-result.ts'
 import { affordable, costOf, type Price } from '../../loadtest/land/plan.ts'
-import {
-  airdroppedWallet,
-  balanceOf,
-  readKeypair,
-  rentLamports,
-} from '../../loadtest/land/wallet.ts'
-import { type WatchTarget, watchKinds } from '../../loadtest/land/watch.ts'
-import { parsePercent, parseRate } from '../../loadtest/quantities.ts'
-import { runRace } from '../../loadtest/race/race.ts'
+import { runRace } from '../../loadtest/race/connections.ts'
 import { racePlot, raceResult, raceSentences } from '../../loadtest/race/race-result.ts'
 import { type RaceTarget, raceKinds, type Unit, unitOf, units } from '../../loadtest/race/units.ts'
-import { readResult, resultOf } from '../../loadtest/result.ts'
-import { verdictLines } from '../../loadtest/result-text.ts'
+import {
+  parsePercent,
+  parseRate,
+  readResult,
+  resultOf,
+  verdictLines,
+} from '../../loadtest/result.ts'
 import { parseTarget, type Target } from '../../loadtest/target.ts'
 import { benchLoadVerb } from './bench-load.ts'
 import { LiveLine, outputFlags, reportResult, timesOf, watchStopSignals } from './bench-output.ts'

@@ -11,8 +11,13 @@ import { lockData } from '../../customers/subscriptions/lock.ts'
 import { parseEndpoint } from '../../customers/subscriptions/subscription.ts'
 import { type FaultName, faultNames, usualFaults } from '../../devnode/cluster/plan.ts'
 import type { GenesisInput } from '../../devnode/genesis-input.ts'
-import type { DevnodeAddresses, DevnodeCluster, DevnodeOptions } from '../../devnode/node.ts'
-import type { NodeAddresses, NodePorts } from '../../devnode/node-set.ts'
+import type {
+  DevnodeAddresses,
+  DevnodeCluster,
+  DevnodeOptions,
+  NodeAddresses,
+  NodePorts,
+} from '../../devnode/node.ts'
 import type { Config } from '../config/config.ts'
 import { urlOf } from './banner.ts'
 import {

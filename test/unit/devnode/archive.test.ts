@@ -9,13 +9,14 @@ import { TransactionLayout } from '../../../src/chain/solana/transaction.ts'
 import { newestShapes } from '../../../src/chain/solana/version.ts'
 import { buildTransaction, memoInstruction } from '../../../src/devnode/build.ts'
 import { Archive, type ArchiveBounds } from '../../../src/devnode/ledger/archive.ts'
-import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
-import { epochScheduleOf } from '../../../src/devnode/ledger/epoch-schedule.ts'
-import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import {
+  Block,
+  epochScheduleOf,
+  packEntries,
   packTransaction,
   StoredTransaction,
-} from '../../../src/devnode/ledger/stored-transaction.ts'
+} from '../../../src/devnode/ledger/ledger.ts'
+import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { messageContent, signaturesOf } from '../../../src/devnode/message-content.ts'
 import { caseCount } from '../../testkit/case-count.ts'
 import { until } from '../../testkit/until.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isLocalCaller, secretCheck } from '../../../src/devnode/pubsub-server.ts'
+import { isLocalCaller, secretCheck } from '../../../src/devnode/rpc-server.ts'
 
 describe('secretCheck', () => {
   it('admits the secret alone', () => {

@@ -2,10 +2,7 @@
 import { expect, test } from 'vitest'
 import { Keypair } from '../../../src/chain/solana/keypair.ts'
 import { buildTransaction, memoInstruction } from '../../../src/devnode/build.ts'
-import {
-  packTransaction,
-  StoredTransaction,
-} from '../../../src/devnode/ledger/stored-transaction.ts'
+import { packTransaction, StoredTransaction } from '../../../src/devnode/ledger/ledger.ts'
 import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const bytes = buildTransaction({

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { versionNegotiation } from '../../../src/devnode/node-set.ts'
+import { versionNegotiation } from '../../../src/devnode/node.ts'
 
 /** The first packet of a QUIC connection: both ids, then anything up to 1,200 bytes. */
 function initial(destination: Buffer, source: Buffer, version = 1): Buffer {

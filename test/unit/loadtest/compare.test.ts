@@ -5,8 +5,8 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { compareResults, worseThan } from '../../../src/loadtest/compare.ts'
 import { plotSvg } from '../../../src/loadtest/plot.ts'
 import { reportHtml } from '../../../src/loadtest/report.ts'
-import { type Figure, type Result, readResult, resultOf } from '../../../src/loadtest/result.ts'
-import { prometheusText, resultTable } from '../../../src/loadtest/result-text.ts'
+import type { Figure, Result } from '../../../src/loadtest/result.ts'
+import { prometheusText, readResult, resultOf, resultTable } from '../../../src/loadtest/result.ts'
 import { sampleResult } from '../../testkit/bench-result.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-compare-'))

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { accept, type Outcome, refuse } from '../../../src/base/errors.ts'
-import { findKnee, type Step } from '../../../src/loadtest/load-find.ts'
+import { findKnee, type Step } from '../../../src/loadtest/load-result.ts'
 import { limited, simulate } from '../../testkit/simulated-endpoint.ts'
 
 type Judge = (rate: number, attempt: number) => Partial<Step<null>>

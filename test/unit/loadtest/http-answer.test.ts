@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { AnswerParser, rpcErrorOf } from '../../../src/loadtest/http-answer.ts'
-import { encodeRequest } from '../../../src/loadtest/http-session.ts'
+import { encodeRequest } from '../../../src/loadtest/socket-session.ts'
 
 function parse(text: string, extra = 0) {
   const bytes = Buffer.from(`${text}${'#'.repeat(extra)}`)

@@ -1,10 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import {
-  meets,
-  parseConditions,
-  parsePercent,
-  parseRate,
-} from '../../../src/loadtest/quantities.ts'
+import { meets, parseConditions, parsePercent, parseRate } from '../../../src/loadtest/result.ts'
 
 const known = ['p99', 'errors', 'achieved']
 

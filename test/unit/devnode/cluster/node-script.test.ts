@@ -4,14 +4,13 @@ import { hash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
-import { NodeScript } from '../../../../src/devnode/cluster/node-script.ts'
+import { NodeScript, VoidBlocks } from '../../../../src/devnode/cluster/node-script.ts'
 import {
   ClusterPlan,
   type FaultName,
   faultNames,
   usualFaults,
 } from '../../../../src/devnode/cluster/plan.ts'
-import { VoidBlocks } from '../../../../src/devnode/cluster/void-blocks.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import { caseCount } from '../../../testkit/case-count.ts'

@@ -4,7 +4,7 @@ import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import { Keypair } from '../../../../src/chain/solana/keypair.ts'
 import { type AgaveVersion, shapesByVersion } from '../../../../src/chain/solana/version.ts'
 import { buildTransaction, transferInstruction } from '../../../../src/devnode/build.ts'
-import { wireTransactionOf } from '../../../../src/devnode/rpc/wire-transaction.ts'
+import { wireTransactionOf } from '../../../../src/devnode/rpc/blocks.ts'
 import { v1Transaction } from '../../../testkit/transaction-v1.ts'
 
 const wireOf = (text: string, encoding: 'base58' | 'base64', agave: AgaveVersion = '4.3') =>

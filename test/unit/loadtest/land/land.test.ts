@@ -6,10 +6,9 @@ import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import { Keypair } from '../../../../src/chain/solana/keypair.ts'
 import { TransactionLayout } from '../../../../src/chain/solana/transaction.ts'
 import { Verifier } from '../../../../src/chain/solana/verify.ts'
-import type { Sent } from '../../../../src/loadtest/land/land.ts'
+import { readKeypair, type Sent, signTransfer } from '../../../../src/loadtest/land/land.ts'
 import { landSentences, scoreRoutes } from '../../../../src/loadtest/land/land-result.ts'
 import { affordable, costOf, feeOf, routeOrder } from '../../../../src/loadtest/land/plan.ts'
-import { readKeypair, signTransfer } from '../../../../src/loadtest/land/wallet.ts'
 import { SeededRandom } from '../../../../src/loadtest/statistics.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-land-'))

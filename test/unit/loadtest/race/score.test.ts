@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { clears, floorOf } from '../../../../src/loadtest/race/race.ts'
+import { clears, floorOf } from '../../../../src/loadtest/race/connections.ts'
 import { scoreOf } from '../../../../src/loadtest/race/score.ts'
 import { SightTable } from '../../../../src/loadtest/race/sight-table.ts'
 import { SeededRandom } from '../../../../src/loadtest/statistics.ts'
