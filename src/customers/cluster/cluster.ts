@@ -8,11 +8,11 @@ import type { ClusterSection } from './config.ts'
 import { PostgresConnection } from './postgres/client.ts'
 import { prepareSchema } from './postgres/schema.ts'
 import {
-  GatewayHeartbeat,
   type GatewayInfo,
   type GatewayRow,
   listGateways,
   PostgresLeases,
+  startHeartbeat,
 } from './postgres/tables.ts'
 
 export interface ClusterDeps {
@@ -37,7 +37,7 @@ export class Cluster {
   /** The connections that were opened, by name. */
   readonly connections = new Map<string, PostgresConnection>()
   readonly #info = new Map<string, () => string | number | boolean>()
-  #heartbeat: GatewayHeartbeat | null = null
+  #heartbeat: ReturnType<typeof startHeartbeat> | null = null
 
   constructor(config: ClusterSection, deps: ClusterDeps) {
     this.#config = config
@@ -61,7 +61,7 @@ export class Cluster {
   /** Adds this gateway to the table of gateways while it runs. A command does not. */
   announce(): void {
     const who = { session: this.session, name: this.gateway }
-    this.#heartbeat = new GatewayHeartbeat(this.writing, who, () => this.#infoNow())
+    this.#heartbeat = startHeartbeat(this.writing, who, () => this.#infoNow())
   }
 
   /** A connection of its own; stopped with the cluster. */

@@ -14,7 +14,7 @@ import type { RegistryEntry, RegistryNews } from './ports.ts'
 import { entriesMax, PostgresRegistry } from './postgres/registry.ts'
 import {
   PostgresConsumers,
-  PostgresUsage,
+  postgresUsage,
   type SeededConsumer,
   seedConsumers,
   seedUsage,
@@ -38,7 +38,7 @@ export class SharedRegistry {
   /** Changes of subscriptions. */
   readonly verbs: PostgresRegistry
   readonly follower: RegistryFollower
-  readonly usage: PostgresUsage
+  readonly usage: ReturnType<typeof postgresUsage>
   readonly consumers: PostgresConsumers
   readonly cluster: Cluster
   readonly #deps: SharedRegistryDeps
@@ -66,7 +66,7 @@ export class SharedRegistry {
         void cluster.beat()
       },
     })
-    this.usage = new PostgresUsage(cluster.writing)
+    this.usage = postgresUsage(cluster.writing)
     this.consumers = new PostgresConsumers(cluster.writing)
   }
 

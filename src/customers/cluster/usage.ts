@@ -11,10 +11,10 @@ import type { Ledger } from '../quota/quota.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 import type { WindowTotal } from './ports.ts'
-import type { PostgresUsage } from './postgres/tables.ts'
+import type { postgresUsage } from './postgres/tables.ts'
 
 export interface SharedUsageDeps {
-  readonly usage: Pick<PostgresUsage, 'use'>
+  readonly usage: Pick<ReturnType<typeof postgresUsage>, 'use'>
   readonly store: Pick<Store, 'openWindow' | 'unsent'>
   /** Unique to this process: its batches are numbered under it. */
   readonly session: string

@@ -29,12 +29,13 @@ import {
   strictRules,
 } from './subscription.ts'
 import {
-  AnswerTable,
+  type AnswerTable,
   addUnsent,
   addUsage,
+  answerTable,
   endBatch,
   endPush,
-  LocalConsumers,
+  localConsumers,
   lostUse,
   NoticeTable,
   openWindow,
@@ -250,12 +251,12 @@ export class Store extends Verbs<'now'> {
 
   /** Answers of the operator API by idempotency key. */
   get answers(): AnswerTable {
-    return new AnswerTable(this.#tables, this.#clock)
+    return answerTable(this.#tables, this.#clock)
   }
 
   /** Where the consumers of subscriptions are, without a cluster. */
   get consumers(): ConsumerTable {
-    return new LocalConsumers(this.#tables, this.#clock)
+    return localConsumers(this.#tables, this.#clock)
   }
 
   /** The credits of every subscription's newest window, for the copy into a cluster. */

@@ -363,62 +363,51 @@ export function rowCount(table: { getStats(): object }): number {
 const dayMs = 86_400_000
 
 /** In the registry of a gateway that is alone; commands change it beside the server. */
-export class LocalConsumers implements ConsumerTable {
-  readonly #tables: Tables
-  readonly #clock: Clock
+export function localConsumers(tables: Tables, clock: Clock): ConsumerTable {
+  const { consumers } = tables
+  const rowsOf = (id: string) => [...consumers.getRange({ start: [id, ''], end: [id, '\uffff'] })]
+  return {
+    open(id: string, name: string): Promise<Omit<ConsumerRow, 'atMs'> | 'too-many'> {
+      const nowMs = clock.nowMs()
+      return tables.transaction(() => {
+        const known = consumers.get([id, name])
+        for (const { key, value } of rowsOf(id))
+          if (key[1] !== name && value.atMs < nowMs - unusedDays * dayMs) consumers.remove(key)
+        if (known === undefined && rowsOf(id).length >= consumersMax) return 'too-many'
+        const term = Math.max((known?.term ?? 0) + 1, nowMs)
+        const opened = { term, position: known?.position ?? null, atMs: nowMs }
+        consumers.put([id, name], opened)
+        return opened
+      })
+    },
 
-  constructor(tables: Tables, clock: Clock) {
-    this.#tables = tables
-    this.#clock = clock
-  }
+    async commit(held: readonly HeldName[]): Promise<readonly HeldName[]> {
+      const atMs = clock.nowMs()
+      const isLost = ({ id, name, term }: HeldName) => consumers.get([id, name])?.term !== term
+      if (held.every(({ position }) => position === null)) return held.filter(isLost)
+      const lost: HeldName[] = []
+      await tables.transaction(() => {
+        for (const one of held)
+          if (isLost(one)) lost.push(one)
+          else if (one.position !== null)
+            consumers.put([one.id, one.name], { term: one.term, position: one.position, atMs })
+      })
+      return lost
+    },
 
-  open(id: string, name: string): Promise<Omit<ConsumerRow, 'atMs'> | 'too-many'> {
-    const { consumers } = this.#tables
-    const nowMs = this.#clock.nowMs()
-    return this.#tables.transaction(() => {
-      const known = consumers.get([id, name])
-      for (const { key, value } of this.#rows(id))
-        if (key[1] !== name && value.atMs < nowMs - unusedDays * dayMs) consumers.remove(key)
-      if (known === undefined && this.#rows(id).length >= consumersMax) return 'too-many'
-      const term = Math.max((known?.term ?? 0) + 1, nowMs)
-      const opened = { term, position: known?.position ?? null, atMs: nowMs }
-      consumers.put([id, name], opened)
-      return opened
-    })
-  }
+    async list(id: string): Promise<readonly NamedConsumer[]> {
+      return rowsOf(id).map(({ key: [, name], value: { position, atMs } }) => {
+        return { name, position, atMs }
+      })
+    },
 
-  async commit(held: readonly HeldName[]): Promise<readonly HeldName[]> {
-    const { consumers } = this.#tables
-    const atMs = this.#clock.nowMs()
-    const isLost = ({ id, name, term }: HeldName) => consumers.get([id, name])?.term !== term
-    if (held.every(({ position }) => position === null)) return held.filter(isLost)
-    const lost: HeldName[] = []
-    await this.#tables.transaction(() => {
-      for (const one of held)
-        if (isLost(one)) lost.push(one)
-        else if (one.position !== null)
-          consumers.put([one.id, one.name], { term: one.term, position: one.position, atMs })
-    })
-    return lost
-  }
-
-  async list(id: string): Promise<readonly NamedConsumer[]> {
-    return this.#rows(id).map(({ key: [, name], value: { position, atMs } }) => {
-      return { name, position, atMs }
-    })
-  }
-
-  async remove(id: string, name?: string): Promise<number> {
-    const { consumers } = this.#tables
-    const found = this.#rows(id).filter(({ key }) => name === undefined || key[1] === name)
-    await this.#tables.transaction(() => {
-      for (const { key } of found) consumers.remove(key)
-    })
-    return found.length
-  }
-
-  #rows(id: string) {
-    return [...this.#tables.consumers.getRange({ start: [id, ''], end: [id, '\uffff'] })]
+    async remove(id: string, name?: string): Promise<number> {
+      const found = rowsOf(id).filter(({ key }) => name === undefined || key[1] === name)
+      await tables.transaction(() => {
+        for (const { key } of found) consumers.remove(key)
+      })
+      return found.length
+    },
   }
 }
 
@@ -518,21 +507,15 @@ export const waitingMax = 1_000
 const answerKeptMs = 24 * 3_600_000
 export const answersMax = 10_000
 
-export class AnswerTable {
-  readonly #tables: Tables
-  readonly #clock: Clock
+export type AnswerTable = ReturnType<typeof answerTable>
 
-  constructor(tables: Tables, clock: Clock) {
-    this.#tables = tables
-    this.#clock = clock
-  }
-
+export const answerTable = (tables: Tables, clock: Clock) => ({
   /** Begins a change under a key. Returns what the key has already, or why it cannot begin. */
   begin(caller: string, key: string, request: string): StoredAnswer | 'begun' | 'full' {
-    const { answers } = this.#tables
-    const nowMs = this.#clock.nowMs()
+    const { answers } = tables
+    const nowMs = clock.nowMs()
     const at: [string, string] = [caller, digestOf(key)]
-    return this.#tables.transactionSync(() => {
+    return tables.transactionSync(() => {
       const known = answers.get(at)
       if (known !== undefined && nowMs - known.atMs < answerKeptMs) return known
       if (rowCount(answers) >= answersMax) {
@@ -543,16 +526,16 @@ export class AnswerTable {
       answers.putSync(at, { atMs: nowMs, request: digestOf(request), answer: null })
       return 'begun'
     })
-  }
+  },
 
   /** Stores the answer; null removes the row, as nothing was changed. */
   end(caller: string, key: string, answer: string | null): void {
-    const { answers } = this.#tables
+    const { answers } = tables
     const at: [string, string] = [caller, digestOf(key)]
-    this.#tables.transactionSync(() => {
+    tables.transactionSync(() => {
       const begun = answers.get(at)
       if (answer === null) answers.removeSync(at)
       else if (begun !== undefined) answers.putSync(at, { ...begun, answer })
     })
-  }
-}
+  },
+})

@@ -42,10 +42,10 @@ export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedAr
   const positionals: string[] = []
   const flags = new Map<string, string[]>()
   const configFlags: ConfigFlag[] = []
-  const words = new Words(rest)
-  for (let word = words.next(); word !== undefined; word = words.next()) {
+  const words = [...rest]
+  for (let word = words.shift(); word !== undefined; word = words.shift()) {
     if (word === '--') {
-      positionals.push(...words.rest())
+      positionals.push(...words)
       break
     }
     if (word === '-h') {
@@ -78,30 +78,6 @@ export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedAr
   return problem === undefined ? accept({ positionals, flags, configFlags }) : misuse(problem)
 }
 
-/** Reads a list of words one by one. */
-class Words {
-  readonly #words: readonly string[]
-  #at = 0
-
-  constructor(words: readonly string[]) {
-    this.#words = words
-  }
-
-  next(): string | undefined {
-    return this.#words[this.#at++]
-  }
-
-  /** The next word, unless it begins as a flag does. */
-  value(flagStart: string): string | undefined {
-    const isValue = this.#words[this.#at]?.startsWith(flagStart) === false
-    return isValue ? this.next() : undefined
-  }
-
-  rest(): readonly string[] {
-    return this.#words.slice(this.#at)
-  }
-}
-
 interface GivenFlag {
   readonly spec: FlagSpec | undefined
   readonly name: string
@@ -122,7 +98,7 @@ function flagIn(word: string, specs: readonly FlagSpec[]): GivenFlag {
 
 /** The values of a flag, the inline one first; 'true' for a switch; null when some are missing. */
 function takeValues(
-  words: Words,
+  words: string[],
   spec: FlagSpec | undefined,
   inline: string | undefined,
 ): string[] | null {
@@ -131,9 +107,9 @@ function takeValues(
   const values = inline === undefined ? [] : [inline]
   const mayLack = spec?.mayLackValue === true
   while (values.length < count) {
-    const value = words.value(mayLack ? '-' : '--')
-    if (value === undefined) return mayLack ? [''] : null
-    values.push(value)
+    // A word that begins as a flag does is none.
+    if (words[0]?.startsWith(mayLack ? '-' : '--') !== false) return mayLack ? [''] : null
+    values.push(words.shift()!)
   }
   return values
 }

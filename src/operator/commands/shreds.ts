@@ -231,8 +231,7 @@ async function listen(call: Call, socket: UdpSocket): Promise<Outcome<Report>> {
     if (capture !== null) writeSync(capture, pcapRecord({ timeMs, payload: packet }, socket.port))
     if (tally.shreds >= count) finish()
   })
-  const reporter = new RateReporter(tally, report)
-  const reporting = setInterval(() => reporter.report(), reportMs)
+  const reporting = setInterval(rateReporter(tally, report), reportMs)
   const timer = setTimeout(finish, Math.min(seconds * 1000, 2 ** 31 - 1))
   process.once('SIGINT', finish)
   await finished
@@ -251,39 +250,30 @@ async function listen(call: Call, socket: UdpSocket): Promise<Outcome<Report>> {
 type Print = (json: Readonly<Record<string, unknown>>, text: string) => void
 
 /** Prints, once a second, the rate and each finished slot with its missing shreds. */
-class RateReporter {
-  readonly #tally: ShredTally
-  readonly #print: Print
-  #shreds = 0
-  #bytes = 0
-
-  constructor(tally: ShredTally, print: Print) {
-    this.#tally = tally
-    this.#print = print
-  }
-
-  report(): void {
-    for (const slot of this.#tally.takeFinished()) this.#reportSlot(slot)
-    const { shreds, bytes, duplicates, flawed } = this.#tally
-    const rate = shreds - this.#shreds
-    const megabits = ((bytes - this.#bytes) * 8) / 1e6
-    this.#shreds = shreds
-    this.#bytes = bytes
-    this.#print(
+function rateReporter(tally: ShredTally, print: Print): () => void {
+  const before = { shreds: 0, bytes: 0 }
+  return () => {
+    for (const slot of tally.takeFinished()) reportSlot(slot, print)
+    const { shreds, bytes, duplicates, flawed } = tally
+    const rate = shreds - before.shreds
+    const megabits = ((bytes - before.bytes) * 8) / 1e6
+    Object.assign(before, { shreds, bytes })
+    print(
       { shredsPerSecond: rate, megabitsPerSecond: megabits, duplicates, flawed },
       `${rate}/s  ${megabits.toFixed(2)} Mbit/s  duplicates ${duplicates}  invalid ${flawed}`,
     )
   }
+}
 
-  #reportSlot({ slot, data, code, dataEnd, duplicates, firstMs, lastMs }: SlotTally): void {
-    const missing = dataEnd - data
-    const spanMs = lastMs - firstMs
-    this.#print(
-      { slot, data, code, missing, duplicates, spanMs },
-      `slot ${slot}  data ${data}  code ${code}  missing ${missing}  ` +
-        `duplicates ${duplicates}  first to last ${spanMs.toFixed(1)} ms`,
-    )
-  }
+function reportSlot(tallied: SlotTally, print: Print): void {
+  const { slot, data, code, dataEnd, duplicates, firstMs, lastMs } = tallied
+  const missing = dataEnd - data
+  const spanMs = lastMs - firstMs
+  print(
+    { slot, data, code, missing, duplicates, spanMs },
+    `slot ${slot}  data ${data}  code ${code}  missing ${missing}  ` +
+      `duplicates ${duplicates}  first to last ${spanMs.toFixed(1)} ms`,
+  )
 }
 
 const rateDefault = 5000

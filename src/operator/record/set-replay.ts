@@ -217,7 +217,7 @@ export class SetReplay {
 
   #openStream(name: string, isRetracting = false): StreamEvents {
     this.#results.open(`${this.#set}: ${name}`)
-    const frames = new FrameCutter((frame) => this.#emit(name, frame))
+    const cut = frameCutter((frame) => this.#emit(name, frame))
     const subscribe = this.#geyser.methods.find(({ path }) => path.endsWith('/Subscribe'))!
     if (subscribe.kind !== 'stream') throw new Error('Subscribe is a stream')
     return subscribe.open(
@@ -226,7 +226,7 @@ export class SetReplay {
         unsentBytes: 0,
         header: (header) => (isRetracting && header === 'x-retractions' ? 'true' : undefined),
         write(bytes, sent) {
-          frames.push(bytes)
+          cut(bytes)
           sent?.()
           return true
         },
@@ -288,23 +288,17 @@ function isSteady({ method, paramsText }: Call): boolean {
 }
 
 /** Cuts a gRPC stream into its frames. */
-class FrameCutter {
-  readonly #frame: (frame: Buffer) => void
-  #rest: Buffer = Buffer.alloc(0)
-
-  constructor(frame: (frame: Buffer) => void) {
-    this.#frame = frame
-  }
-
-  push(bytes: Buffer): void {
-    let rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
+function frameCutter(take: (frame: Buffer) => void): (bytes: Buffer) => void {
+  let kept: Buffer = Buffer.alloc(0)
+  return (bytes) => {
+    let rest = kept.length === 0 ? bytes : Buffer.concat([kept, bytes])
     while (rest.length >= framePrefixBytes) {
       const end = framePrefixBytes + rest.readUInt32BE(1)
       if (rest.length < end) break
-      this.#frame(rest.subarray(0, end))
+      take(rest.subarray(0, end))
       rest = rest.subarray(end)
     }
     // Copied: the memory of what was written is used again.
-    this.#rest = Buffer.from(rest)
+    kept = Buffer.from(rest)
   }
 }

@@ -146,7 +146,7 @@ const names = [
 ]
 
 function productRows(families: ReadonlyMap<string, Family>) {
-  const read = new Readings(families)
+  const read = readings(families)
   const calls = (product: string) => ({
     calls: read.sum(`${product}_requests_total`),
     errors: read.sum(`${product}_requests_total`, { outcome: 'error' }),
@@ -204,34 +204,24 @@ function shredsRow(read: Readings) {
 }
 
 /** Sums of meters over their labels. Of a hub, what its gateways count: its stream is theirs. */
-class Readings {
-  readonly #families: ReadonlyMap<string, Family>
-
-  constructor(families: ReadonlyMap<string, Family>) {
-    this.#families = families
-  }
-
-  has(name: string): boolean {
-    return this.#samples(name).length > 0
-  }
-
-  sum(name: string, match: Readonly<Record<string, string>> = {}): number {
-    return this.#samples(name)
-      .filter(({ labels }) => Object.entries(match).every(([key, value]) => labels[key] === value))
-      .reduce((sum, { value }) => sum + value, 0)
-  }
-
-  /** Cumulative counts of a histogram by upper bound; the last bound, infinity, is null. */
-  buckets(name: string): [bound: number | null, count: number][] {
-    return this.#samples(name).flatMap(({ name: sample, labels: { le }, value }) => {
-      if (!sample.endsWith('_bucket')) return []
-      return [[le === '+Inf' ? null : Number(le), value] as [number | null, number]]
-    })
-  }
-
-  #samples(name: string): Family['samples'] {
-    const samples = this.#families.get(`sluice_${name}`)?.samples ?? []
+function readings(families: ReadonlyMap<string, Family>) {
+  const samplesOf = (name: string): Family['samples'] => {
+    const samples = families.get(`sluice_${name}`)?.samples ?? []
     const ofGateways = samples.filter(({ labels }) => labels.gateway !== undefined)
     return ofGateways.length > 0 ? ofGateways : samples
   }
+  return {
+    has: (name: string) => samplesOf(name).length > 0,
+    sum: (name: string, match: Readonly<Record<string, string>> = {}) =>
+      samplesOf(name)
+        .filter(({ labels }) => Object.entries(match).every(([key, want]) => labels[key] === want))
+        .reduce((sum, { value }) => sum + value, 0),
+    /** Cumulative counts of a histogram by upper bound; the last bound, infinity, is null. */
+    buckets: (name: string) =>
+      samplesOf(name).flatMap(({ name: sample, labels: { le }, value }) =>
+        sample.endsWith('_bucket') ? [[le === '+Inf' ? null : Number(le), value] as const] : [],
+      ),
+  }
 }
+
+type Readings = ReturnType<typeof readings>

@@ -37,18 +37,13 @@ export interface HandleDeps {
   readonly log: Log
 }
 
-export class MessageHandler {
-  readonly #deps: HandleDeps
-  readonly #answerer: Answerer<Session>
+/** The response, '' for none; 'ping' for a keep-alive. Never throws and never rejects. */
+export type HandleMessage = (body: Buffer, session: Session) => 'ping' | Message | Promise<Message>
 
-  constructor(deps: HandleDeps) {
-    this.#deps = deps
-    this.#answerer = new Answerer(deps.methods.call, faultReport(deps.log, 'method failed'))
-  }
-
-  /** The response, '' for none; 'ping' for a keep-alive. Never throws and never rejects. */
-  handle(body: Buffer, session: Session): 'ping' | Message | Promise<Message> {
-    const { meters, quotaMeters } = this.#deps
+export function messageHandler(deps: HandleDeps): HandleMessage {
+  const { methods, meters, quotaMeters, log } = deps
+  const answerer = new Answerer(methods.call, faultReport(log, 'method failed'))
+  return (body, session) => {
     const { budget } = session
     const request = parseRequest(body, budget.plan.batchItems)
     if (isPing(request)) return 'ping'
@@ -58,7 +53,7 @@ export class MessageHandler {
       countCalls(meters.calls, request)
       return refusalMessage(request, refusal.error)
     }
-    return whenDone(this.#answerer.answer(request, session, budget), (answers) => {
+    return whenDone(answerer.answer(request, session, budget), (answers) => {
       countCalls(meters.calls, request, answers)
       return responseMessage(request, answers)
     })

@@ -3,7 +3,7 @@
 //   upgrade on / -> admit: token (401) -> chain of the subscription (503 without one)
 //                -> connections per address and plan, rate (429)
 //                -> open: gate.lease closes it with 1008 within 1 s of the token's death
-//   message      -> MessageHandler: parse -> quota -> method -> answer in band
+//   message      -> handle.ts: parse -> quota -> method -> answer in band
 //   stream update -> engine of the chain: index -> text, once -> published to all subscribers
 //   slow client  -> continues from the log where it has cursors, else 1013
 //   too long message -> 1009;  stop -> 1001
@@ -32,7 +32,7 @@ import type { Subscription } from '../../customers/subscriptions/subscription.ts
 import type { PubsubChain } from '../../streams/pubsub/chain.ts'
 import type { PubsubEngine } from '../../streams/pubsub/engine.ts'
 import type { WebsocketSection } from './config.ts'
-import { MessageHandler, type Session, Subscriptions } from './handle.ts'
+import { type HandleMessage, messageHandler, type Session, Subscriptions } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
 
 export interface WebsocketDeps extends EndpointDeps {
@@ -66,7 +66,7 @@ export async function startWebsocket(
   const { clock } = deps
   const subscriptions = new Subscriptions({ meters: deps.meters.subscriptions, clock, log })
   const tables = [{ getVersion: () => version }, subscriptions.methods, ...deps.methods]
-  const handler = new MessageHandler({
+  const handle = messageHandler({
     methods: new Methods<Session>(...tables),
     meters: deps.meters,
     quotaMeters: deps.quotaMeters,
@@ -85,7 +85,7 @@ export async function startWebsocket(
       error: (status, message) => errorReply(status, message),
       routes: [{ verb: 'GET', path: '/', handle: () => upgradeRequired }],
     },
-    sockets: [socketRoute(section, deps, { handler, subscriptions })],
+    sockets: [socketRoute(section, deps, { handle, subscriptions })],
   })
   deps.meters.openSockets = () => endpoint.sockets.open.size
   subscriptions.usePublisher((topic, message, atOnce) => {
@@ -104,9 +104,9 @@ export async function startWebsocket(
 function socketRoute(
   section: WebsocketSection,
   deps: WebsocketDeps,
-  made: { readonly handler: MessageHandler; readonly subscriptions: Subscriptions },
+  made: { readonly handle: HandleMessage; readonly subscriptions: Subscriptions },
 ): SocketRoute<Principal, PubsubConnection> {
-  const { handler, subscriptions } = made
+  const { handle, subscriptions } = made
   return {
     path: '/',
     inboundBytesMax: INBOUND_BYTES_MAX,
@@ -126,7 +126,7 @@ function socketRoute(
     open: (socket) => socket.state.open(socket, deps.gate),
     message: ({ state }, data) => {
       const request = deps.calls?.isOn === true ? Uint8Array.from(data) : null
-      const message = handler.handle(data, state)
+      const message = handle(data, state)
       const answer = (done: Message) => {
         const text = whole(done)
         if (request !== null) tapMessage(deps.calls!, state, request, text)

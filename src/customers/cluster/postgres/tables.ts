@@ -23,37 +23,31 @@ import type { BudgetLedger, SettledRow, SpentRow, WindowTotal } from '../ports.t
 import type { PostgresConnection, Queries } from './client.ts'
 
 /** A batch that is sent again under its number, because its answer was lost, counts once. */
-export class PostgresUsage {
-  readonly #queries: Queries
-
-  constructor(queries: Queries) {
-    this.#queries = queries
-  }
-
+export const postgresUsage = (queries: Queries) => ({
   /** Adds a batch, once per number, and returns the cluster's totals of its windows. */
   use({ session, number, rows }: UsageBatch, nowMs: number): Promise<WindowTotal[]> {
-    return this.#queries.query<WindowTotal>(
+    return queries.query<WindowTotal>(
       'SELECT id, win AS window, credits FROM use_credits($1, $2, $3, $4)',
       [session, number, JSON.stringify(rows), oldestDayKept(nowMs)],
     )
-  }
+  },
 
   async credits(id: string, window: number): Promise<number> {
-    const [row] = await this.#queries.query<{ credits: number }>(
+    const [row] = await queries.query<{ credits: number }>(
       'SELECT credits FROM usage_windows WHERE id = $1 AND win = $2',
       [id, window],
     )
     return row?.credits ?? 0
-  }
+  },
 
   days(id: string): Promise<UsageDay[]> {
-    return this.#queries.query<UsageDay>(
+    return queries.query<UsageDay>(
       `SELECT day, credits, calls, refused, notifications, bytes
        FROM usage_days WHERE id = $1 ORDER BY day`,
       [id],
     )
-  }
-}
+  },
+})
 
 /** Copies rows of a gateway's own usage table; for seeding, inside its transaction. */
 export async function seedUsage(
@@ -330,53 +324,41 @@ const writeMs = 1_000
 const keptHours = 24
 
 /** Writes this gateway's row every second while it runs. */
-export class GatewayHeartbeat {
-  readonly #connection: PostgresConnection
-  readonly #who: { readonly session: string; readonly name: string }
-  readonly #info: () => GatewayInfo
-  readonly #timer: NodeJS.Timeout
-  #isWriting = false
-
-  constructor(
-    connection: PostgresConnection,
-    who: { readonly session: string; readonly name: string },
-    info: () => GatewayInfo,
-  ) {
-    this.#connection = connection
-    this.#who = who
-    this.#info = info
-    // The connection itself reports that it is down.
-    const write = guarded(
-      () => this.write(),
-      () => {},
-    )
-    this.#timer = setInterval(write, writeMs)
-    write()
-  }
-
-  async write(): Promise<void> {
-    if (this.#isWriting || !this.#connection.isUp()) return
-    this.#isWriting = true
+export function startHeartbeat(
+  connection: PostgresConnection,
+  who: { readonly session: string; readonly name: string },
+  info: () => GatewayInfo,
+) {
+  let isWriting = false
+  const write = async () => {
+    if (isWriting || !connection.isUp()) return
+    isWriting = true
     try {
-      await this.#connection.query(
+      await connection.query(
         `WITH gone AS (
            DELETE FROM gateways WHERE seen < clock_timestamp() - interval '${keptHours} hours'
          )
          INSERT INTO gateways VALUES ($1, $2, clock_timestamp(), $3)
          ON CONFLICT (session) DO UPDATE SET seen = excluded.seen, info = excluded.info`,
-        [this.#who.session, this.#who.name, JSON.stringify(this.#info())],
+        [who.session, who.name, JSON.stringify(info())],
       )
     } finally {
-      this.#isWriting = false
+      isWriting = false
     }
   }
-
-  /** Removes the row, so that others count one gateway less at once. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#connection
-      .query('DELETE FROM gateways WHERE session = $1', [this.#who.session])
-      .catch(() => {})
+  // The connection itself reports that it is down.
+  const tick = guarded(write, () => {})
+  const timer = setInterval(tick, writeMs)
+  tick()
+  return {
+    write,
+    /** Removes the row, so that others count one gateway less at once. */
+    async stop() {
+      clearInterval(timer)
+      await connection
+        .query('DELETE FROM gateways WHERE session = $1', [who.session])
+        .catch(() => {})
+    },
   }
 }
 
