@@ -1,8 +1,7 @@
 // Declares the meters of the indexer: its endpoint, its ingest pipeline, its query processes.
-
-import type { CounterChild, LatencyTally, Meters } from '../base/telemetry/meters.ts'
+import type { Meters } from '../base/telemetry/meters.ts'
 import { codeOf } from './clickhouse/exceptions.ts'
-import { type FeedName, feedNames, tableNames } from './tables.ts'
+import { feedNames, tableNames } from './tables.ts'
 
 const OK = 'OK'
 /** Names of exceptions; those that only an engine defines are `OTHER`. */
@@ -10,29 +9,17 @@ const outcomes: readonly string[] = [OK, ...Object.keys(codeOf), 'OTHER']
 const ways = ['killed', 'client_gone', 'access_lost'] as const
 export type StopWay = (typeof ways)[number]
 
-export interface IndexerMeters {
-  /** Queries by how they ended; `OK` or the name of an exception. */
-  finished(outcome: string): void
-  readonly latency: LatencyTally
-  readonly rows: CounterChild
-  readonly bytes: CounterChild
-  /** Queries that were stopped before their end. */
-  readonly stopped: Readonly<Record<StopWay, CounterChild>>
-  /** Returns the number of running queries. */
-  running: () => number
-  /** Returns the number of queries that wait for one of their subscription to end. */
-  waiting: () => number
-}
+export type IndexerMeters = ReturnType<typeof declareIndexerMeters>
 
-export function declareIndexerMeters(meters: Meters): IndexerMeters {
+export function declareIndexerMeters(meters: Meters) {
   const finished = meters.counters(
     'sluice_index_queries_total',
     'Queries of the indexer by how they ended: OK or the name of the exception',
     'outcome',
     outcomes,
   )
-  const own: IndexerMeters = {
-    finished: (outcome) => (finished[outcome] ?? finished.OTHER!).inc(),
+  const own = {
+    finished: (outcome: string) => (finished[outcome] ?? finished.OTHER!).inc(),
     latency: meters.latency(
       'sluice_index_query_seconds',
       'Time from a complete query to the end of its response',
@@ -45,8 +32,10 @@ export function declareIndexerMeters(meters: Meters): IndexerMeters {
       'way',
       ways,
     ),
-    running: () => 0,
-    waiting: () => 0,
+    /** Returns the number of running queries. */
+    running: (): number => 0,
+    /** Returns the number of queries that wait for one of their subscription to end. */
+    waiting: (): number => 0,
   }
   meters.gaugeRead('sluice_index_queries_running', 'Running queries', () => own.running())
   meters.gaugeRead(
@@ -57,22 +46,7 @@ export function declareIndexerMeters(meters: Meters): IndexerMeters {
   return own
 }
 
-export interface IngestMeters {
-  readonly lost: Readonly<Record<FeedName, CounterChild>>
-  readonly reread: CounterChild
-  readonly batches: CounterChild
-  readonly writeFailures: CounterChild
-  readonly restarts: CounterChild
-  readonly write: LatencyTally
-  /** Time from an update to its durable row. */
-  readonly delay: LatencyTally
-  /** Counts the rows of one write. */
-  wrote(rows: Readonly<Record<string, number>>): void
-  /** Active parts of each ClickHouse table, in its fullest partition. */
-  parts(counts: Readonly<Record<string, number>>): void
-  /** Connects the state that is read at scrape. */
-  watch(state: IngestState): void
-}
+export type IngestMeters = ReturnType<typeof declareIngestMeters>
 
 export interface IngestState {
   /** Age of the oldest update that is not yet durable; 0 when all are. */
@@ -80,7 +54,7 @@ export interface IngestState {
   unackedBytes(): number
 }
 
-export function declareIngestMeters(meters: Meters): IngestMeters {
+export function declareIngestMeters(meters: Meters) {
   let state: IngestState | null = null
   meters.gaugeRead(
     'sluice_index_lag_seconds',
@@ -115,14 +89,15 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
       'Time from an update to its durable rows, by the oldest update of each delivery',
     ),
     ...declareRowMeters(meters),
-    watch(watched) {
+    /** Connects the state that is read at scrape. */
+    watch(watched: IngestState) {
       state = watched
     },
   }
 }
 
 /** Rows and inserts by table, and what they cost a ClickHouse server. */
-function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'> {
+function declareRowMeters(meters: Meters) {
   const names: readonly string[] = tableNames
   const rows = meters.counters('sluice_index_rows_total', 'Rows written, by table', 'table', names)
   const inserts = meters.counters(
@@ -142,13 +117,15 @@ function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'>
     },
   )
   return {
-    wrote(counts) {
+    /** Counts the rows of one write. */
+    wrote(counts: Readonly<Record<string, number>>) {
       for (const [table, count] of Object.entries(counts)) {
         rows[table]?.inc(count)
         inserts[table]?.inc()
       }
     },
-    parts(counts) {
+    /** Active parts of each ClickHouse table, in its fullest partition. */
+    parts(counts: Readonly<Record<string, number>>) {
       parts = new Map(Object.entries(counts))
     },
   }
@@ -163,13 +140,17 @@ export interface QueryProcessMeters {
   killed(reason: KillReason): void
 }
 
-/** The same in the gateway, as the program reports it. */
-export interface QueryProgramMeters {
-  readonly restarts: CounterChild
-  report(now: { processes: number; busy: number; kills: readonly KillReason[] }): void
+/** Query processes now, and those that were killed since the last report. */
+export interface QueryReport {
+  readonly processes: number
+  readonly busy: number
+  readonly kills: readonly KillReason[]
 }
 
-export function declareQueryProgramMeters(meters: Meters): QueryProgramMeters {
+/** The same in the gateway, as the program reports it. */
+export type QueryProgramMeters = ReturnType<typeof declareQueryProgramMeters>
+
+export function declareQueryProgramMeters(meters: Meters) {
   const all = meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle')
   const running = meters.gauge(
     'sluice_index_query_processes_busy',
@@ -186,7 +167,7 @@ export function declareQueryProgramMeters(meters: Meters): QueryProgramMeters {
       'sluice_index_query_program_restarts_total',
       'Restarts of the program that answers queries',
     ),
-    report({ processes, busy, kills }) {
+    report({ processes, busy, kills }: QueryReport) {
       all.set(processes)
       running.set(busy)
       for (const reason of kills) killed[reason].inc()

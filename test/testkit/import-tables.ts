@@ -260,7 +260,7 @@ export const budgets: Readonly<Record<string, number>> = {
   chain: 7_880,
   base: 11_022,
   devnode: 10_518,
-  indexer: 20_846,
+  indexer: 20_819,
   'live client': 6_389,
   loadtest: 5_897,
   workers: 314,

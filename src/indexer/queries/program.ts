@@ -5,7 +5,7 @@ import { DATABASE, visibleTables } from '../catalogue.ts'
 import type { IndexerSection } from '../config.ts'
 import type { QueryEngine } from '../engine.ts'
 import { startEngine } from '../engines.ts'
-import type { KillReason } from '../meters.ts'
+import type { QueryReport } from '../meters.ts'
 import { engineOf, QueryHandler } from './handler.ts'
 import type { QueryBegin, QueryGreeting, ResultAddress } from './protocol.ts'
 
@@ -21,13 +21,6 @@ export interface QueryProgramConfig {
   /** Names this server in the writer lease of ClickHouse. */
   readonly holder: string | null
   readonly results: ResultAddress
-}
-
-/** Query processes now, and those that were killed since the last report. */
-export interface QueryReport {
-  readonly processes: number
-  readonly busy: number
-  readonly kills: readonly KillReason[]
 }
 
 export interface QueryLogLine {

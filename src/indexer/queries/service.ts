@@ -16,9 +16,8 @@ import { restartForever, SupervisedChild } from '../../base/threads/supervisor.t
 import { listenAtPath } from '../../base/transport/unix-socket.ts'
 import { exception, type QueryError } from '../clickhouse/exceptions.ts'
 import { type IndexerSection, queriesMax, queryProcesses } from '../config.ts'
-import { declareQueryProgramMeters, type QueryProgramMeters } from '../meters.ts'
-import type { QueryLogLine, QueryProgramConfig, QueryReport } from './program.ts'
-import { reportEveryMs } from './program.ts'
+import { declareQueryProgramMeters, type QueryProgramMeters, type QueryReport } from '../meters.ts'
+import { type QueryLogLine, type QueryProgramConfig, reportEveryMs } from './program.ts'
 import type {
   QueryAnswer,
   QueryBegin,
