@@ -214,7 +214,7 @@ export async function startPubsubServer(listen: ListenAddress, deps: PubsubServe
       },
     ],
   })
-  notifier.usePublisher((topic, message) => endpoint.sockets.publish(topic, message))
+  notifier.publish = (topic, message) => endpoint.sockets.publish(topic, message)
   return {
     address: endpoint.address,
     async stop() {

@@ -1,9 +1,7 @@
 // Sends transactions to a set of nodes: to one good node, or to all with `broadcast`.
 // `tpu.upstreams` names sets, or addresses of single nodes: such an address becomes a set of one
 // node, probed like any other.
-import type { Clock } from '../base/clock.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import type { Log } from '../base/telemetry/log.ts'
 import { encodeBase58 } from '../chain/solana/base58.ts'
 import { bodyOf, firstGood } from './call-body.ts'
 import { singleNodeSet } from './config.ts'
@@ -13,6 +11,7 @@ import {
   callNode,
   type RpcReply,
   readNodes,
+  type SetDeps,
   type UpstreamSet,
   unreached,
 } from './node-pool/upstream-set.ts'
@@ -24,15 +23,10 @@ const signaturesMax = 256
 /** Errors to retry later: the node lags, or the rate limit of an endpoint like ours. */
 const retryableCodes: ReadonlySet<number> = new Set([-32005, -32429])
 
-export interface SenderDeps {
-  readonly clock: Clock
-  readonly log: Log
-}
-
 export function transactionSenders(
   names: readonly string[],
   upstreams: Upstreams,
-  deps: SenderDeps,
+  deps: SetDeps,
 ): SetSender[] {
   return names.map((name, index) => {
     const set = upstreams.set(name)

@@ -264,7 +264,7 @@ describe('a log that gateways share', () => {
   test('lets a cursor of a gateway that is further wait for its frame', async () => {
     const eventLog = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
     let pulls = 0
-    eventLog.usePull(async () => void pulls++)
+    eventLog.pull = async () => void pulls++
     eventLog.restart('shared', 10)
     const put = (seq: number) =>
       eventLog.accept(seq, { kind: 'TPS', payload: Buffer.from(`${seq}`), sinceMs: 0, facts: null })
@@ -291,7 +291,7 @@ describe('a log that gateways share', () => {
       }
       // While the shared log cannot be read, a snapshot would take the client back.
       for (const pull of [() => new Promise<void>(() => {}), () => Promise.reject(new Error())]) {
-        eventLog.usePull(pull)
+        eventLog.pull = pull
         const cutOff = open('resume_from=99&run=shared')
         await until(() => cutOff.closed === 1013, 'the end of its socket')
         expect(cutOff.frames).toEqual([])

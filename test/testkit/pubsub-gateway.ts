@@ -53,7 +53,7 @@ export class PubsubGateway {
       },
       replay({ commitment, fromSlot, at }) {
         count()
-        if (at !== undefined) return hub.continueReplay(commitment, fromSlot, at)
+        if (at !== undefined) return hub.replay(commitment, fromSlot, at)
         return hub.replay(commitment, fromSlot)
       },
     }

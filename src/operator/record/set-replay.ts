@@ -74,9 +74,9 @@ export class SetReplay {
     })
     this.#geyser = this.#openGeyser()
     this.#notifier = new Notifier(declareSubscriptionMeters(new Meters()), clock)
-    this.#notifier.usePublisher((topic, message, atOnce) => {
+    this.#notifier.publish = (topic, message, atOnce) => {
       for (const session of atOnce ?? this.#topics.get(topic) ?? []) session.sendNow(message)
-    })
+    }
     this.#engine = new PubsubEngine({
       chain: this.#pubsubChain(),
       ids: new Ids(),

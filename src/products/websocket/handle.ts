@@ -89,7 +89,7 @@ export class Subscriptions {
   }
 
   usePublisher(publish: Publish): void {
-    this.#deps.notifier.usePublisher(publish)
+    this.#deps.notifier.publish = publish
   }
 
   /** The engine of a chain, started with the chain's first connection. */

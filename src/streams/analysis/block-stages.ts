@@ -41,7 +41,9 @@ export class BlockStages {
     if (oldest !== undefined) this.#forget(oldest)
     if (block.number > this.#head) {
       this.#head = block.number
-      this.#forgetDeep()
+      // Once per new height, over at most `trackedMax` blocks.
+      for (const one of this.#blocks.values())
+        if (!isFinal(one) && this.#head - one.number > activeDepthMax) this.#forget(one)
     }
     return [shapeOf(block, null, proposal.timeNs)]
   }
@@ -137,12 +139,6 @@ export class BlockStages {
     this.#final.push(block)
     const oldest = this.#final.length > finalMax ? this.#final.shift() : undefined
     if (oldest !== undefined) this.#drop(oldest)
-  }
-
-  /** Runs once per new height, over at most `trackedMax` blocks. */
-  #forgetDeep(): void {
-    for (const block of this.#blocks.values())
-      if (!isFinal(block) && this.#head - block.number > activeDepthMax) this.#forget(block)
   }
 
   #forget(block: Tracked): void {
@@ -270,7 +266,7 @@ export class Tps {
   start(number: number): number {
     if (this.#last !== null)
       for (let missing = 1; missing < number - this.#last && missing <= window; missing++)
-        this.#push(0)
+        this.complete(0)
     this.#last = number
     const [third = 0, second = 0, newest = 0] = this.#counts
     return third + second + Math.floor(newest / 2)
@@ -278,10 +274,6 @@ export class Tps {
 
   /** Adds a completed block's transaction count; 0 for a block that was not seen whole. */
   complete(txnCount: number): void {
-    this.#push(txnCount)
-  }
-
-  #push(txnCount: number): void {
     this.#counts.shift()
     this.#counts.push(txnCount)
   }

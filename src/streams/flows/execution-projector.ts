@@ -110,7 +110,9 @@ export class ExecutionProjector {
     const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
     const { firstSeqno: from, seqno: to, readAtMs } = event
     this.#put('TopAccesses', outcome.top, readAtMs, { from, to }, facts)
-    const contention = withBlock(outcome.contention, blockHash, event.timeNs)
+    // In front, what only the projector knows.
+    const head = Buffer.from(`{"block_hash":"${blockHash}","at_ms":${wallMs(event.timeNs)},`)
+    const contention = Buffer.concat([head, outcome.contention.subarray(1)])
     this.#put('ContentionData', contention, readAtMs, { from, to }, { ...facts, block })
   }
 
@@ -201,12 +203,6 @@ export class ExecutionProjector {
   #gapOf(range: Range): GapPayload {
     return this.#lastNs === null ? range : { ...range, at_ms: wallMs(this.#lastNs) }
   }
-}
-
-/** ContentionData of the analysis with the fields that only the projector knows, in front. */
-function withBlock(contention: Uint8Array, blockHash: string, atNs: bigint): Buffer {
-  const head = Buffer.from(`{"block_hash":"${blockHash}","at_ms":${wallMs(atNs)},`)
-  return Buffer.concat([head, contention.subarray(1)])
 }
 
 function jsonOf(payload: unknown): Buffer {

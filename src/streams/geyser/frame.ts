@@ -67,7 +67,8 @@ export class FrameBatch {
     if (isShared) {
       this.#at = at
       this.#close()
-      this.#runs.push({ bytes: asBuffer(body), slab: null })
+      const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+      this.#runs.push({ bytes, slab: null })
       at = this.#at
     } else at = copyInto(slab, body, at)
     this.#at = copyInto(slab, suffix, at)
@@ -152,10 +153,6 @@ function copyInto(target: Buffer, source: Uint8Array, at: number): number {
   if (length > loopBytesMax) target.set(source, at)
   else for (let index = 0; index < length; index++) target[at + index] = source[index]!
   return at + length
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 // A pool of reference-counted buffers for frames.

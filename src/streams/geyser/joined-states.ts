@@ -298,16 +298,13 @@ export class BankChain {
   /** Whether everything between the two is known, and of one chain. A bank is its own ancestor. */
   isAncestor(bank: ChainBank, of: ChainBank): boolean {
     if (bank.isVoid) return false
-    for (let at: ChainBank | undefined = of; at !== undefined; at = this.#parentOf(at)) {
+    // No slot is below 0: a parent that is not known has no bank.
+    for (let at: ChainBank | undefined = of; at; at = this.#banks.get(at.parent ?? -1)) {
       if (at.hasGap || at.slot < bank.slot) return false
       if (at === bank) return true
       if (at.isFinal) return bank.isFinal && bank.slot >= this.#unbrokenFrom
     }
     return false
-  }
-
-  #parentOf({ parent }: ChainBank): ChainBank | undefined {
-    return parent === null ? undefined : this.#banks.get(parent)
   }
 
   #add(slot: number, parent: number | null): ChainBank {

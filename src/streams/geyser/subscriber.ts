@@ -242,7 +242,9 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     // The frames before it may have been too many.
     if (this.#isOver) return
     if (position !== null) this.#consumer!.mark(id, position)
-    this.#send(pongFrame(id, this.#deps.clock.nowMs()))
+    // SubscribeUpdatePong: id is an int32, negative ones in ten bytes.
+    answerWriter.big(1, BigInt(id))
+    this.#send(frameOf(updateTag.pong, answerWriter.take(), this.#deps.clock.nowMs()))
   }
 
   #commit(consumer: Consumer, id: number): void {
@@ -504,12 +506,6 @@ interface Asked {
 const noRequest = 'the message is no SubscribeRequest'
 
 const answerWriter = new BackWriter()
-
-/** SubscribeUpdatePong: id is an int32, negative ones in ten bytes. */
-function pongFrame(id: number, nowMs: number): Buffer {
-  answerWriter.big(1, BigInt(id))
-  return frameOf(updateTag.pong, answerWriter.take(), nowMs)
-}
 
 /** Whether the request has one field; protobufjs gives empty maps and lists for absent ones. */
 function isAlone(request: SubscribeRequest): boolean {

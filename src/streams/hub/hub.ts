@@ -262,17 +262,12 @@ export class Hub<U extends HubUpdate> {
     return this.#contents.get(slot)?.updates?.kept() ?? []
   }
 
-  /** Replays `fromSlot` and later slots at a commitment; null when some were evicted. */
-  replay(commitment: Commitment, fromSlot: number): Replay<U> | null {
-    return this.#replayIn(commitment, fromSlot, fromSlot, 0)
-  }
-
-  /** Continues a replay of `fromSlot` in a later era, after so many of its updates. */
-  continueReplay(commitment: Commitment, fromSlot: number, at: ReplayPosition): Replay<U> | null {
-    return this.#replayIn(commitment, fromSlot, at.era, at.count)
-  }
-
-  #replayIn(commitment: Commitment, fromSlot: number, slot: number, count: number) {
+  /**
+   * Replays `fromSlot` and later slots at a commitment, or continues in the era of `at`, after so
+   * many of its updates; null when some were evicted.
+   */
+  replay(commitment: Commitment, fromSlot: number, at?: ReplayPosition): Replay<U> | null {
+    const { era: slot, count } = at ?? { era: fromSlot, count: 0 }
     let era = this.#first
     if (era === null || slot < era.slot) return null
     while (era.next !== null && era.slot < slot) era = era.next

@@ -70,7 +70,11 @@ export class EventLog {
   readonly #listeners = new Set<FrameListener>()
   readonly #restartListeners = new Set<(last: number) => void>()
   readonly #isShared: boolean
-  #pull: () => Promise<void> = async () => {}
+  /**
+   * Resolves when all that other gateways have by now is here; rejects when it cannot be read. Set
+   * by who reads the shared log.
+   */
+  pull: () => Promise<void> = async () => {}
   readonly #slabs = new FrameSlabs()
   #nextSeq: number
   #reservedEnd: number
@@ -152,11 +156,6 @@ export class EventLog {
     return seq === 0 ? 0 : this.#add(seq, { kind, payload, sinceMs, facts })
   }
 
-  /** Sets how to read what other gateways may have already. */
-  usePull(pull: () => Promise<void>): void {
-    this.#pull = pull
-  }
-
   /** Stores the next frame of the shared log and notifies the listeners. */
   accept(seq: number, frame: NewFrame): void {
     assert(this.#isShared && seq === this.#nextSeq, 'shared frames follow each other')
@@ -188,11 +187,6 @@ export class EventLog {
     // Before the first read of the shared log every run may be its own.
     const isOfThisRun = this.#run === null || (run ?? this.#run) === this.#run
     return this.#isShared && cursor > this.#newest && isOfThisRun
-  }
-
-  /** Resolves when all that other gateways have by now is here; rejects when it cannot be read. */
-  pull(): Promise<void> {
-    return this.#pull()
   }
 
   #add(seq: number, { kind, payload, sinceMs, facts }: NewFrame): number {

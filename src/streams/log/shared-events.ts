@@ -79,7 +79,7 @@ export class SharedEvents {
     this.#events = events
     this.#deps = deps
     this.#pulledMs = deps.clock.monotonicMs()
-    events.usePull(() => this.#pullOnce())
+    events.pull = () => this.#pullOnce()
     this.#endNews = deps.shared.onNews(() => this.pull())
     this.#timer = setInterval(() => this.pull(), pollMs)
     this.pull()
@@ -204,7 +204,9 @@ export class SharedEvents {
     this.invalidRows++
     if (this.#throttle.allows('row', nowMs))
       log.error('a row of the shared event log is no frame; a Gap is sent', { seq })
-    return lostFrame(nowMs)
+    // Something is missing, and nobody can say what.
+    const payload = Buffer.from('{"from":0,"to":0}')
+    return { kind: 'Gap', payload, sinceMs: nowMs, facts: null }
   }
 
   /** The log's head, after a new run began where it lost frames that this gateway has sent. */
@@ -444,11 +446,6 @@ export function decodeFrame(bytes: Buffer, sinceMs: number): NewFrame | null {
   const payload = bytes.subarray(end + 1)
   if (!isKnownHead(head) || !isPayload(kind, payload)) return null
   return { kind, payload, sinceMs, facts: head.facts === undefined ? null : factsOf(head.facts) }
-}
-
-/** Stands for a row that is no frame: something is missing, and nobody can say what. */
-function lostFrame(sinceMs: number): NewFrame {
-  return { kind: 'Gap', payload: Buffer.from('{"from":0,"to":0}'), sinceMs, facts: null }
 }
 
 /** Names an event at every source of the chain; null for a frame that only this source has. */

@@ -97,8 +97,10 @@ class BlockTexts {
       `"previousBlockhash":"${meta.parentBlockhash}","blockhash":"${meta.blockhash}"`,
       `"parentSlot":${meta.parentSlot}`,
     ]
-    if (view.details === 'signatures') parts.push(`"signatures":${signaturesText(transactions)}`)
-    else if (view.details !== 'none') {
+    if (view.details === 'signatures') {
+      const signatures = transactions.map(({ signature }) => `"${encodeBase58(signature)}"`)
+      parts.push(`"signatures":[${signatures.join(',')}]`)
+    } else if (view.details !== 'none') {
       const texts: string[] = []
       for (const transaction of transactions) {
         const text = this.#transaction(transaction, view)
@@ -126,10 +128,6 @@ class BlockTexts {
     }
     return text
   }
-}
-
-function signaturesText(transactions: readonly TransactionUpdate[]): string {
-  return `[${transactions.map(({ signature }) => `"${encodeBase58(signature)}"`).join(',')}]`
 }
 
 // Sends notifications of slots: begun, rooted, and every stage between.

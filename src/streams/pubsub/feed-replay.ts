@@ -266,7 +266,7 @@ class FeedReplay implements ShareReplay {
     const era = Math.min(open, waiting ?? open)
     const at = { era, count: 0 }
     const options = { commitment, fromSlot: 0, wantsBlocks: kind === 'block', at }
-    this.#use(streamLog?.replay(options) ?? hub.continueReplay(commitment, 0, at))
+    this.#use(streamLog?.replay(options) ?? hub.replay(commitment, 0, at))
     this.#source?.release()
   }
 

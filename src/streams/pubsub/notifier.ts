@@ -40,17 +40,13 @@ export class Notifier implements Notify {
   readonly #settler: NodeJS.Timeout
   readonly #unsettled = new Set<Feed>()
   readonly #unchecked = new Set<Feed>()
-  #publish: Publish = () => {}
+  /** Set once the endpoint is open. */
+  publish: Publish = () => {}
 
   constructor(meters: SubscriptionMeters, clock: Clock) {
     this.#meters = meters
     this.#clock = clock
     this.#settler = setInterval(() => this.settle(), SETTLE_MS).unref()
-  }
-
-  /** Set once the endpoint is open. */
-  usePublisher(publish: Publish): void {
-    this.#publish = publish
   }
 
   send(
@@ -64,7 +60,7 @@ export class Notifier implements Notify {
     feed.count(message)
     feed.remember(slot)
     const isFirst = sentFirst.has(feed.params.kind)
-    this.#publish(feed.topic, message, isFirst ? feed.liveSessions() : undefined)
+    this.publish(feed.topic, message, isFirst ? feed.liveSessions() : undefined)
     this.#meters.notified(feed.params.kind, feed.liveCount)
     if (createdAtMs !== null) this.#meters.delivery.observeMs(this.#clock.nowMs() - createdAtMs)
     this.#unsettled.add(feed)

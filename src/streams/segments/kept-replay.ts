@@ -168,7 +168,7 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
       })
     else {
       Object.assign(this.#at, found)
-      this.#memory = this.#eras.hub.continueReplay(commitment, fromSlot, found)
+      this.#memory = this.#eras.hub.replay(commitment, fromSlot, found)
       assert(this.#memory !== null, 'the hub has what it says')
     }
   }

@@ -216,7 +216,8 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
   find(at: LogPosition): LogPosition | Promise<ReadableEra | 'lost'> | 'lost' {
     if (this.#isInMemory(at)) return at
-    if (this.#removed !== null && isUpTo(at, this.#removed)) return 'lost'
+    const { run: removed, slot } = this.#removed ?? { run: -1, slot: -1 }
+    if (at.run < removed || (at.run === removed && at.era <= slot)) return 'lost'
     for (const run of this.#runs) {
       if (run.number < at.run) continue
       const found = this.#readFirst(run, run.number === at.run ? at.era : 0)
@@ -576,11 +577,6 @@ function runsIn(eras: readonly EraPlace[]): Run[] {
     const below = own.at(-1)!.finalized?.slot
     return below === undefined ? [] : [{ number, below, eras: own }]
   })
-}
-
-/** Whether the position is at or before the era. */
-function isUpTo(at: LogPosition, { run, slot }: { readonly run: number; readonly slot: number }) {
-  return at.run < run || (at.run === run && at.era <= slot)
 }
 
 /** Of eras with ascending slots. */

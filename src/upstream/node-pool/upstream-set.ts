@@ -21,7 +21,7 @@ const leastWeight = 0.001
 const stillMs = 5_000
 const stillSlots = 8
 
-interface SetDeps {
+export interface SetDeps {
   readonly clock: Clock
   readonly log: Log
   /** 0 to 1, as Math.random. */

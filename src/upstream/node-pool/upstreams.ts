@@ -1,29 +1,21 @@
 // All sets of nodes, and the timer that probes them.
-import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
-import type { Log } from '../../base/telemetry/log.ts'
 import { latencyBuckets, type Meters } from '../../base/telemetry/meters.ts'
 import type { SetSection, UpstreamsSection } from '../config.ts'
 import { nodeStates } from './node-health.ts'
 import { callOutcomes, type UpstreamNode, wrongs } from './upstream-node.ts'
-import { UpstreamSet } from './upstream-set.ts'
+import { type SetDeps, UpstreamSet } from './upstream-set.ts'
 
 /** How often probes are checked; each is sent once per slot. */
 const tickMs = 100
 /** How long the start waits for the first probes. */
 const firstProbeMsMax = 1_500
 
-interface UpstreamsDeps {
-  readonly clock: Clock
-  readonly log: Log
-  readonly random?: () => number
-}
-
 export class Upstreams {
   readonly #sets: ReadonlyMap<string, UpstreamSet>
   #timer: NodeJS.Timeout | null = null
 
-  constructor(section: UpstreamsSection, deps: UpstreamsDeps) {
+  constructor(section: UpstreamsSection, deps: SetDeps) {
     const log = deps.log.area('upstream')
     const make = ([name, set]: [string, SetSection]) =>
       [name, new UpstreamSet(name, set, { ...deps, log })] as const

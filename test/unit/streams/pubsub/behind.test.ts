@@ -134,11 +134,12 @@ describe('a connection that reads too slowly', () => {
   it('waits for room and for a permit of its customer where the log answers late, too', async () => {
     const gateway = new PubsubGateway()
     const { hub } = gateway
-    const continued = hub.continueReplay.bind(hub)
+    const replayed = hub.replay.bind(hub)
     let found = 0
     const reading = new Set<object>()
-    vi.spyOn(hub, 'continueReplay').mockImplementation((...given) => {
-      const replay = continued(...given)!
+    vi.spyOn(hub, 'replay').mockImplementation((...given) => {
+      const replay = replayed(...given)!
+      if (given[2] === undefined) return replay
       setImmediate(() => {
         found++
         replay.onLoaded()
