@@ -166,7 +166,7 @@ class EndlessReplay {
       filters.value,
       { pool: new SlabPool(), hub: this.#log.hub },
       {
-        ...{ encoding: null, backlogBytes: 0, isAhead: false },
+        ...{ encoding: null, backlogBytes: 0, aheadMax: 1, isAhead: false },
         take: (runs, bytes) => {
           this.bytes += bytes
           for (const { slab } of runs) slab?.release()

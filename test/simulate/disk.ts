@@ -9,7 +9,8 @@ import { basename, dirname } from 'node:path'
 import v8 from 'node:v8'
 
 const sectorBytes = 512
-const firstDescriptor = 1_000_000
+/** Descriptors of one disk; those of real files are below. */
+const descriptors = 1_000_000
 
 interface File {
   bytes: Buffer
@@ -29,7 +30,8 @@ export class SimulatedDisk {
   #files = new Map<string, File>()
   #changes: FolderChange[] = []
   readonly #open = new Map<number, { readonly path: string; readonly file: File }>()
-  #nextDescriptor = firstDescriptor
+  readonly #firstDescriptor: number
+  #nextDescriptor: number
   /** Bytes that fit. */
   capacity = Number.POSITIVE_INFINITY
   /** That a call fails with EIO. */
@@ -39,9 +41,18 @@ export class SimulatedDisk {
   /** The process is dead: nothing it does arrives. */
   isDead = false
 
-  constructor(root: string, random: () => number) {
+  /** Disks of one process have different numbers, from 1. */
+  constructor(root: string, random: () => number, number = 1) {
     this.root = root
     this.#random = random
+    this.#firstDescriptor = number * descriptors
+    this.#nextDescriptor = this.#firstDescriptor
+  }
+
+  /** Whether a path or a descriptor is of this disk. */
+  has(target: unknown): boolean {
+    if (typeof target !== 'number') return this.#isFolder(String(target))
+    return target > this.#firstDescriptor && target < this.#firstDescriptor + descriptors
   }
 
   get bytes(): number {
@@ -237,11 +248,9 @@ type Call = (...args: unknown[]) => unknown
 export async function onDisk<T>(disk: SimulatedDisk, body: () => Promise<T>): Promise<T> {
   const real = Object.fromEntries(names.map((name) => [name, Reflect.get(fs, name) as Call]))
   const realOpen = Reflect.get(fsPromises, 'open') as Call
-  const isHere = (target: unknown) =>
-    typeof target === 'number' ? target > firstDescriptor : String(target).startsWith(disk.root)
   const redirected = (name: string, otherwise: Call): Call => {
     const here = Reflect.get(disk, name) as Call
-    return (...args) => (isHere(args[0]) ? here.apply(disk, args) : otherwise(...args))
+    return (...args) => (disk.has(args[0]) ? here.apply(disk, args) : otherwise(...args))
   }
   for (const name of names) Object.assign(fs, { [name]: redirected(name, real[name]!) })
   Object.assign(fsPromises, { open: redirected('open', realOpen) })

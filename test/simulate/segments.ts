@@ -54,8 +54,14 @@ export const segments: World = {
   },
 }
 
+interface ServerOptions {
+  readonly folder: string
+  readonly bounds: LogBounds
+  onReport?(report: LogReport): void
+}
+
 /** A process: everything that ends with it. */
-class Server {
+export class Server {
   readonly log: StreamLog
   readonly sink: SolanaUpstream
   readonly hub = openSolanaHub({ replaySlots: 4, replayBytesMax: 1e9 })
@@ -66,12 +72,12 @@ class Server {
   #isRunning = false
   isDead = false
 
-  constructor(time: VirtualTime, bounds: LogBounds, onReport: (report: LogReport) => void) {
+  constructor(time: VirtualTime, { folder, bounds, onReport }: ServerOptions) {
     this.#time = time
     this.#writer = new LogThread(folder, bounds, (report) => {
       // What a dead process reports nobody reads.
       if (this.isDead) return
-      onReport(report)
+      onReport?.(report)
       this.#events!.report(report)
     })
     this.log = new StreamLog(this.hub, {
@@ -161,7 +167,10 @@ class Run {
   // What happens.
 
   async #open(): Promise<void> {
-    this.#server = new Server(this.#time, this.#bounds, (report) => this.#reported(report))
+    this.#server = new Server(this.#time, {
+      ...{ folder, bounds: this.#bounds },
+      onReport: (report) => this.#reported(report),
+    })
     let isReady = false
     void this.#server.log.ready.then(() => {
       isReady = true

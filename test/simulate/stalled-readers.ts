@@ -19,6 +19,7 @@ const lostMsMax = 2_000
 
 class PastReader implements ReplayingStream {
   readonly encoding = null
+  readonly aheadMax = aheadBytes
   readonly isAhead = false
   readonly frames = new FrameReader()
   readonly fromSlot: number

@@ -7,6 +7,7 @@ import { registry } from './registry.ts'
 import { resume } from './resume.ts'
 import { segments } from './segments.ts'
 import { signatures } from './signatures-world.ts'
+import { streams } from './streams-world.ts'
 import { transactions } from './transactions-world.ts'
 import type { World } from './world.ts'
 
@@ -17,6 +18,7 @@ export const worlds: readonly World[] = [
   signatures,
   registry,
   segments,
+  streams,
   resume,
   budgets,
   destinationWorld,

@@ -4,10 +4,18 @@ import { ProtoReader, WIRE_BYTES } from '../../src/base/protobuf.ts'
 import { type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import type { FrameReader } from './void-readers.ts'
 
-const field = { account: 2, slot: 3, transaction: 4, block: 5, meta: 7, entry: 8, status: 10 }
-const retractionField = 1001
+export const field = {
+  account: 2,
+  slot: 3,
+  transaction: 4,
+  block: 5,
+  meta: 7,
+  entry: 8,
+  status: 10,
+}
+export const retractionField = 1001
 /** Where a message has its slot. */
-const slotFields = new Map([
+export const slotFields = new Map([
   [field.account, 2],
   [field.transaction, 2],
 ])
@@ -20,13 +28,13 @@ export interface Held {
   readonly retracted: string[]
 }
 
-function numberIn(body: Uint8Array, wanted: number): number {
+export function numberIn(body: Uint8Array, wanted: number): number {
   const reader = new ProtoReader(body)
   while (reader.next()) if (reader.field === wanted) return reader.number
   return 0
 }
 
-const markOf = (kind: number, body: Uint8Array) => `${kind} ${hash('sha1', body)}`
+export const markOf = (kind: number, body: Uint8Array) => `${kind} ${hash('sha1', body)}`
 
 /** Applies the messages of a stream. */
 export function apply(reader: FrameReader): Held {

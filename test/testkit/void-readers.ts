@@ -52,6 +52,7 @@ export function filtersOfAll(
 export class FrameReader {
   readonly encoding = null
   readonly backlogBytes = 0
+  readonly aheadMax = 1
   readonly isAhead = false
   readonly #frames: Buffer[] = []
 

@@ -15,7 +15,7 @@ import { type RunSink, type SlabPool, SubscriberGroup } from './frame.ts'
 import { Matcher } from './matcher.ts'
 import { newestPassed, type Position, type PublishedSlots, type Resumption } from './position.ts'
 
-/** Unsent bytes at which the replay pauses. */
+/** Unsent bytes at which a replay pauses, at most. */
 export const aheadBytes = 1024 * 1024
 /** Updates of a turn, so that other streams are served in between. */
 const updatesPerTurn = 256
@@ -28,6 +28,8 @@ const nextLookMs = 20
 
 export interface ReplayingStream extends RunSink {
   readonly backlogBytes: number
+  /** Of those: at so many the replay pauses. */
+  readonly aheadMax: number
   /** What comes before the replay is still to be published here: the stream must not get it. */
   readonly isAhead: boolean
   /** The end of the log is reached: the stream is live from here. */
@@ -152,7 +154,7 @@ export class Replayer {
         this.#stream.lostReplay()
         return
       }
-      if (this.#stream.backlogBytes >= aheadBytes) break
+      if (this.#stream.backlogBytes >= this.#stream.aheadMax) break
       const update = this.#replay.next()
       if (update === 'loading') {
         this.#group.flush()
@@ -166,7 +168,7 @@ export class Replayer {
       this.#deliver(update)
     }
     this.#group.flush()
-    if (this.#stream.backlogBytes < aheadBytes) this.#schedule()
+    if (this.#stream.backlogBytes < this.#stream.aheadMax) this.#schedule()
     else this.#pause()
   }
 

@@ -154,6 +154,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
       this.#look()
       return
     }
+    // A replay pauses by itself.
+    if (this.#replayer !== null) return
     if (this.#queuedBytes <= this.#deps.backlogBytesMax + this.#burstBytes) return
     this.end('lagged', {
       code: grpcCode.dataLoss,
@@ -179,16 +181,17 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   /** Whether a consumer's stream reads too slowly; decided when the hub has published a moment. */
   #look(): void {
-    if (this.#isLooking || this.#group === null || this.#queuedBytes <= this.#aheadMax) return
+    if (this.#isLooking || this.#group === null || this.#queuedBytes <= this.aheadMax) return
     this.#isLooking = true
     setImmediate(() => {
       this.#isLooking = false
-      if (this.#group !== null && this.#queuedBytes > this.#aheadMax) this.#fallBehind()
+      if (this.#group !== null && this.#queuedBytes > this.aheadMax) this.#fallBehind()
     })
   }
 
-  get #aheadMax(): number {
-    return Math.min(aheadBytes, this.#deps.backlogBytesMax)
+  /** Half of the bound: a replay that ends leaves room for what is live. */
+  get aheadMax(): number {
+    return Math.min(aheadBytes, this.#deps.backlogBytesMax / 2)
   }
 
   #fallBehind(): void {
@@ -340,11 +343,13 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const { hub, streamLog } = this.#deps
     const replay = this.#replayOf(filters, at.floor)
     const { oldestSlot } = streamLog!
-    const newestSlot = hub.newestSlot ?? 0
-    if (replay === null || at.floor > newestSlot + aheadSlotsMax) {
+    const { newestSlot } = hub
+    if (replay === null || newestSlot === null || at.floor > newestSlot + aheadSlotsMax) {
       const range = `slots ${oldestSlot} to ${newestSlot} are; it begins anew when it is reset`
       const where = `the consumer is at slot ${at.floor}, which is not available`
-      this.#endOutOfRange(oldestSlot, `${where}: ${range}`)
+      // A start that has read nothing yet does not know: what is kept is of earlier ones.
+      const oldest = newestSlot === null ? null : oldestSlot
+      this.#endOutOfRange(oldest, `${where}: ${range}`)
       return false
     }
     this.#leave()

@@ -88,6 +88,8 @@ export class Hub<U extends HubUpdate> {
   #eras = 0
   #bytes = 0
   #unfinalizedBytes = 0
+  /** Of the first content: a source that begins in the middle of the chain sends statuses before. */
+  #firstContent: number | null = null
   /** Slots that were dropped before they were finalized. */
   droppedSlots = 0
   /** The newest slot that has reached each commitment. */
@@ -109,6 +111,7 @@ export class Hub<U extends HubUpdate> {
 
   /** Publishes an update of a slot: as processed now, then at each commitment that it reaches. */
   content(update: U): void {
+    this.#firstContent ??= update.slot
     const content = this.#contentOf(update.slot)
     const bytes = this.#bytesOf(update)
     this.#keep(content, update, bytes)
@@ -202,6 +205,7 @@ export class Hub<U extends HubUpdate> {
     this.#contents.clear()
     this.#bankStarts.clear()
     this.#unfinalizedBytes = 0
+    this.#firstContent = null
     this.#newestAt.fill(-1)
     for (const listener of this.#restartListeners) listener()
   }
@@ -227,8 +231,14 @@ export class Hub<U extends HubUpdate> {
     }
   }
 
-  /** The oldest slot that a replay can start from; null while nothing is kept. */
+  /** The oldest slot that a replay can start from; null while no content is kept. */
   get oldestSlot(): number | null {
+    if (this.#first === null || this.#firstContent === null) return null
+    return Math.max(this.#first.slot, this.#firstContent)
+  }
+
+  /** The oldest era in memory; there may be nothing but statuses in it. */
+  get oldestEra(): number | null {
     return this.#first?.slot ?? null
   }
 
@@ -268,6 +278,7 @@ export class Hub<U extends HubUpdate> {
    */
   replay(commitment: Commitment, fromSlot: number, at?: ReplayPosition): Replay<U> | null {
     const { era: slot, count } = at ?? { era: fromSlot, count: 0 }
+    if (at === undefined && fromSlot < (this.oldestSlot ?? fromSlot + 1)) return null
     let era = this.#first
     if (era === null || slot < era.slot) return null
     while (era.next !== null && era.slot < slot) era = era.next

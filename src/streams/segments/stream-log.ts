@@ -229,7 +229,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #findInRun(at: LogPosition): LogPosition | Promise<ReadableEra | 'lost'> | 'lost' {
     const { number } = this.#run
     const isHere = at.run === number
-    const slot = isHere ? at.era : (this.#firstEra ?? this.hub.oldestSlot ?? 0)
+    const slot = isHere ? at.era : (this.#firstEra ?? this.hub.oldestEra ?? 0)
     const here = isHere ? at : { run: number, era: slot, count: 0 }
     if (this.#isInMemory(here)) return here
     if (this.#firstEra === null || slot < this.#firstEra) return 'lost'
@@ -270,7 +270,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #isInMemory({ run, era }: LogPosition): boolean {
-    return run === this.#run.number && era >= (this.hub.oldestSlot ?? Number.POSITIVE_INFINITY)
+    return run === this.#run.number && era >= (this.hub.oldestEra ?? Number.POSITIVE_INFINITY)
   }
 
   async #start(): Promise<void> {
@@ -360,6 +360,8 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
   #take({ slot, bytes, updates }: ClosedEra<SolanaUpdate>): void {
     if (this.#state === 'stopped' || (this.#state === 'down' && this.#mustReset)) return
+    // Statuses of a chain that began before: a replay from there would lack what they are of.
+    if (slot < (this.hub.oldestSlot ?? slot + 1)) return
     const lists = updates.map((list) => list.runs())
     this.#note(lists)
     this.#firstEra ??= slot

@@ -46,7 +46,7 @@ function live({ hub, published }: Gateway, at: Position, filters: FilterSet, tur
   const frames: Buffer[] = []
   let step: ReplayStep | null = null
   const stream: ReplayingStream = {
-    ...{ encoding: null, backlogBytes: 0, isAhead: false },
+    ...{ encoding: null, backlogBytes: 0, aheadMax: 1, isAhead: false },
     take: (runs) => void frames.push(...runs.map(({ bytes }) => Buffer.from(bytes))),
     caughtUp: () => {
       isLive = true

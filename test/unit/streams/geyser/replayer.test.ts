@@ -72,7 +72,7 @@ describe('a replay', () => {
     const perTurn: number[] = []
     await new Promise<void>((resolve, reject) => {
       const stream: ReplayingStream = {
-        ...{ encoding: null, backlogBytes: 0, isAhead: false, caughtUp: resolve },
+        ...{ encoding: null, backlogBytes: 0, aheadMax: 1, isAhead: false, caughtUp: resolve },
         take: (_runs, _bytes, frames) => void perTurn.push(frames),
         lostReplay: () => reject(new Error('lost')),
       }
@@ -90,7 +90,14 @@ describe('a replay', () => {
     for (const update of new SyntheticSolana().next()) publishUpdate(hub, update)
     await new Promise<void>((resolve, reject) => {
       const stream: ReplayingStream = {
-        ...{ encoding: null, backlogBytes: 0, isAhead: false, caughtUp: resolve, take: () => {} },
+        ...{
+          encoding: null,
+          backlogBytes: 0,
+          aheadMax: 1,
+          isAhead: false,
+          caughtUp: resolve,
+          take: () => {},
+        },
         lostReplay: () => reject(new Error('lost')),
       }
       new Replayer(
@@ -119,7 +126,7 @@ describe('a replay', () => {
     const runs: Buffer[] = []
     await new Promise<void>((resolve, reject) => {
       const stream: ReplayingStream = {
-        ...{ encoding: null, backlogBytes: 0, isAhead: false },
+        ...{ encoding: null, backlogBytes: 0, aheadMax: 1, isAhead: false },
         take: (taken) => void runs.push(...taken.map(({ bytes }) => Buffer.from(bytes))),
         caughtUp: resolve,
         lostReplay: () => reject(new Error('lost')),

@@ -91,7 +91,7 @@ async function framesOf(replay: ReplaySource<SolanaUpdate>): Promise<Buffer> {
   await new Promise<void>((caughtUp, reject) => {
     const means = { pool: new SlabPool(), hub: openSolanaHub() }
     new Replayer(replay, value, means, {
-      ...{ encoding: null, backlogBytes: 0, isAhead: false, caughtUp },
+      ...{ encoding: null, backlogBytes: 0, aheadMax: 1, isAhead: false, caughtUp },
       // Held as a socket holds them that is not read from.
       take: (runs) => void sent.push(...runs.map(({ bytes }) => bytes)),
       lostReplay: () => reject(new Error('lost')),

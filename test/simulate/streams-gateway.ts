@@ -1,0 +1,385 @@
+// A gateway of the streams world: everything between the messages of a node and those to clients.
+// Real: tracker, hub, log and its thread's code, replays, PubSub with its connections, gRPC with
+// its streams and consumers. Models: the disk, the sockets, the table of consumers.
+import type { Answer } from '../../src/base/jsonrpc/build.ts'
+import { type Log, silentLog } from '../../src/base/telemetry/log.ts'
+import { Meters } from '../../src/base/telemetry/meters.ts'
+import { type GrpcStatus, grpcCode } from '../../src/base/transport/grpc-status.ts'
+import {
+  framePrefixBytes,
+  type GrpcStream,
+  type StreamEvents,
+} from '../../src/base/transport/grpc-stream.ts'
+import type { Socket } from '../../src/base/transport/socket.ts'
+import type { Gate } from '../../src/customers/auth/gate.ts'
+import type { Principal } from '../../src/customers/auth/token.ts'
+import {
+  Consumers,
+  type ConsumerTable,
+  type HeldName,
+} from '../../src/customers/subscriptions/consumers.ts'
+import { PubsubConnection } from '../../src/products/websocket/server.ts'
+import { Subscriptions } from '../../src/products/websocket/subscriptions.ts'
+import type { GrpcChain } from '../../src/streams/geyser/chain.ts'
+import { declareGrpcMeters } from '../../src/streams/geyser/meters.ts'
+import { PublishedSlots } from '../../src/streams/geyser/position.ts'
+import { GeyserService } from '../../src/streams/geyser/service.ts'
+import type { PubsubChain } from '../../src/streams/pubsub/chain.ts'
+import { declareSubscriptionMeters } from '../../src/streams/pubsub/meters.ts'
+import type { LogBounds } from '../../src/streams/segments/segment-writer.ts'
+import { limits } from '../testkit/filter-limits.ts'
+import { batchFrom, messageOf } from '../testkit/geyser-messages.ts'
+import { budgetOn } from '../testkit/loose-session.ts'
+import { idleChain } from '../testkit/pubsub-chain.ts'
+import { codec } from '../testkit/void-readers.ts'
+import { SimulatedDisk } from './disk.ts'
+import { Server } from './segments.ts'
+import { inOrderOf, type ModelChain, type Sent } from './streams-chain.ts'
+import type { VirtualTime } from './virtual-time.ts'
+
+/** Sockets take little here, so that a reader of few updates is slow. */
+const scale = 8
+const unsentBytesMax = 60_000
+const backlogBytesMax = 120_000
+const caller = 'sub'
+const roomy = { subscriptionsPerConnection: 100, distinctSubscriptions: 0 }
+const restarting: GrpcStatus = { code: grpcCode.unavailable, details: 'stopped' }
+
+/** A Subscribe call whose reader is as slow as it likes. */
+export class GrpcLink implements GrpcStream {
+  readonly encoding = null
+  readonly #headers: Readonly<Record<string, string>>
+  #unread: { readonly frames: Buffer; readonly sent: (() => void) | undefined }[] = []
+  #bytes = 0
+  #carry = Buffer.alloc(0)
+  status: GrpcStatus | null = null
+
+  constructor(headers: Readonly<Record<string, string>>) {
+    this.#headers = headers
+  }
+
+  header(name: string): string | undefined {
+    return this.#headers[name]
+  }
+
+  get unsentBytes(): number {
+    return this.#bytes * scale
+  }
+
+  write(frames: Buffer, sent?: () => void): boolean {
+    this.#unread.push({ frames, sent })
+    this.#bytes += frames.length
+    return false
+  }
+
+  end(status: GrpcStatus): void {
+    this.status ??= status
+  }
+
+  /** Whole messages; what they were read from is used again. */
+  read(writes: number): Buffer[] {
+    const taken = this.#unread.splice(0, Math.ceil(writes))
+    const parts = taken.map(({ frames }) => Buffer.from(frames))
+    for (const { frames, sent } of taken) {
+      this.#bytes -= frames.length
+      sent?.()
+    }
+    const bytes = Buffer.concat([this.#carry, ...parts])
+    const messages: Buffer[] = []
+    let at = 0
+    while (bytes.length >= at + framePrefixBytes) {
+      const end = at + framePrefixBytes + bytes.readUInt32BE(at + 1)
+      if (end > bytes.length) break
+      messages.push(bytes.subarray(at + framePrefixBytes, end))
+      at = end
+    }
+    this.#carry = bytes.subarray(at)
+    return messages
+  }
+
+  get isRead(): boolean {
+    return this.#unread.length === 0
+  }
+}
+
+/** A WebSocket connection whose reader is as slow as it likes. */
+export class PubsubLink {
+  readonly address = '127.0.0.1'
+  readonly topics = new Set<string>()
+  readonly connection: PubsubConnection
+  #unread: string[] = []
+  #bytes = 0
+  isEnded = false
+
+  constructor(connection: PubsubConnection) {
+    this.connection = connection
+  }
+
+  get unsentBytes(): number {
+    return this.#bytes
+  }
+
+  send(message: string | Uint8Array): 'sent' {
+    if (this.isEnded) return 'sent'
+    const text = typeof message === 'string' ? message : Buffer.from(message).toString()
+    this.#unread.push(text)
+    this.#bytes += text.length
+    return 'sent'
+  }
+
+  subscribe(topic: string): void {
+    this.topics.add(topic)
+  }
+
+  unsubscribe(topic: string): void {
+    this.topics.delete(topic)
+  }
+
+  end(): void {
+    this.isEnded = true
+  }
+
+  read(messages: number): string[] {
+    const taken = this.#unread.splice(0, Math.ceil(messages))
+    for (const { length } of taken) this.#bytes -= length
+    return taken
+  }
+}
+
+/** The consumers of the cluster, in a database that may be away. */
+export class ModelTable implements ConsumerTable {
+  readonly #time: VirtualTime
+  readonly #rows = new Map<string, { readonly term: number; readonly position: string | null }>()
+  awayUntilMs = 0
+
+  constructor(time: VirtualTime) {
+    this.#time = time
+  }
+
+  async open(id: string, name: string) {
+    await this.#answer()
+    const known = this.#rows.get(`${id} ${name}`)
+    const row = { term: (known?.term ?? 0) + 1, position: known?.position ?? null }
+    this.#rows.set(`${id} ${name}`, row)
+    return row
+  }
+
+  async commit(held: readonly HeldName[]): Promise<readonly HeldName[]> {
+    await this.#answer()
+    const lost: HeldName[] = []
+    for (const one of held) {
+      const key = `${one.id} ${one.name}`
+      const { term, position } = one
+      if (this.#rows.get(key)?.term !== term) lost.push(one)
+      else if (position !== null) this.#rows.set(key, { term, position })
+    }
+    await this.#answer()
+    return lost
+  }
+
+  positionOf(id: string, name: string): string | null {
+    return this.#rows.get(`${id} ${name}`)?.position ?? null
+  }
+
+  async list(): Promise<never[]> {
+    return []
+  }
+
+  async remove(): Promise<number> {
+    return 0
+  }
+
+  /** The one before has its effect, the one after may be lost with the answer. */
+  async #answer(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 1 + 20 * this.#time.random()))
+    if (this.#time.ms < this.awayUntilMs) throw new Error('away')
+  }
+}
+
+export interface GatewayDeps {
+  readonly time: VirtualTime
+  readonly chain: ModelChain
+  readonly table: ModelTable
+  readonly bounds: LogBounds
+  /** Of an error that is ours. */
+  problem(what: string): void
+  count(what: string): void
+  trace(line: string): void
+}
+
+export class StreamsGateway {
+  readonly name: string
+  readonly disk: SimulatedDisk
+  readonly #deps: GatewayDeps
+  readonly #sent: readonly Sent[]
+  /** Behind the chain, in updates. */
+  lag = 0
+  isUp = false
+  server!: Server
+  #fed = -1
+  #queue: Sent[] = []
+  #subscriptions!: Subscriptions
+  #pubsub!: PubsubChain
+  #geyser!: GeyserService<string>
+  #consumers!: Consumers
+  readonly #links = new Set<PubsubLink>()
+  readonly #streams = new Map<GrpcStream, StreamEvents>()
+
+  constructor(deps: GatewayDeps, number: number) {
+    this.#deps = deps
+    this.name = `g${number}`
+    this.disk = new SimulatedDisk(`/simulated/g${number}`, deps.time.random, number + 1)
+    this.#sent = inOrderOf(deps.chain, number + 1)
+  }
+
+  /** A process starts; `head`: the last update that its node has. */
+  async start(head: number): Promise<void> {
+    const { time, bounds } = this.#deps
+    this.disk.revive()
+    this.server = new Server(time, { folder: `${this.disk.root}/streams`, bounds })
+    const { log, sink } = this.server
+    let isReady = false
+    void log.ready.then(() => {
+      isReady = true
+    })
+    while (!isReady) await time.advance(10)
+    this.#openEndpoints()
+    const low = log.resumeSlot
+    // Now and then no node goes back as far.
+    const isContinued = low !== null && time.random() < 0.9
+    if (low !== null) this.#deps.count(isContinued ? 'continued' : 'discontinued')
+    this.#deps.trace(`${this.name} starts at ${isContinued ? low : 'the head'}, fed ${this.#fed}`)
+    sink.opened(isContinued ? low : null)
+    this.#queue = isContinued
+      ? this.#sent.filter(({ update }) => update.slot >= low)
+      : this.#sent.filter(({ at }) => at > Math.max(head, this.#fed))
+    this.isUp = true
+  }
+
+  #openEndpoints(): void {
+    const { time, table } = this.#deps
+    const { clock } = time
+    const { hub, log: streamLog } = this.server
+    const error = (what: string, fields: object = {}) =>
+      this.#deps.problem(`${what} ${JSON.stringify(fields)}`)
+    const log: Log = { ...silentLog, error }
+    const meters = declareSubscriptionMeters(new Meters())
+    this.#subscriptions = new Subscriptions({ meters, clock, log })
+    this.#subscriptions.usePublisher((topic, message, atOnce) => {
+      if (atOnce !== undefined) for (const session of atOnce) session.sendNow(message)
+      else for (const link of this.#links) if (link.topics.has(topic)) link.send(message)
+    })
+    this.#pubsub = idleChain({ hub, streamLog })
+    this.#consumers = new Consumers({ table, clock, log: silentLog })
+    const chain: GrpcChain = {
+      ...{ hub, streamLog, published: new PublishedSlots(hub) },
+      // Reason for the cast: no unary method is called.
+      heads: {} as GrpcChain['heads'],
+      isUp: () => true,
+      watch: () => () => {},
+      solanaVersion: () => '',
+    }
+    this.#geyser = new GeyserService<string>({
+      ...{ codec, limits, backlogBytesMax, clock, pingMs: 15_000, version: '' },
+      meters: declareGrpcMeters(new Meters()),
+      keysMax: () => 100,
+      chainOf: () => chain,
+      consumersOf: (id) => this.#consumers.of(id),
+      meter() {},
+      charge: () => null,
+      lease: () => () => {},
+    })
+  }
+
+  /** Takes a batch of what its node has; false when there is none. */
+  feed(head: number): boolean {
+    if (!this.isUp) return false
+    const { random } = this.#deps.time
+    const updates: Sent[] = []
+    const most = 1 + Math.floor(random() * 60)
+    while (updates.length < most && (this.#queue[0]?.at ?? Infinity) <= head - this.lag)
+      updates.push(this.#queue.shift()!)
+    if (updates.length === 0) return false
+    this.#fed = Math.max(this.#fed, updates.at(-1)!.at)
+    this.server.sink.batch(batchFrom(updates.map(({ update }) => messageOf(update))))
+    return true
+  }
+
+  /** The process is gone, with all connections. */
+  kill(): void {
+    this.isUp = false
+    this.server.isDead = true
+    this.#links.clear()
+    this.#streams.clear()
+    this.#subscriptions.stop()
+    this.#geyser.stop(restarting)
+    void this.#consumers.stop()
+    void this.server.log.stop()
+  }
+
+  async stop(): Promise<void> {
+    if (!this.isUp) return
+    this.#subscriptions.stop()
+    this.#geyser.stop(restarting)
+    await Promise.all([this.#consumers.stop(), this.server.log.stop()])
+  }
+
+  // Clients.
+
+  /** Begins with the oldest slot that is whole here; null while there is none. */
+  begin<T>(make: (firstSlot: number) => T): T | null {
+    const { newestSlot } = this.server.hub
+    return newestSlot === null ? null : make(newestSlot + 1)
+  }
+
+  /** What is committed of a consumer. */
+  storedOf(name: string): string | null {
+    return this.#deps.table.positionOf(caller, name)
+  }
+
+  connectPubsub(): PubsubLink {
+    const { clock } = this.#deps.time
+    const budget = budgetOn(roomy, clock)
+    budget.enter('connections')
+    const connection = new PubsubConnection({
+      ...{ budget, unsentBytesMax, engine: this.#subscriptions.engineOf(this.#pubsub) },
+      principal: {} as Principal,
+    })
+    const link = new PubsubLink(connection)
+    // Reason for the casts: tokens live as long as they are asked for here.
+    const gate = { lease: () => () => {} } as unknown as Gate
+    connection.open(link as unknown as Socket<PubsubConnection>, gate)
+    this.#links.add(link)
+    return link
+  }
+
+  callPubsub({ connection }: PubsubLink, method: string, params: readonly unknown[]): Answer {
+    const call = { method, params, paramsText: '', id: '1' }
+    // Reason for the cast: subscribes are answered at once.
+    return this.#subscriptions.methods[method]!(call, connection) as Answer
+  }
+
+  disconnect(link: PubsubLink): void {
+    link.isEnded = true
+    if (this.#links.delete(link)) link.connection.close()
+  }
+
+  openStream(stream: GrpcStream): void {
+    const method = this.#geyser.methods.find(({ path }) => path.endsWith('/Subscribe'))
+    if (method?.kind !== 'stream') throw new Error('Subscribe is a stream')
+    this.#streams.set(stream, method.open(stream, caller))
+  }
+
+  sendTo(stream: GrpcStream, message: Buffer): void {
+    this.#streams.get(stream)?.message(message)
+  }
+
+  drained(stream: GrpcStream): void {
+    this.#streams.get(stream)?.drained()
+  }
+
+  closeStream(stream: GrpcStream): void {
+    this.#streams.get(stream)?.closed()
+    this.#streams.delete(stream)
+  }
+}
