@@ -10,7 +10,7 @@ import { Commitment } from '../../src/base/commitment.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../src/streams/flows/solana-upstream.ts'
-import { openSolanaHub } from '../../src/streams/geyser/hub.ts'
+import { openSolanaHub, type SolanaHub } from '../../src/streams/geyser/hub.ts'
 import {
   type EraPlace,
   type LogBounds,
@@ -57,6 +57,8 @@ export const segments: World = {
 interface ServerOptions {
   readonly folder: string
   readonly bounds: LogBounds
+  /** Of the hub. */
+  readonly memorySlots?: number
   onReport?(report: LogReport): void
 }
 
@@ -64,7 +66,7 @@ interface ServerOptions {
 export class Server {
   readonly log: StreamLog
   readonly sink: SolanaUpstream
-  readonly hub = openSolanaHub({ replaySlots: 4, replayBytesMax: 1e9 })
+  readonly hub: SolanaHub
   readonly #time: VirtualTime
   readonly #writer: LogThread
   readonly #requests: LogRequest[] = []
@@ -72,8 +74,9 @@ export class Server {
   #isRunning = false
   isDead = false
 
-  constructor(time: VirtualTime, { folder, bounds, onReport }: ServerOptions) {
+  constructor(time: VirtualTime, { folder, bounds, memorySlots = 4, onReport }: ServerOptions) {
     this.#time = time
+    this.hub = openSolanaHub({ replaySlots: memorySlots, replayBytesMax: 1e9 })
     this.#writer = new LogThread(folder, bounds, (report) => {
       // What a dead process reports nobody reads.
       if (this.isDead) return

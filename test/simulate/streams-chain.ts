@@ -13,9 +13,9 @@ import { itemsOf, markOf } from '../testkit/model-client.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
 import { voidChain } from '../testkit/void-banks.ts'
 
-const slots = 44
+const slots = 28
 /** Few: to make one takes longer than to run a seed. */
-const chainsMade = 6
+const chainsMade = 4
 
 /** A slot of the chain that wins. */
 export interface ModelSlot {

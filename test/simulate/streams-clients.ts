@@ -112,6 +112,12 @@ function feedOf(
   }
 }
 
+const feedKinds = [
+  ...[['logs', 1] as const, ['logs', 2] as const, ['program', 1] as const],
+  ...[['program', 2] as const, ['transaction', 0] as const, ['transaction', 1] as const],
+  ...[['block', 1] as const, ['block', 2] as const, ['root', 2] as const],
+]
+
 /** Reads from one gateway, and moves. */
 export abstract class Client {
   abstract readonly name: string
@@ -138,21 +144,16 @@ export abstract class Client {
 }
 
 export class PubsubClient extends Client {
-  readonly name: string
+  readonly name = 'pubsub'
   readonly #feeds: readonly Feed[]
   readonly #processed = new Map<Feed, AtProcessed>()
   #link: PubsubLink | null = null
 
-  constructor(deps: ClientDeps, index: number) {
+  constructor(deps: ClientDeps) {
     super(deps)
-    this.name = `p${index}`
-    const of = (kind: string, commitment: 0 | 1 | 2) =>
-      feedOf(deps.chain, kind, commitment, deps.random)
-    const level = index % 2 === 0 ? 1 : 2
-    this.#feeds = [
-      ...[of('logs', level), of('program', level), of('transaction', 0)],
-      ...(index % 2 === 0 ? [of('block', 1)] : [of('root', 2)]),
-    ]
+    const { chain, random } = deps
+    const kinds = feedKinds.toSorted(() => random() - 0.5).slice(0, 2)
+    this.#feeds = kinds.map(([kind, commitment]) => feedOf(chain, kind, commitment, random))
   }
 
   connect(gateway: StreamsGateway): void {
@@ -573,7 +574,7 @@ export class ConsumerClient extends GrpcClient {
   /** The stream has begun after what was committed last. */
   #opened(): void {
     this.#isOpened = true
-    const stored = this.gateway!.storedOf(this.#consumer)
+    const stored = this.gateway!.openedAt(this.#consumer)
     if (stored !== this.#stored) this.#process(this.#doubtful)
     this.#doubtful = []
     this.#stored = stored
@@ -622,7 +623,13 @@ export class ConsumerClient extends GrpcClient {
     if (other !== null) {
       this.deps.count('otherBlocks')
       check(this.commitment === 0, `${this.name}: ${details}`)
-      this.held?.dropSlot(Number(other[1]))
+      if (!this.#isOpened) this.#opened()
+      const slot = Number(other[1])
+      this.held?.dropSlot(slot)
+      // Also of what is in doubt: the server has dropped it there.
+      this.#read = this.#read.map((note) =>
+        note.kind === 'content' && note.slot === slot ? { kind: 'retraction', slot } : note,
+      )
     } else if (code === grpcCode.outOfRange) {
       const [, floor] = /is at slot (\d+)/.exec(details)!
       this.gap(gateway, Number(floor))

@@ -150,6 +150,8 @@ export class PubsubLink {
 export class ModelTable implements ConsumerTable {
   readonly #time: VirtualTime
   readonly #rows = new Map<string, { readonly term: number; readonly position: string | null }>()
+  /** Positions where the last streams began. */
+  readonly #opened = new Map<string, string | null>()
   awayUntilMs = 0
 
   constructor(time: VirtualTime) {
@@ -161,6 +163,7 @@ export class ModelTable implements ConsumerTable {
     const known = this.#rows.get(`${id} ${name}`)
     const row = { term: (known?.term ?? 0) + 1, position: known?.position ?? null }
     this.#rows.set(`${id} ${name}`, row)
+    this.#opened.set(`${id} ${name}`, row.position)
     return row
   }
 
@@ -179,6 +182,10 @@ export class ModelTable implements ConsumerTable {
 
   positionOf(id: string, name: string): string | null {
     return this.#rows.get(`${id} ${name}`)?.position ?? null
+  }
+
+  openedAt(id: string, name: string): string | null {
+    return this.#opened.get(`${id} ${name}`) ?? null
   }
 
   async list(): Promise<never[]> {
@@ -236,7 +243,9 @@ export class StreamsGateway {
   async start(head: number): Promise<void> {
     const { time, bounds } = this.#deps
     this.disk.revive()
-    this.server = new Server(time, { folder: `${this.disk.root}/streams`, bounds })
+    const memorySlots = time.random() < 0.5 ? 4 : 16
+    const folder = `${this.disk.root}/streams`
+    this.server = new Server(time, { folder, bounds, memorySlots })
     const { log, sink } = this.server
     let isReady = false
     void log.ready.then(() => {
@@ -335,6 +344,11 @@ export class StreamsGateway {
   /** What is committed of a consumer. */
   storedOf(name: string): string | null {
     return this.#deps.table.positionOf(caller, name)
+  }
+
+  /** What was committed when its last stream began. */
+  openedAt(name: string): string | null {
+    return this.#deps.table.openedAt(caller, name)
   }
 
   connectPubsub(): PubsubLink {

@@ -115,6 +115,16 @@ export class CursorFeeds {
     else if ('commitment' in params) this.#replaceSent(familyOf(kind), params.commitment, sent)
   }
 
+  /**
+   * What was published before is not of the subscriptions that come: without it a status of an
+   * older slot that comes first would leave those between as not sent.
+   */
+  startLive(newestAt: (commitment: Commitment) => number): void {
+    for (const commitment of allCommitments)
+      for (const family of ['accounts', 'transactions'] as const)
+        this.#replaceSent(family, commitment, SentSlots.upTo(newestAt(commitment)))
+  }
+
   take(commitment: Commitment, update: SolanaUpdate): void {
     switch (update.kind) {
       case 'account':

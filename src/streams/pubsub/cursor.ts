@@ -53,6 +53,13 @@ export class SentSlots implements Sent {
   bits = 0
   readonly partials = new Map<number, SlotPart>()
 
+  /** Everything up to the slot was before. */
+  static upTo(slot: number): SentSlots {
+    const sent = new SentSlots()
+    if (slot >= 0) sent.complete(slot)
+    return sent
+  }
+
   /** Continues after a cursor. */
   static after({ top, bits, partials }: Sent): SentSlots {
     const sent = new SentSlots()

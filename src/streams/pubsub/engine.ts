@@ -253,6 +253,7 @@ export class PubsubEngine {
   /** The engine starts with the first connection: which of the newest slot is sent is known. */
   #prime(): void {
     const { hub } = this.#chain
+    this.#cursors.startLive((commitment) => hub.newestAt(commitment))
     const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
     for (let update = open?.next() ?? null; update !== null; update = open!.next())
       this.#cursors.take(Commitment.processed, update)

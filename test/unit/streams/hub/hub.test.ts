@@ -45,6 +45,20 @@ describe('the hub', () => {
     expect(restarts).toBe(1)
   })
 
+  it('replays from its first content: statuses of slots before say nothing of them', () => {
+    const { hub } = open()
+    const closed: number[] = []
+    hub.onClosed = ({ slot }) => void closed.push(slot)
+    hub.status({ slot: 4, text: 'C' }, 1)
+    hub.status({ slot: 5, text: 'P' }, 0)
+    expect([hub.oldestSlot, hub.oldestEra, drain(hub, 0, 5)]).toEqual([null, 4, null])
+    hub.content({ slot: 6, text: 'a' })
+    expect([hub.oldestSlot, hub.oldestEra]).toEqual([6, 4])
+    expect([drain(hub, 0, 5), drain(hub, 0, 6)]).toEqual([null, ['6a']])
+    hub.content({ slot: 7, text: 'b' })
+    expect(closed).toEqual([4, 5, 6])
+  })
+
   it('publishes a status before the content that higher commitments get with it', () => {
     const { hub } = open()
     const heard: string[] = []

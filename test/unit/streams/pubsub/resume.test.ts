@@ -213,6 +213,25 @@ describe('a cursor', () => {
     expect(gateway.ask(gateway.connect(), 'logs', params).kind).toBe('text')
   })
 
+  it('has nothing of slots that were confirmed before the first connection', async () => {
+    const gateway = new PubsubGateway()
+    const updates = slotsOf(24).flat()
+    // The next status is that of an older slot.
+    const isFinal = (one: SolanaUpdate) => one.kind === 'slot' && one.status === 2
+    const at = updates.findIndex((one, index) => index > updates.length / 2 && isFinal(one))
+    gateway.publish(updates.slice(0, at))
+    const stayed = gateway.connect()
+    const config = { commitment: 'confirmed', cursor: true }
+    gateway.ask(stayed, 'logs', ['allWithVotes', config])
+    gateway.publish(updates.slice(at))
+    const all = notifications(stayed)
+    const session = gateway.connect()
+    const { cursor: resume } = all[0]!
+    gateway.ask(session, 'logs', ['allWithVotes', { ...config, resume }])
+    await until(() => session.topics.size > 0, 'to be live')
+    expect(results(session)).toEqual(all.slice(1).map(({ result }) => result))
+  })
+
   it('is not for retractions, nor for the stages of slots', () => {
     const gateway = new PubsubGateway()
     const both = { commitment: 'processed', cursor: true, retractions: true }

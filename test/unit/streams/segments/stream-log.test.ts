@@ -67,6 +67,27 @@ describe('a replay from the log', () => {
     expect(log.replay(from(999, Commitment.processed))).toBeNull()
   })
 
+  it('begins with the first slot that is whole, also after a restart', async () => {
+    const updates = chainOf(40)
+    // The node sends no replay: the first slot is there in part.
+    const middle = updates.findIndex(({ slot, kind }) => slot === 1010 && kind === 'transaction')
+    const first = await serve()
+    first.sink.opened(null)
+    await first.feed(updates.slice(middle + 1))
+    expect(first.log.oldestSlot).toBe(1011)
+    expect(first.log.replay(from(1010, Commitment.confirmed))).toBeNull()
+    await first.log.stop()
+    const second = await serve()
+    const { resumeSlot } = second.log
+    second.sink.opened(resumeSlot)
+    await second.feed(updates.filter(({ slot }) => slot >= resumeSlot!))
+    expect(second.log.oldestSlot).toBe(1011)
+    // Statuses of the run before are not those of this one.
+    const content = (texts: readonly string[]) => texts.filter((one) => !one.includes(' status '))
+    const replayed = await read(second.log.replay(from(1011, Commitment.confirmed))!)
+    expect(content(replayed)).toEqual(content(rememberAll(updates)(Commitment.confirmed, 1011)))
+  })
+
   it('has the retractions where they were, with what they restate', async () => {
     const updates = withVoidBanks(chainOf(36))
     const expected = rememberAll(updates)

@@ -1,0 +1,107 @@
+// Streams that resume: at a gateway that has just started, and with a small bound of unsent bytes.
+import { expect, it } from 'vitest'
+import { systemClock } from '../../../../src/base/clock.ts'
+import { Meters } from '../../../../src/base/telemetry/meters.ts'
+import { type GrpcStatus, grpcCode } from '../../../../src/base/transport/grpc-status.ts'
+import type { GrpcStream } from '../../../../src/base/transport/grpc-stream.ts'
+import { FanOut } from '../../../../src/streams/geyser/fan-out.ts'
+import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
+import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
+import { encodePosition, PublishedSlots } from '../../../../src/streams/geyser/position.ts'
+import { Subscriber, type SubscriberDeps } from '../../../../src/streams/geyser/subscriber.ts'
+import { limits } from '../../../testkit/filter-limits.ts'
+import { codec } from '../../../testkit/geyser-streams.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+import { until } from '../../../testkit/until.ts'
+
+const type = codec.root.lookupType('geyser.SubscribeRequest')
+
+/** A stream whose peer reads what it is given when it says so. */
+class SlowStream implements GrpcStream {
+  readonly encoding = null
+  readonly #headers: Readonly<Record<string, string>>
+  readonly frames: Buffer[] = []
+  unsentBytes = 0
+  status: GrpcStatus | null = null
+
+  constructor(headers: Readonly<Record<string, string>> = {}) {
+    this.#headers = headers
+  }
+
+  header(name: string): string | undefined {
+    return this.#headers[name]
+  }
+
+  write(frames: Buffer): boolean {
+    this.frames.push(Buffer.from(frames))
+    this.unsentBytes += frames.length
+    return false
+  }
+
+  end(status: GrpcStatus): void {
+    this.status = status
+  }
+}
+
+function subscribe(stream: SlowStream, hub = openSolanaHub(), more: Partial<SubscriberDeps> = {}) {
+  const meters = declareGrpcMeters(new Meters())
+  const subscriber = new Subscriber(stream, {
+    ...{ hub, meters, codec, streamLog: null, clock: systemClock, backlogBytesMax: 65_536 },
+    fanOut: new FanOut(hub, meters),
+    limits: () => limits,
+    meter() {},
+    charge: () => null,
+    ended() {},
+    ...more,
+  })
+  const request = { accounts: { a: {} }, transactions: { t: {} }, fromSlot: 1_000 }
+  subscriber.message(Buffer.from(type.encode(type.fromObject(request)).finish()))
+  return subscriber
+}
+
+it('a consumer is told to try again by a gateway that has read nothing since its start', async () => {
+  const hub = openSolanaHub()
+  const stream = new SlowStream({ consumer: 'c' })
+  const position = encodePosition({ commitment: 0, floor: 1_031, slots: [], parts: [] })
+  subscribe(stream, hub, {
+    published: new PublishedSlots(hub),
+    consumers: { open: async () => ({ position, commit: async () => {}, close() {} }) },
+    // What earlier starts kept.
+    streamLog: { oldestSlot: 1_000, replay: () => openSolanaHubReplay() },
+  })
+  await until(() => stream.status !== null, 'the end')
+  expect(stream.status!.code).toBe(grpcCode.unavailable)
+})
+
+function openSolanaHubReplay() {
+  const hub = openSolanaHub()
+  for (const update of new SyntheticSolana().next()) publishUpdate(hub, update)
+  return hub.replay(0, 1_000)
+}
+
+it('a replay of more than the bound of unsent bytes waits for its reader', async () => {
+  const hub = openSolanaHub()
+  const chain = new SyntheticSolana({ transactionsPerSlot: 40 })
+  let content = 0
+  hub.listen((commitment, { kind }) => {
+    if (commitment === 0 && (kind === 'account' || kind === 'transaction')) content++
+  })
+  for (let slot = 0; slot < 12; slot++)
+    for (const update of chain.next()) publishUpdate(hub, update)
+  const stream = new SlowStream()
+  const subscriber = subscribe(stream, hub)
+  await until(() => stream.frames.length > 0, 'the first')
+  expect(subscriber.backlogBytes).toBeLessThan(4 * 65_536)
+  const messages = () => {
+    const bytes = Buffer.concat(stream.frames)
+    let count = 0
+    for (let at = 0; at < bytes.length; at += 5 + bytes.readUInt32BE(at + 1)) count++
+    return count
+  }
+  await until(() => {
+    stream.unsentBytes = 0
+    subscriber.drained()
+    return stream.status !== null || messages() === content
+  }, 'everything')
+  expect(stream.status).toBeNull()
+})
