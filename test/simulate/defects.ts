@@ -24,6 +24,81 @@ export interface Cut {
 
 export const defects: readonly Defect[] = [
   {
+    name: 'half-a-slot',
+    what: 'a gateway that begins in the middle of a slot says that it has it: the rest is skipped',
+    world: 'streams',
+    seeds: 30,
+    fails: /lacks \d+|came too early|are lost/,
+    cuts: [
+      {
+        file: 'streams/hub/hub',
+        text: 'Math.max(this.#first.slot, this.#firstContent)',
+        put: 'this.#first.slot',
+      },
+    ],
+  },
+  {
+    name: 'sent-before-start',
+    what: 'cursors of a gateway that has just started name slots as not sent that were before',
+    world: 'streams',
+    seeds: 30,
+    fails: /came again/,
+    cuts: [
+      {
+        file: 'streams/pubsub/engine',
+        text: 'this.#cursors.startLive((commitment) => hub.newestAt(commitment));',
+        put: '',
+      },
+    ],
+  },
+  {
+    name: 'early-consumer',
+    what: 'a consumer that comes before the first update of a gateway is told that it is too late',
+    world: 'streams',
+    seeds: 30,
+    fails: /is kept from \d+, and was said not to be/,
+    cuts: [
+      {
+        file: 'streams/geyser/subscriber',
+        text: 'newestSlot === null || at.floor > newestSlot + aheadSlotsMax',
+        put: 'at.floor > (newestSlot ?? 0) + aheadSlotsMax',
+      },
+      {
+        file: 'streams/geyser/subscriber',
+        text: 'oldestSlot === null || newestSlot === null;',
+        put: 'oldestSlot === null;',
+      },
+    ],
+  },
+  {
+    name: 'adopted-early',
+    what: 'a gateway that has not reached a cursor sends what comes before it once more',
+    world: 'streams',
+    seeds: 30,
+    fails: /came again/,
+    cuts: [
+      {
+        file: 'streams/pubsub/cursor-feeds',
+        text: '|| !replay.#hasPassedCursor(params)',
+        put: '',
+      },
+    ],
+  },
+  {
+    name: 'forgotten-part',
+    what: 'a consumer gets the items once more that it has of a slot that it has in part',
+    world: 'streams',
+    seeds: 30,
+    fails: /came again|came \d+ times/,
+    cuts: [
+      {
+        file: 'streams/geyser/position',
+        text: 'return this.#had(update) ? ',
+        put: 'return this.#names.size < 0 ? ',
+      },
+    ],
+  },
+  {
     name: 'lagging-gateway',
     what: 'a client with a cursor of a gateway that is further begins anew',
     world: 'resume',
