@@ -65,8 +65,8 @@ export const defects: readonly Defect[] = [
       },
       {
         file: 'streams/geyser/subscriber',
-        text: 'oldestSlot === null || newestSlot === null;',
-        put: 'oldestSlot === null;',
+        text: 'newestSlot === null ? null : oldestSlot',
+        put: 'oldestSlot',
       },
     ],
   },

@@ -12,14 +12,9 @@
 import type { LogBounds } from '../../src/streams/segments/segment-writer.ts'
 import { onDisk, withPlainSerialization } from './disk.ts'
 import { chainOf, type ModelChain } from './streams-chain.ts'
-import {
-  type Client,
-  type ClientDeps,
-  ConsumerClient,
-  FromSlotClient,
-  PubsubClient,
-} from './streams-clients.ts'
+import { type Client, type ClientDeps, PubsubClient } from './streams-clients.ts'
 import { ModelTable, StreamsGateway } from './streams-gateway.ts'
+import { ConsumerClient, FromSlotClient } from './streams-grpc-clients.ts'
 import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
 

@@ -255,7 +255,7 @@ export const budgets: Readonly<Record<string, number>> = {
   operator: 13_678,
   products: 10_680,
   customers: 7_546,
-  streams: 18_531,
+  streams: 18_567,
   upstream: 9_439,
   chain: 7_880,
   base: 11_022,

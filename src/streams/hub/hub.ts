@@ -88,13 +88,13 @@ export class Hub<U extends HubUpdate> {
   #eras = 0
   #bytes = 0
   #unfinalizedBytes = 0
-  /** Of the first content: a source that begins in the middle of the chain sends statuses before. */
+  /** Of the first content: a source that begins in the middle of a chain has statuses before. */
   #firstContent: number | null = null
   /** Slots that were dropped before they were finalized. */
   droppedSlots = 0
   /** The newest slot that has reached each commitment. */
   readonly #newestAt = [-1, -1, -1]
-  /** Called with each era once nothing more is added to it. */
+  /** Called with each era from the first content on once nothing more is added to it. */
   onClosed: (era: ClosedEra<U>) => void = () => {}
 
   constructor(
@@ -339,7 +339,7 @@ export class Hub<U extends HubUpdate> {
     else last.next = era
     this.#last = era
     this.#eras++
-    if (last !== null) this.onClosed(last)
+    if (last !== null && last.slot >= (this.#firstContent ?? slot)) this.onClosed(last)
     return era
   }
 

@@ -360,8 +360,6 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
   #take({ slot, bytes, updates }: ClosedEra<SolanaUpdate>): void {
     if (this.#state === 'stopped' || (this.#state === 'down' && this.#mustReset)) return
-    // Statuses of a chain that began before: a replay from there would lack what they are of.
-    if (slot < (this.hub.oldestSlot ?? slot + 1)) return
     const lists = updates.map((list) => list.runs())
     this.#note(lists)
     this.#firstEra ??= slot

@@ -56,7 +56,7 @@ describe('the hub', () => {
     expect([hub.oldestSlot, hub.oldestEra]).toEqual([6, 4])
     expect([drain(hub, 0, 5), drain(hub, 0, 6)]).toEqual([null, ['6a']])
     hub.content({ slot: 7, text: 'b' })
-    expect(closed).toEqual([4, 5, 6])
+    expect(closed).toEqual([6])
   })
 
   it('publishes a status before the content that higher commitments get with it', () => {
