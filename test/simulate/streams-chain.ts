@@ -1,8 +1,7 @@
 // The chain of the streams world: what nodes send, with void banks, forks, dead slots and a chain
 // that is set back, and what each kind of client must have of it in the end.
-import { encodeBase58 } from '../../src/chain/solana/base58.ts'
-import { keyOf } from '../../src/chain/solana/keys.ts'
-import { accountUpdate } from '../../src/chain/solana/update-build.ts'
+import { encodeBase58, keyOf } from '../../src/chain/solana/base58.ts'
+import { accountUpdate } from '../../src/chain/solana/received-batch.ts'
 import {
   type AccountUpdate,
   type SolanaUpdate,

@@ -4,13 +4,14 @@
 import type { Answer } from '../../src/base/jsonrpc/build.ts'
 import { type Log, silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
-import { type GrpcStatus, grpcCode } from '../../src/base/transport/grpc-status.ts'
 import {
   framePrefixBytes,
+  type GrpcStatus,
   type GrpcStream,
+  grpcCode,
   type StreamEvents,
 } from '../../src/base/transport/grpc-stream.ts'
-import type { Socket } from '../../src/base/transport/socket.ts'
+import type { Socket } from '../../src/base/transport/websocket.ts'
 import type { Gate } from '../../src/customers/auth/gate.ts'
 import type { Principal } from '../../src/customers/auth/token.ts'
 import {
@@ -18,8 +19,8 @@ import {
   type ConsumerTable,
   type HeldName,
 } from '../../src/customers/subscriptions/consumers.ts'
+import { Subscriptions } from '../../src/products/websocket/handle.ts'
 import { PubsubConnection } from '../../src/products/websocket/server.ts'
-import { Subscriptions } from '../../src/products/websocket/subscriptions.ts'
 import type { GrpcChain } from '../../src/streams/geyser/fan-out.ts'
 import { declareGrpcMeters } from '../../src/streams/geyser/meters.ts'
 import { PublishedSlots } from '../../src/streams/geyser/position.ts'

@@ -1,6 +1,6 @@
 // gRPC clients of the streams world: with `from_slot` and with a consumer.
-import { ProtoReader, WIRE_BYTES } from '../../src/base/proto-reader.ts'
-import { type GrpcStatus, grpcCode } from '../../src/base/transport/grpc-status.ts'
+import { ProtoReader, WIRE_BYTES } from '../../src/base/protobuf.ts'
+import { type GrpcStatus, grpcCode } from '../../src/base/transport/grpc-stream.ts'
 import { field, markOf, numberIn, retractionField, slotFields } from '../testkit/model-client.ts'
 import { codec } from '../testkit/void-readers.ts'
 import { blockMark } from './streams-chain.ts'
