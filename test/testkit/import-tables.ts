@@ -255,14 +255,14 @@ export const budgets: Readonly<Record<string, number>> = {
   operator: 13_678,
   products: 10_680,
   customers: 7_546,
-  streams: 18_567,
+  streams: 18_551,
   upstream: 9_439,
   chain: 7_880,
-  base: 11_022,
-  devnode: 10_518,
+  base: 11_023,
+  devnode: 10_519,
   indexer: 20_819,
   'live client': 6_389,
-  loadtest: 5_897,
+  loadtest: 5_898,
   workers: 314,
 }
 

@@ -4,8 +4,8 @@ import { type Socket, connect as tcpConnect } from 'node:net'
 import { Duplex } from 'node:stream'
 import { gunzipSync } from 'node:zlib'
 import { decompress } from 'fzstd'
+import type { GrpcEncoding } from '../../src/base/transport/grpc-encoding.ts'
 import { headersFrame } from '../../src/base/transport/grpc-probe.ts'
-import type { GrpcEncoding } from '../../src/base/transport/grpc-stream.ts'
 
 type Headers = Record<string, string | string[]>
 type Pair = readonly [string, string]

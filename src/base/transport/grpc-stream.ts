@@ -5,10 +5,11 @@
 // Frames are whole gRPC messages with their 5-byte prefix, many joined in one buffer: one http2
 // write then carries hundreds of messages, where call.write pays a round trip through three stream
 // layers for each. The http2 stream is not public in the library: grpc-probe.ts checks it at start.
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import { constants, type ServerHttp2Stream } from 'node:http2'
 import { gzipSync } from 'node:zlib'
 import { BackWriter } from '../protobuf.ts'
 import { compressZstd, decompressZstd } from '../zstd.ts'
+import type { GrpcEncoding } from './grpc-encoding.ts'
 
 /**
  * gRPC status codes by name. base/errors.ts maps refusals to their code; the codes here without a
@@ -183,32 +184,6 @@ export class RefusedStreams {
     stream.once('close', () => this.#open.set(session, this.#open.get(session)! - 1))
     closeLater(stream, count > refusedStreamsMax ? 0 : graceMs)
   }
-}
-
-/** Compressions of answers. */
-export const grpcEncodings = ['zstd', 'gzip'] as const
-export type GrpcEncoding = (typeof grpcEncodings)[number]
-
-/** Compressions of requests, for `grpc-accept-encoding` of an answer. */
-export const requestEncodings = 'identity,deflate,gzip,zstd'
-
-/**
- * The compression that a caller asks for; null for none. It is the one of its own requests, or the
- * first one it accepts: libraries that list whatever they can read begin with `identity`.
- */
-export function encodingAskedBy(
-  headers: IncomingHttpHeaders,
-  allowed: readonly string[],
-): GrpcEncoding | null {
-  const header = headers['grpc-accept-encoding']
-  if (typeof header !== 'string') return null
-  const accepted = header.split(',').map((name) => name.trim())
-  const own = headers['grpc-encoding']
-  const asked =
-    own !== 'identity' && accepted.some((name) => name === own)
-      ? own
-      : accepted.find((name) => name === 'identity' || allowed.includes(name))
-  return grpcEncodings.find((name) => name === asked && allowed.includes(name)) ?? null
 }
 
 // Compresses the messages of answers and inflates those of requests.

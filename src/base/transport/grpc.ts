@@ -9,18 +9,16 @@
 //                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
 import type { Http2Server, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
-import {
-  Metadata,
-  Server,
-  type ServerDuplexStream,
-  ServerInterceptingCall,
-  type ServerInterceptingCallInterface,
-  type ServerInterceptor,
-  type ServerListener,
-  type ServerUnaryCall,
-  type sendUnaryData,
-  type UntypedServiceImplementation,
+import type {
+  ServerDuplexStream,
+  ServerInterceptingCallInterface,
+  ServerInterceptor,
+  ServerListener,
+  ServerUnaryCall,
+  sendUnaryData,
+  UntypedServiceImplementation,
 } from '@grpc/grpc-js'
+import { Metadata, Server, ServerInterceptingCall } from '@grpc/grpc-js'
 import { addressKey } from '../cidr.ts'
 import { Fault, isBrokenInvariant, messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
@@ -28,23 +26,23 @@ import { faultReport, type Log } from '../telemetry/log.ts'
 import { InFlight } from './connections.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
+import { encodingAskedBy, type GrpcEncoding, requestEncodings } from './grpc-encoding.ts'
+import type {
+  GrpcStatus,
+  GrpcStream,
+  LibraryCall,
+  RequestLimits,
+  StreamEvents,
+} from './grpc-stream.ts'
 import {
   closeLater,
   DirectStream,
-  encodingAskedBy,
-  type GrpcEncoding,
-  type GrpcStatus,
-  type GrpcStream,
   grpcCode,
   handleCompression,
   innermostCall,
-  type LibraryCall,
   limitRequests,
   RefusedStreams,
-  type RequestLimits,
-  requestEncodings,
   retryDetails,
-  type StreamEvents,
 } from './grpc-stream.ts'
 
 /** Caller and method of a call, before any message is read. */

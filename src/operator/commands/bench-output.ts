@@ -3,7 +3,7 @@
 // Exit 0 means: complete, fit, and every condition of --require holds.
 import { parseDuration } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { defaultFolder, type KeepOptions, keepResult } from '../../loadtest/load-result.ts'
+import { defaultFolder, type KeepOptions, keepResult } from '../../loadtest/keep-result.ts'
 import { type Figure, type Result, resultTable, verdictLines } from '../../loadtest/result.ts'
 import { type Call, flagOf, flagTable, misuse, type Report } from './verb.ts'
 

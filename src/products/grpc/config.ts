@@ -1,6 +1,6 @@
 // Declares the `grpc` section of the configuration.
 import { flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
-import { grpcEncodings } from '../../base/transport/grpc-stream.ts'
+import { grpcEncodings } from '../../base/transport/grpc-encoding.ts'
 
 const mebibyte = 1024 * 1024
 

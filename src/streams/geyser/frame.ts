@@ -7,7 +7,7 @@
 // as one buffer. A slab is append-only, so published runs never change.
 import { assert } from '../../base/errors.ts'
 import { BackWriter, varintBytes, writeVarint } from '../../base/protobuf.ts'
-import type { GrpcEncoding } from '../../base/transport/grpc-stream.ts'
+import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
 import { compressFrames, framePrefixBytes } from '../../base/transport/grpc-stream.ts'
 import type { FilterSet, NamedFilter } from './filter-set.ts'
 

@@ -9,36 +9,20 @@ import type { Clock } from '../../base/clock.ts'
 import { commitmentNames } from '../../base/commitment.ts'
 import { assert } from '../../base/errors.ts'
 import { BackWriter, ProtoReader, WIRE_BYTES } from '../../base/protobuf.ts'
-import {
-  type GrpcEncoding,
-  type GrpcStatus,
-  type GrpcStream,
-  grpcCode,
-  type StreamEvents,
-} from '../../base/transport/grpc-stream.ts'
+import type { GrpcEncoding } from '../../base/transport/grpc-encoding.ts'
+import type { GrpcStatus, GrpcStream, StreamEvents } from '../../base/transport/grpc-stream.ts'
+import { grpcCode } from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream, ReplayPosition } from '../hub/hub.ts'
 import { type Codec, given, type KeysRequest, numberOf, type SubscribeRequest } from './codec.ts'
 import type { FanOut } from './fan-out.ts'
-import {
-  compileFilters,
-  compileKeyChanges,
-  countKeys,
-  type FilterLimits,
-} from './filter-compile.ts'
+import type { FilterLimits } from './filter-compile.ts'
+import { compileFilters, compileKeyChanges, countKeys } from './filter-compile.ts'
 import { type FilterSet, type KeyChange, keysAt, listsOf, withRetractions } from './filter-set.ts'
 import { frameOf, type Run, type SubscriberGroup, updateTag } from './frame.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
-import {
-  Consumer,
-  type ConsumerNames,
-  consumerHeader,
-  consumerStatus,
-  laterVersion,
-  type Position,
-  type PublishedSlots,
-  Resumption,
-} from './position.ts'
+import type { ConsumerNames, Position, PublishedSlots } from './position.ts'
+import { Consumer, consumerHeader, consumerStatus, laterVersion, Resumption } from './position.ts'
 import { aheadBytes, Replayer, type ReplayingStream, type ReplayMeans } from './replayer.ts'
 
 /** Unsent bytes in http2; the rest stays in our queue, which a status can overtake. */

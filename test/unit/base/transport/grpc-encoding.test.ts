@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { encodingAskedBy } from '../../../../src/base/transport/grpc-stream.ts'
+import { encodingAskedBy } from '../../../../src/base/transport/grpc-encoding.ts'
 
 const both = ['zstd', 'gzip']
 

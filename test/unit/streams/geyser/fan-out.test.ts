@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Commitment } from '../../../../src/base/commitment.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
-import type { GrpcEncoding } from '../../../../src/base/transport/grpc-stream.ts'
+import type { GrpcEncoding } from '../../../../src/base/transport/grpc-encoding.ts'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
 import { FanOut } from '../../../../src/streams/geyser/fan-out.ts'
 import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
