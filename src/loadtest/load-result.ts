@@ -1,3 +1,4 @@
+// Turns a finished load into the result: figures, reasons why it is unfit, plots.
 import { accept, type Outcome } from '../base/errors.ts'
 import { lagMsMax } from './lag-watch.ts'
 import type { Latencies } from './latencies.ts'

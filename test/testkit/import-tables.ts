@@ -262,7 +262,7 @@ export const budgets: Readonly<Record<string, number>> = {
   devnode: 10_519,
   indexer: 20_819,
   'live client': 6_389,
-  loadtest: 5_898,
+  loadtest: 5_899,
   workers: 314,
 }
 
