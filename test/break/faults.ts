@@ -1,10 +1,11 @@
-// The faults, as a table: what each needs, how it is begun, and what ends it. One fault is active at
-// a time; which, where and for how long is a function of the seed.
+// The faults, as a table: what each hits and needs, how it is begun, and what ends it. One is active
+// at a time, or two that hit different parts; which, where and how long is a function of the seed.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { startStandby, waitForNobody, waitForStandby } from '../cluster/standby.ts'
 import { makeReadOnly, plainUser } from '../testkit/read-only.ts'
+import { programs } from './index-server.ts'
 import type { Load } from './load.ts'
 import type { Gateway, Stage } from './stage.ts'
 
@@ -18,6 +19,7 @@ export interface FaultContext {
 
 export interface Fault {
   readonly name: string
+  readonly hits: 'gateway' | 'nodes' | 'registry' | 'index'
   /** It ends with a start of the gateway. */
   readonly isStart?: true
   /** Why it cannot be done here. */
@@ -33,11 +35,13 @@ const halfOpenSockets = 40
 /** Index of the link to the node that lies. */
 const liar = -1
 
+const needsClickhouse = (stage: Stage) => (stage.index === null ? 'ClickHouse' : undefined)
 const needsPostgres = (stage: Stage) => (stage.postgres === null ? 'PostgreSQL' : undefined)
 
 export const faults: readonly Fault[] = [
   {
     name: 'gateway killed',
+    hits: 'gateway',
     isStart: true,
     apply: async ({ gateway, load }) => {
       load.forgive(gateway)
@@ -47,42 +51,68 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'gateway stopped',
+    hits: 'gateway',
     isStart: true,
     apply: async ({ gateway }) => {
       await gateway.kill('SIGTERM')
       return () => gateway.start()
     },
   },
-  { name: 'gateway frozen', apply: ({ gateway }) => frozen(gateway.server.child.pid!) },
+  {
+    name: 'gateway frozen',
+    hits: 'gateway',
+    apply: ({ gateway }) => frozen(gateway.server.child.pid!),
+  },
   {
     name: 'child process killed',
+    hits: 'gateway',
     apply: (context) => {
       process.kill(anyChild(context), 'SIGKILL')
       return () => {}
     },
   },
-  { name: 'child process frozen', apply: (context) => frozen(anyChild(context)) },
-  { name: 'node cut', apply: (context) => onNode(context, (node, is) => node.kill(is)) },
-  { name: 'node frozen', apply: (context) => onNode(context, (node, is) => node.freeze(is)) },
-  { name: 'node half-open', apply: (context) => onNode(context, (node, is) => node.swallow(is)) },
+  { name: 'child process frozen', hits: 'gateway', apply: (context) => frozen(anyChild(context)) },
+  {
+    name: 'node cut',
+    hits: 'nodes',
+    apply: (context) => onNode(context, (node, is) => node.kill(is)),
+  },
+  {
+    name: 'node frozen',
+    hits: 'nodes',
+    apply: (context) => onNode(context, (node, is) => node.freeze(is)),
+  },
+  {
+    name: 'node half-open',
+    hits: 'nodes',
+    apply: (context) => onNode(context, (node, is) => node.swallow(is)),
+  },
   {
     name: 'node stalls 100 ms',
+    hits: 'nodes',
     apply: (context) => onNode(context, (node, is) => node.delay(is ? stallMs : 0)),
   },
   {
     name: 'node connections reset',
+    hits: 'nodes',
     apply: ({ stage }) => {
       for (const gateway of stage.gateways) for (const node of gateway.nodes) node.cut()
       return () => {}
     },
   },
-  { name: 'all nodes cut', apply: ({ gateway }) => onHonest(gateway, (node, is) => node.kill(is)) },
+  {
+    name: 'all nodes cut',
+    hits: 'nodes',
+    apply: ({ gateway }) => onHonest(gateway, (node, is) => node.kill(is)),
+  },
   {
     name: 'all nodes frozen',
+    hits: 'nodes',
     apply: ({ gateway }) => onHonest(gateway, (node, is) => node.freeze(is)),
   },
   {
     name: 'a node lies',
+    hits: 'nodes',
     apply: ({ stage }) => {
       for (const gateway of stage.gateways) gateway.nodes.at(liar)!.kill(false)
       return () => {
@@ -92,6 +122,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'only nodes that lag',
+    hits: 'nodes',
     apply: ({ gateway }) => {
       const [first, second] = gateway.nodes
       for (const node of [first!, second!]) node.kill(true)
@@ -100,29 +131,34 @@ export const faults: readonly Fault[] = [
       }
     },
   },
-  { name: 'chain frozen', apply: ({ stage }) => frozen(stage.devnode.nodePid()) },
+  { name: 'chain frozen', hits: 'nodes', apply: ({ stage }) => frozen(stage.devnode.nodePid()) },
   {
     name: 'PostgreSQL cut',
+    hits: 'registry',
     needs: needsPostgres,
     apply: ({ stage }) => onDatabase(stage.gateways, (link, is) => link.refuse(is)),
   },
   {
     name: 'PostgreSQL cut off one',
+    hits: 'registry',
     needs: needsPostgres,
     apply: ({ gateway }) => onDatabase([gateway], (link, is) => link.refuse(is)),
   },
   {
     name: 'PostgreSQL half-open',
+    hits: 'registry',
     needs: needsPostgres,
     apply: ({ stage }) => onDatabase(stage.gateways, (link, is) => link.swallow(is)),
   },
   {
     name: 'PostgreSQL stalls 100 ms',
+    hits: 'registry',
     needs: needsPostgres,
     apply: ({ stage }) => onDatabase(stage.gateways, (link, is) => link.delay(is ? stallMs : 0)),
   },
   {
     name: 'PostgreSQL frozen',
+    hits: 'registry',
     needs: needsPostgres,
     apply: ({ stage }) => {
       stage.postgres!.pause()
@@ -131,6 +167,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'PostgreSQL killed',
+    hits: 'registry',
     needs: needsPostgres,
     apply: async ({ stage }) => {
       await stage.postgres!.kill()
@@ -139,15 +176,68 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'standby frozen',
+    hits: 'registry',
     needs: needsPostgres,
     apply: ({ stage }) => {
       stage.standby!.pause()
       return () => stage.standby!.resume()
     },
   },
-  { name: 'standby promoted', needs: needsPostgres, apply: ({ stage }) => promote(stage) },
+  {
+    name: 'standby promoted',
+    hits: 'registry',
+    needs: needsPostgres,
+    apply: ({ stage }) => promote(stage),
+  },
+  {
+    name: 'ClickHouse cut',
+    hits: 'index',
+    needs: needsClickhouse,
+    apply: ({ stage }) => onEach([stage.index!.link], (link, is) => link.refuse(is)),
+  },
+  {
+    name: 'ClickHouse half-open',
+    hits: 'index',
+    needs: needsClickhouse,
+    apply: ({ stage }) => onEach([stage.index!.link], (link, is) => link.swallow(is)),
+  },
+  {
+    name: 'ClickHouse frozen',
+    hits: 'index',
+    needs: needsClickhouse,
+    apply: ({ stage }) => frozen(stage.index!.clickhouse.pid()),
+  },
+  {
+    name: 'ClickHouse killed',
+    hits: 'index',
+    needs: needsClickhouse,
+    apply: async ({ stage }) => {
+      await stage.index!.clickhouse.kill()
+      return () => stage.index!.clickhouse.restart()
+    },
+  },
+  {
+    name: 'indexer killed',
+    hits: 'index',
+    needs: needsClickhouse,
+    apply: ({ stage, random }) => {
+      stage.index!.signal(Math.floor(random() * programs), 'SIGKILL')
+      return () => {}
+    },
+  },
+  {
+    name: 'indexer frozen',
+    hits: 'index',
+    needs: needsClickhouse,
+    apply: ({ stage, random }) => {
+      const number = Math.floor(random() * programs)
+      stage.index!.signal(number, 'SIGSTOP')
+      return () => stage.index!.signal(number, 'SIGCONT')
+    },
+  },
   {
     name: 'disk full',
+    hits: 'gateway',
     needs: ({ gateways }) => (gateways[0]!.disk === null ? 'the right to mount' : undefined),
     apply: ({ stage }) => {
       const { disk } = stage.gateways[0]!
@@ -157,26 +247,30 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'folder read-only',
+    hits: 'gateway',
     needs: () => (plainUser() === null ? 'setpriv' : undefined),
     apply: ({ gateway }) => makeReadOnly(gateway.data),
   },
   {
     name: 'no descriptors',
+    hits: 'gateway',
     needs: () => (spawnSync('prlimit', ['--version']).status === 0 ? undefined : 'prlimit'),
     apply: ({ gateway }) => withoutDescriptors(gateway.server.child.pid!),
   },
-  { name: 'clock + 1 h', apply: ({ gateway }) => shifted(gateway, hourMs) },
-  { name: 'clock - 1 h', apply: ({ gateway }) => shifted(gateway, -hourMs) },
+  { name: 'clock + 1 h', hits: 'gateway', apply: ({ gateway }) => shifted(gateway, hourMs) },
+  { name: 'clock - 1 h', hits: 'gateway', apply: ({ gateway }) => shifted(gateway, -hourMs) },
   {
     name: 'memory pressure',
+    hits: 'gateway',
     apply: ({ gateway }) => {
       gateway.control({ ballastMb })
       return () => gateway.control({})
     },
   },
-  { name: 'half-open clients', apply: ({ gateway }) => halfOpen(gateway) },
+  { name: 'half-open clients', hits: 'gateway', apply: ({ gateway }) => halfOpen(gateway) },
   {
     name: 'configuration reload',
+    hits: 'gateway',
     apply: ({ gateway }) => {
       gateway.reconfigure()
       return () => {}
@@ -203,24 +297,25 @@ type DatabaseLink = Gateway['database'][number]
 /** One of the honest nodes, at every gateway. */
 function onNode({ stage, random }: FaultContext, change: Link<NodeLink>): () => void {
   const index = Math.floor(random() * (stage.gateways[0]!.nodes.length - 1))
-  const links = stage.gateways.map(({ nodes }) => nodes[index]!)
-  for (const link of links) change(link, true)
-  return () => {
-    for (const link of links) change(link, false)
-  }
+  return onEach(
+    stage.gateways.map(({ nodes }) => nodes[index]!),
+    change,
+  )
 }
 
 /** All honest nodes at one gateway. */
 function onHonest({ nodes }: Gateway, change: Link<NodeLink>): () => void {
-  const links = nodes.slice(0, liar)
-  for (const link of links) change(link, true)
-  return () => {
-    for (const link of links) change(link, false)
-  }
+  return onEach(nodes.slice(0, liar), change)
 }
 
 function onDatabase(gateways: readonly Gateway[], change: Link<DatabaseLink>): () => void {
-  const links = gateways.flatMap(({ database }) => database)
+  return onEach(
+    gateways.flatMap(({ database }) => database),
+    change,
+  )
+}
+
+function onEach<T>(links: readonly T[], change: Link<T>): () => void {
   for (const link of links) change(link, true)
   return () => {
     for (const link of links) change(link, false)

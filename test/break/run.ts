@@ -1,4 +1,4 @@
-// `npm run break -- --for 10m --seed 7`: breaks the whole service, one fault after another by the
+// `npm run break -- --for 10m --seed 7`: breaks the whole service, one or two faults at once by the
 // seed, with load on every endpoint, and checks afterwards that nothing acknowledged was lost, that
 // every client has everything once, that counters add up and that every endpoint came back.
 //   --for 30s|10m|1h   how long faults go on
@@ -27,6 +27,8 @@ const startedMs = 8_000
 const shredsBackMs = 5_000
 const faultMs = { least: 500, most: 5_000 }
 const calmMs = { least: 500, most: 2_000 }
+/** Of faults that come with another one. */
+const pairShare = 0.25
 const hangMs = 90_000
 /** A shorter run says nothing about memory. */
 const memoryRunMs = 1_800_000
@@ -115,28 +117,46 @@ async function breakAll(stage: Stage, { readers, load, usable }: Work): Promise<
   let bag: Fault[] = []
   while (performance.now() < endMs) {
     if (bag.length === 0) bag = [...usable]
-    const [fault] = bag.splice(Math.floor(random() * bag.length), 1)
+    const fault = takeAny(bag, random, () => true)!
+    const second =
+      random() < pairShare ? takeAny(bag, random, ({ hits }) => hits !== fault.hits) : null
     const gateway = stage.gateways[Math.floor(random() * stage.gateways.length)]!
-    const revert = await fault!.apply({ stage, load, gateway, random })
+    const both = second === null ? [fault] : [fault, second]
+    const reverts: (() => unknown)[] = []
+    for (const one of both) reverts.unshift(await one.apply({ stage, load, gateway, random }))
     await pause(between(faultMs))
     const sinceMs = performance.now()
-    await revert()
-    const recovery = await recoveryOf(stage, sinceMs)
-    const isLate =
-      recovery.ms > (fault!.isStart ? startedMs : backMs) * patience ||
-      recovery.shredsMs > (fault!.isStart ? startedMs : shredsBackMs) * patience
-    outcomes.push({ fault: fault!.name, isLate, ...recovery })
-    const late = isLate ? ` LATE: ${recovery.last} (${recovery.lastError})` : ''
-    const { ms, shredsMs } = recovery
-    log(
-      `${fault!.name} at ${gateway.number}: ${seconds(ms)} s, shreds ${seconds(shredsMs)} s${late}`,
-    )
+    for (const revert of reverts) await revert()
+    note(both, gateway, await recoveryOf(stage, sinceMs))
     await stage.repair
     await readers.audit.compare(readers.audited)
     // What follows would be about the first failure, whatever is broken next.
     if (readers.audit.problems.length > 0 || stage.gateways.some(({ hasDied }) => hasDied)) return
     await pause(between(calmMs))
   }
+}
+
+function takeAny(
+  bag: Fault[],
+  random: () => number,
+  fits: (fault: Fault) => boolean,
+): Fault | null {
+  const some = bag.filter(fits)
+  const fault = some[Math.floor(random() * some.length)]
+  if (fault !== undefined) bag.splice(bag.indexOf(fault), 1)
+  return fault ?? null
+}
+
+function note(faults: readonly Fault[], { number }: { number: number }, recovery: Recovery): void {
+  const hasStart = faults.some(({ isStart }) => isStart)
+  const { ms, shredsMs, last, lastError } = recovery
+  const isLate =
+    ms > (hasStart ? startedMs : backMs) * patience ||
+    shredsMs > (hasStart ? startedMs : shredsBackMs) * patience
+  const names = faults.map(({ name }) => name).join(' and ')
+  outcomes.push({ fault: names, isLate, ...recovery })
+  const late = isLate ? ` LATE: ${last} (${lastError})` : ''
+  log(`${names} at ${number}: ${seconds(ms)} s, shreds ${seconds(shredsMs)} s${late}`)
 }
 
 /** Nothing is broken, and everything works. */
@@ -151,7 +171,6 @@ async function calm(stage: Stage, readers: Readers): Promise<void> {
 
 function usableFaults(stage: Stage): Fault[] {
   if (stage.postgres === null) console.log('no PostgreSQL: one gateway alone')
-  console.log('not installed here: ClickHouse; the index is that of DuckDB')
   return named.filter((fault) => {
     const reason = fault.needs?.(stage)
     if (reason !== undefined) console.log(`not done: ${fault.name}, needs ${reason}`)
@@ -197,8 +216,9 @@ function back(): Property {
 
 function printFaults(): void {
   console.log(`\n${'fault'.padEnd(26)} count  p50 s  max s  shreds p50  max s`)
-  for (const fault of new Set(outcomes.map(({ fault }) => fault))) {
-    const some = outcomes.filter((one) => one.fault === fault)
+  const nameOf = ({ fault }: Outcome) => (fault.includes(' and ') ? 'two at once' : fault)
+  for (const fault of new Set(outcomes.map(nameOf))) {
+    const some = outcomes.filter((one) => nameOf(one) === fault)
     const times = some.map(({ ms }) => ms)
     const shreds = some.map(({ shredsMs }) => shredsMs)
     const columns = [

@@ -1,10 +1,12 @@
 // The whole service as processes of its own, for a run that breaks it: two gateways of a cluster over
 // a PostgreSQL with a synchronous standby (one gateway alone where no PostgreSQL is installed), in
-// front of four nodes of one chain, every link between them a relay that can be cut.
+// front of four nodes of one chain, every link between them a relay that can be cut. Where
+// ClickHouse is installed, two indexers write the index that gateway 1 answers from.
 //
 //   clients ─► gateway 0 ─┬─ relays ─► devnode --nodes 4 (honest, 2 that lag, 1 that lies)
 //           └► gateway 1 ─┤                 └─ shreds by UDP ─► both gateways ─► a destination
-//                         └─ relays ─► PostgreSQL, its standby
+//                         ├─ relays ─► PostgreSQL, its standby
+//              2 indexers ┴─ relay ──► ClickHouse ◄─ gateway 1
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,6 +21,7 @@ import { addressesOf } from '../testkit/cluster-box.ts'
 import { CutNode } from '../testkit/cut-node.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import type { Credentials } from '../testkit/every-endpoint.ts'
+import { freePort } from '../testkit/free-port.ts'
 import { apiSocket, callApi } from '../testkit/operator-api.ts'
 import { plainUser } from '../testkit/read-only.ts'
 import { type Provisioned, type Server, startServer } from '../testkit/server.ts'
@@ -26,6 +29,7 @@ import { canMount, mountSmallDisk, type SmallDisk } from '../testkit/small-disk.
 import { SolanaNode } from '../testkit/solana-node.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
+import { IndexServer } from './index-server.ts'
 import { preload } from './preload.ts'
 
 export const slotMs = 400
@@ -44,15 +48,23 @@ export interface ServiceProcess {
   readonly pid: number
 }
 
+interface GatewayLinks extends Pick<Gateway, 'nodes' | 'database' | 'disk' | 'feedPort'> {
+  readonly index: IndexServer | null
+}
+
 export class Gateway {
   readonly number: number
   /** Its links to the nodes: the honest one twice, those that lag, the one that lies. */
   readonly nodes: readonly CutNode[]
   /** Its links to the two PostgreSQL servers. */
   readonly database: readonly TcpCut[]
+  /** Of the feeds that indexers read: the same after each start. */
+  readonly feedPort: number
   readonly disk: SmallDisk | null
   readonly data: string
   readonly #folder: string
+  /** Null where its index is that of DuckDB. */
+  readonly #index: IndexServer | null
   #server: Server | null = null
   /** Times of kill -9, monotonic. */
   readonly killedMs: number[] = []
@@ -63,11 +75,13 @@ export class Gateway {
   /** Of the operator API. */
   lastRefusal = ''
 
-  constructor(number: number, folder: string, links: Pick<Gateway, 'nodes' | 'database' | 'disk'>) {
+  constructor(number: number, folder: string, links: GatewayLinks) {
     this.number = number
     this.#folder = folder
     this.nodes = links.nodes
     this.database = links.database
+    this.feedPort = links.feedPort
+    this.#index = links.index
     this.disk = links.disk
     this.data = links.disk?.path ?? join(folder, `gateway-${number}`)
     writeFileSync(this.configFile, JSON.stringify(this.#config()))
@@ -188,6 +202,10 @@ export class Gateway {
       shredstream: { feed: 'udp', allowPrivate: true },
       usage: { push: { file: this.usageFile, everyMs: 500 } },
       streams: { bytes: streamBytes },
+      indexer: {
+        feeds: { enabled: true, port: this.feedPort },
+        ...(this.#index === null ? {} : { engine: 'clickhouse', url: this.#index.url }),
+      },
     }
   }
 }
@@ -201,6 +219,8 @@ export class Stage {
   /** Null where none is installed. */
   postgres: Postgres | null = null
   standby: Standby | null = null
+  /** Null where no ClickHouse is installed, or no PostgreSQL. */
+  index: IndexServer | null = null
   /** What goes on after a fault has ended, before the next one. */
   repair: Promise<void> = Promise.resolve()
   /** Of a subscription to everything. */
@@ -230,13 +250,17 @@ export class Stage {
         '--faults=lag,lie-slot',
       ],
     })
-    if (!isAlone && postgresMissing() === undefined) await this.#startPostgres()
+    if (!isAlone && postgresMissing() === undefined) {
+      await this.#startPostgres()
+      this.index = await IndexServer.start(this.folder)
+    }
     this.devnode = await devnode
     this.node = await SolanaNode.of(this.devnode)
     for (let number = 0; number < (this.postgres === null ? 1 : 2); number++)
       this.gateways.push(await this.#gateway(number))
     // One after the other: both at once need twice the time of a busy machine.
     for (const gateway of this.gateways) await gateway.start()
+    await this.index?.enroll(this.gateways, this.postgres!.url)
     const product = ['bundle', 'indexer']
     const added = await this.provision('everything', { product })
     this.credentials = { token: added.token, indexer: added.indexer! }
@@ -264,7 +288,8 @@ export class Stage {
     const servers = this.postgres === null ? [] : [this.postgres, this.standby!]
     const database = await Promise.all(servers.map(({ port }) => TcpCut.open(`127.0.0.1:${port}`)))
     const disk = number === 0 && canMount() ? mountSmallDisk(diskSize) : null
-    return new Gateway(number, this.folder, { nodes, database, disk })
+    const links = { nodes, database, disk, feedPort: await freePort() }
+    return new Gateway(number, this.folder, { ...links, index: number === 1 ? this.index : null })
   }
 
   /** Adds a subscription to everything, by the operator API of some gateway. */
@@ -320,6 +345,7 @@ export class Stage {
     await this.devnode?.dispose()
     this.postgres?.dispose()
     this.standby?.dispose()
+    await this.index?.dispose()
     this.shreds.close()
     this.#removeFiles()
   }

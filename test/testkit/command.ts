@@ -1,9 +1,10 @@
 // Runs the compiled `sluice` command as its own process, with an environment of its own.
 import { spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { runVariable } from './left-over.ts'
 
-export const commandPath = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url))
+export const commandPath = join(packageRoot(), 'dist', 'src', 'main.js')
 
 export interface Ran {
   readonly code: number | null

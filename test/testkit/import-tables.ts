@@ -248,7 +248,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 124,467 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 122,737 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {

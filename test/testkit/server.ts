@@ -5,13 +5,12 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packageRoot } from '../../src/base/package-root.ts'
+import { commandPath } from './command.ts'
 import { endWithProcess } from './end-with-process.ts'
 import { runHere } from './run-here.ts'
 import { hangMs, until } from './until.ts'
 
 /** Benches call this from dist. */
-const main = join(packageRoot(), 'dist', 'src', 'main.js')
 
 export interface EndpointAddress {
   readonly host: string
@@ -82,7 +81,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     [
       ...before,
       ...(options.nodeFlags ?? []),
-      main,
+      commandPath,
       'serve',
       `--data=${data}`,
       ...ports,
@@ -155,7 +154,7 @@ export interface CommandResult {
 
 /** Runs `sluice …` on a data folder, as a process. */
 export async function sluice(data: string, ...args: string[]): Promise<CommandResult> {
-  const child = spawn(process.execPath, [main, ...args, `--data=${data}`], {
+  const child = spawn(process.execPath, [commandPath, ...args, `--data=${data}`], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const output = { out: '', err: '' }
