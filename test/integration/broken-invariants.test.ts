@@ -9,7 +9,7 @@ const dist = fileURLToPath(new URL('../../dist/src/', import.meta.url))
 /** Serves one gRPC stream whose handler throws, and prints the status that the client saw. */
 const grpcScript = (thrown: string) => `
     import { connect } from 'node:http2'
-    import { assert } from '${dist}base/assert.js'
+    import { assert } from '${dist}base/errors.js'
     import { openGrpcEndpoint } from '${dist}base/transport/grpc.js'
     import { silentLog } from '${dist}base/telemetry/log.js'
     const endpoint = await openGrpcEndpoint({
@@ -36,10 +36,10 @@ const grpcScript = (thrown: string) => `
 
 /** Serves HTTP requests whose handler throws, and prints the status that the client saw. */
 const httpScript = (thrown: string) => `
-    import { assert } from '${dist}base/assert.js'
+    import { assert } from '${dist}base/errors.js'
     import { systemClock as clock } from '${dist}base/clock.js'
     import { openHttpEndpoint } from '${dist}base/transport/http-endpoint.js'
-    import { ResponseHead } from '${dist}base/transport/reply.js'
+    import { ResponseHead } from '${dist}base/transport/request.js'
     import { silentLog as log } from '${dist}base/telemetry/log.js'
     const endpoint = await openHttpEndpoint({
       product: 'test', listen: { host: '127.0.0.1', port: 0 }, tls: null, trustedProxies: [],
