@@ -1,5 +1,5 @@
-// Scan, contention and JSON of one block in C: the limit for src/analysis/wasm. Same tables, same
-// passes, same lists as scan.ts, contention.ts, rank.ts and encode.ts.
+// Scan, contention and JSON of one block in C: the limit for src/streams/analysis/wasm. Same
+// tables, same passes, same lists as scan.ts, contention.ts, rank.ts and encode.ts.
 #ifndef CONTENTION_H
 #define CONTENTION_H
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Space-Saving in C: the limit for src/analysis/wasm/space-saving.ts. Same structure, same order of
-// eviction, same hash; written here as a C programmer would, with pointers and structs.
+// Space-Saving in C: the limit for src/streams/analysis/wasm/space-saving.ts. Same structure, same
+// order of eviction, same hash; written here as a C programmer would, with pointers and structs.
 #ifndef SPACE_SAVING_H
 #define SPACE_SAVING_H
 #include <stdint.h>
