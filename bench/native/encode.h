@@ -1,5 +1,6 @@
 // The JSON of ContentionData and TopAccesses in C: the limit for encode.ts of
-// src/streams/analysis/wasm. Numbers with a fraction are written with 17 digits, which is less work than the shortest form.
+// src/streams/analysis/wasm. Numbers with a fraction are written with 17 digits, which is less work
+// than the shortest form.
 #ifndef ENCODE_H
 #define ENCODE_H
 #include "contention.h"

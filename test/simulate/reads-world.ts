@@ -21,7 +21,7 @@ import { RpcProxy } from '../../src/upstream/proxy/rpc-proxy.ts'
 import { setSection } from '../testkit/upstream-sections.ts'
 import { commitmentOf, type ModelCall, ModelNode, type Outcome } from './model-node.ts'
 import { VirtualNetwork } from './virtual-network.ts'
-import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
+import { runStage, type VirtualTime } from './virtual-time.ts'
 import { type Counts, check, type Limits, same, type World } from './world.ts'
 
 const slotMs = 400
@@ -45,15 +45,7 @@ export const reads: World = {
     ...['answered', 'streamed', 'failed', 'refused', 'inFlight', 'joined', 'forged', 'kept'],
     'refusing',
   ],
-  run: (seed, limits) =>
-    onVirtualTime(seed, async (time) => {
-      const stage = new ReadsStage(time, limits)
-      try {
-        return await stage.run()
-      } finally {
-        await stage.stop()
-      }
-    }),
+  run: (seed, limits) => runStage(seed, (time) => new ReadsStage(time, limits)),
 }
 
 interface Customer {

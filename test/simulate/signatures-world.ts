@@ -19,7 +19,7 @@ import { setSection } from '../testkit/upstream-sections.ts'
 import { ForkedChain, type ModelTransaction, transactionOf } from './forked-chain.ts'
 import { ModelNode } from './model-node.ts'
 import { VirtualNetwork } from './virtual-network.ts'
-import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
+import { runStage, type VirtualTime } from './virtual-time.ts'
 import { type Counts, check, type Limits, same, type World } from './world.ts'
 
 const slotMs = 400
@@ -47,15 +47,7 @@ export const signatures: World = {
     'received',
     'unavailable',
   ],
-  run: (seed, limits) =>
-    onVirtualTime(seed, async (time) => {
-      const stage = new SignaturesStage(time, limits)
-      try {
-        return await stage.run()
-      } finally {
-        await stage.stop()
-      }
-    }),
+  run: (seed, limits) => runStage(seed, (time) => new SignaturesStage(time, limits)),
 }
 
 interface Subscribed {

@@ -17,7 +17,7 @@ import { setSection } from '../testkit/upstream-sections.ts'
 import { ForkedChain, type ModelTransaction, signatureOf, transactionOf } from './forked-chain.ts'
 import { ModelNode } from './model-node.ts'
 import { VirtualNetwork } from './virtual-network.ts'
-import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
+import { runStage, type VirtualTime } from './virtual-time.ts'
 import { type Counts, check, type Limits, same, type World } from './world.ts'
 
 const slotMs = 400
@@ -46,15 +46,7 @@ export const transactions: World = {
       'refused',
     ],
   ],
-  run: (seed, limits) =>
-    onVirtualTime(seed, async (time) => {
-      const stage = new TransactionsStage(time, limits)
-      try {
-        return await stage.run()
-      } finally {
-        await stage.stop()
-      }
-    }),
+  run: (seed, limits) => runStage(seed, (time) => new TransactionsStage(time, limits)),
 }
 
 /** A submission of a customer, as the world knows it. */

@@ -214,6 +214,21 @@ export async function onVirtualTime<T>(
   }
 }
 
+/** The same with a stage that must be stopped, however its run ends. */
+export function runStage<T>(
+  seed: number,
+  make: (time: VirtualTime) => { run(): Promise<T>; stop(): Promise<void> },
+): Promise<T> {
+  return onVirtualTime(seed, async (time) => {
+    const stage = make(time)
+    try {
+      return await stage.run()
+    } finally {
+      await stage.stop()
+    }
+  })
+}
+
 /** All that promises and process.nextTick have to do has been done. */
 function settled(): Promise<void> {
   return new Promise((resolve) => void real.setImmediate(resolve))
