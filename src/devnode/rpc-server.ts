@@ -23,13 +23,8 @@ import { type GrpcStatus, grpcCode } from '../base/transport/grpc-stream.ts'
 import type { HttpRoute } from '../base/transport/http.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../base/transport/http-endpoint.ts'
 import type { ListenAddress } from '../base/transport/listen-address.ts'
-import {
-  CLOSE_TOO_SLOW,
-  jsonHead,
-  mediaTypeOf,
-  Reply,
-  ResponseHead,
-} from '../base/transport/request.ts'
+import { CLOSE_TOO_SLOW, jsonHead, Reply, ResponseHead } from '../base/transport/reply.ts'
+import { mediaTypeOf } from '../base/transport/request.ts'
 import type { Socket } from '../base/transport/websocket.ts'
 import type { Shapes } from '../chain/solana/version.ts'
 import { loadCodec } from '../streams/geyser/codec.ts'

@@ -39,7 +39,7 @@ const httpScript = (thrown: string) => `
     import { assert } from '${dist}base/errors.js'
     import { systemClock as clock } from '${dist}base/clock.js'
     import { openHttpEndpoint } from '${dist}base/transport/http-endpoint.js'
-    import { ResponseHead } from '${dist}base/transport/request.js'
+    import { ResponseHead } from '${dist}base/transport/reply.js'
     import { silentLog as log } from '${dist}base/telemetry/log.js'
     const endpoint = await openHttpEndpoint({
       product: 'test', listen: { host: '127.0.0.1', port: 0 }, tls: null, trustedProxies: [],

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../src/base/transport/http-endpoint.ts'
-import { jsonHead, Reply, ResponseHead } from '../../src/base/transport/request.ts'
+import { jsonHead, Reply, ResponseHead } from '../../src/base/transport/reply.ts'
 import { sendRaw } from '../testkit/raw-http.ts'
 import { until } from '../testkit/until.ts'
 

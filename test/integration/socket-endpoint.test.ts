@@ -5,7 +5,7 @@ import { WebSocket } from 'ws'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../src/base/transport/http-endpoint.ts'
-import { errorReply, Reply, ResponseHead } from '../../src/base/transport/request.ts'
+import { errorReply, Reply, ResponseHead } from '../../src/base/transport/reply.ts'
 import { offeredProtocols, type Socket } from '../../src/base/transport/websocket.ts'
 import { until } from '../testkit/until.ts'
 

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { openHttpEndpoint } from '../../src/base/transport/http-endpoint.ts'
-import { jsonHead, Reply } from '../../src/base/transport/request.ts'
+import { jsonHead, Reply } from '../../src/base/transport/reply.ts'
 import { until } from '../testkit/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nhost: a\r\n\r\n'

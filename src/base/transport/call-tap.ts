@@ -3,7 +3,7 @@ import { whenDone } from '../steps.ts'
 import type { GrpcMethod } from './grpc.ts'
 import type { StreamEvents } from './grpc-stream.ts'
 import type { HttpRoute } from './http.ts'
-import type { Body, Reply } from './request.ts'
+import type { Body, Reply } from './reply.ts'
 
 /** Of a request or an answer; a longer one is not kept. */
 export const callBytesMax = 1024 * 1024

@@ -3,7 +3,8 @@
 // attached before anything can throw, nothing touches the response after it ended or was aborted,
 // borrowed chunks are copied unless they are the whole body, and writes outside the native callback
 // are corked.
-import { type Body, type Pieces, Reply, type Request, statusLine } from './request.ts'
+import { type Body, type Pieces, Reply, statusLine } from './reply.ts'
+import type { Request } from './request.ts'
 import { type NativeResponse, nativeText } from './uws.ts'
 
 export interface ExchangeOwner {

@@ -14,14 +14,8 @@
 import type { Clock } from '../clock.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
-import {
-  CLOSE_BUG,
-  CLOSE_GOING_AWAY,
-  CLOSE_TOO_LONG,
-  Reply,
-  Request,
-  statusLine,
-} from './request.ts'
+import { CLOSE_BUG, CLOSE_GOING_AWAY, CLOSE_TOO_LONG, Reply, statusLine } from './reply.ts'
+import { Request } from './request.ts'
 import {
   type App,
   type NativeRequest,

@@ -6,7 +6,7 @@
 //         -> begin -> permit of the plan, from the gateway -> engine -> totals or error
 import { isUtf8 } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
-import { type Coding, codingNamed } from '../../base/transport/request.ts'
+import { type Coding, codingNamed } from '../../base/transport/reply.ts'
 import { databaseOf } from '../catalogue.ts'
 import type { Checked, QueryError } from '../clickhouse/exceptions.ts'
 import {

@@ -4,8 +4,9 @@
 //   quota -> query program: URL, body, SQL -> reply
 //         -> run.ts: concurrency limit of the plan -> engine -> bytes of the result
 import { randomUUID } from 'node:crypto'
-import type { Request, ResponseHead } from '../../base/transport/request.ts'
-import { codingOf, encoded, Reply, withReturn } from '../../base/transport/request.ts'
+import type { ResponseHead } from '../../base/transport/reply.ts'
+import { codingOf, encoded, Reply, withReturn } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 import type { Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import { holdsToken } from '../../customers/subscriptions/issue.ts'

@@ -1,5 +1,5 @@
 // Response headers and error replies of the indexer's endpoint.
-import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/request.ts'
+import { Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import {
   exception,
   exceptionText,

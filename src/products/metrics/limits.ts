@@ -5,8 +5,9 @@ import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/errors.ts'
 import { errorMessage } from '../../base/jsonrpc/build.ts'
 import type { CounterChild } from '../../base/telemetry/meters.ts'
-import type { Request, ResponseHead } from '../../base/transport/request.ts'
-import { errorReply, Reply, withRetryAfter } from '../../base/transport/request.ts'
+import type { ResponseHead } from '../../base/transport/reply.ts'
+import { errorReply, Reply, withRetryAfter } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 import { type AddressBudget, type Cost, Rates, RefusalDelay } from '../../customers/quota/rates.ts'
 
 /** Any request: reading its head, the lookup, a short answer. */

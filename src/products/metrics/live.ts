@@ -7,7 +7,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { packageRoot } from '../../base/package-root.ts'
-import { codingOf, Reply, type Request, ResponseHead } from '../../base/transport/request.ts'
+import { codingOf, Reply, ResponseHead } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 import type { Page } from './config.ts'
 
 /** How each file is stored, beside its plain form. */

@@ -11,10 +11,10 @@ import {
   encoded,
   errorReply,
   Reply,
-  type Request,
   ResponseHead,
   withRetryAfter,
-} from '../../base/transport/request.ts'
+} from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import { type HandshakeTickets, ticketSecs } from './handshake-tickets.ts'

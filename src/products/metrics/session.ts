@@ -2,7 +2,8 @@
 // Both are charged to the client's address.
 import type { Clock } from '../../base/clock.ts'
 import { codesOf, refuse } from '../../base/errors.ts'
-import { CLOSE_POLICY, type Reply, type Request } from '../../base/transport/request.ts'
+import { CLOSE_POLICY, type Reply } from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 import { offeredProtocols, type Socket, type SocketRoute } from '../../base/transport/websocket.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
 import type { Encoding } from '../../streams/log/encoded.ts'

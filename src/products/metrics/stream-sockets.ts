@@ -8,7 +8,7 @@
 // the rest is published in the next turns, in order.
 import type { Clock } from '../../base/clock.ts'
 import { assert } from '../../base/errors.ts'
-import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../base/transport/request.ts'
+import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../base/transport/reply.ts'
 import {
   controlFrame,
   type Encoding,

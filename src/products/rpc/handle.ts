@@ -18,7 +18,7 @@ import {
 } from '../../base/jsonrpc/serve.ts'
 import { whenDone } from '../../base/steps.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
-import { type Body, Reply, ResponseHead, withRetryAfter } from '../../base/transport/request.ts'
+import { type Body, Reply, ResponseHead, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Budget, Verdict } from '../../customers/quota/budget.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { PlanValues } from '../../customers/subscriptions/plans.ts'

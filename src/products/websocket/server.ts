@@ -18,9 +18,9 @@ import {
   CLOSE_TOO_SLOW,
   jsonHead,
   Reply,
-  type Request,
   withRetryAfter,
-} from '../../base/transport/request.ts'
+} from '../../base/transport/reply.ts'
+import type { Request } from '../../base/transport/request.ts'
 import type { Socket, SocketRoute } from '../../base/transport/websocket.ts'
 import { NATIVE_UNSENT_FACTOR, offeredProtocols } from '../../base/transport/websocket.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'

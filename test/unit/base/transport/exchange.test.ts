@@ -1,7 +1,7 @@
 // Answers that come too late for their request: they are released, and nothing is written.
 import { describe, expect, test } from 'vitest'
 import { Exchange } from '../../../../src/base/transport/exchange.ts'
-import { Reply, ResponseHead } from '../../../../src/base/transport/request.ts'
+import { Reply, ResponseHead } from '../../../../src/base/transport/reply.ts'
 import type { NativeResponse } from '../../../../src/base/transport/uws.ts'
 import { until } from '../../../testkit/until.ts'
 

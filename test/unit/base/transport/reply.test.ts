@@ -6,7 +6,7 @@ import {
   ResponseHead,
   statusLine,
   withRetryAfter,
-} from '../../../../src/base/transport/request.ts'
+} from '../../../../src/base/transport/reply.ts'
 
 describe('reply', () => {
   it('answers a missing token with 401 on HTTP and PermissionDenied on gRPC', () => {

@@ -1,6 +1,6 @@
 // Streamed answers that nobody reads: the query behind them is stopped and released.
 import { describe, expect, test } from 'vitest'
-import { codingOf, encoded, Reply, ResponseHead } from '../../../../src/base/transport/request.ts'
+import { codingOf, encoded, Reply, ResponseHead } from '../../../../src/base/transport/reply.ts'
 import {
   type AnswerShape,
   answerWith,
