@@ -18,6 +18,7 @@ let refill: NodeJS.Timeout
 afterEach(async () => {
   clearInterval(refill)
   for (const socket of crowd) socket.destroy()
+  if (child.exitCode !== null) return
   child.kill('SIGKILL')
   await once(child, 'exit')
 })
@@ -28,7 +29,10 @@ async function crowded(perAddressMax: number): Promise<number[]> {
   const command = `ulimit -n ${descriptors} && exec "$0" "$@"`
   const words = ['-c', command, process.execPath, script, String(perAddressMax)]
   child = spawn('/bin/sh', words, { stdio: ['ignore', 'pipe', 'inherit'] })
-  const ports: number[] = JSON.parse(String((await once(child.stdout!, 'data'))[0]))
+  const ended = once(child, 'exit').then(() => Promise.reject(new Error('the endpoints ended')))
+  const [text] = await Promise.race([once(child.stdout!, 'data'), ended])
+  const ports: number[] = JSON.parse(String(text))
+  ended.catch(() => {})
   let opened = 0
   refill = setInterval(() => {
     while (crowd.size < descriptors) {

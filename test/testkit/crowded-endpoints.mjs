@@ -3,7 +3,7 @@
 import { systemClock } from '../../dist/src/base/clock.js'
 import { silentLog } from '../../dist/src/base/telemetry/log.js'
 import { openHttpEndpoint } from '../../dist/src/base/transport/http-endpoint.js'
-import { jsonHead, Reply } from '../../dist/src/base/transport/request.js'
+import { jsonHead, Reply } from '../../dist/src/base/transport/reply.js'
 
 const open = () =>
   openHttpEndpoint({
