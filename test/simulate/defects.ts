@@ -99,6 +99,51 @@ export const defects: readonly Defect[] = [
     ],
   },
   {
+    name: 'slot-begun-by-two',
+    what: 'of two nodes without a replay the second one makes half of a slot look whole',
+    world: 'streams',
+    seeds: 30,
+    fails: /came too early|lacks|are lost/,
+    cuts: [
+      {
+        file: 'streams/flows/open-streams',
+        text: '!this.#isFirstPart(tracked)',
+        put: 'tracked.firstConnection !== open.connection',
+      },
+    ],
+  },
+  {
+    name: 'lost-fork-again',
+    what: 'a node that is cut brings back a fork that has lost, as another node had it',
+    world: 'streams',
+    seeds: 60,
+    fails: /came again|of no chain/,
+    cuts: [
+      {
+        file: 'streams/flows/slot-tracker',
+        text: 'if (tracked.slot < this.#newestFinalized)',
+        put: 'if (tracked.slot < 0)',
+      },
+      { file: 'streams/flows/slot-tracker', text: '&& !view.hasLeft', put: '' },
+    ],
+  },
+  {
+    name: 'block-set-back',
+    what: 'a block that is right is made anew from a node that has less of it',
+    world: 'streams',
+    seeds: 100,
+    fails: /are lost/,
+    cuts: [{ file: 'streams/flows/slot-tracker', text: '&& !isLess', put: '' }],
+  },
+  {
+    name: 'taken-back-elsewhere',
+    what: 'what a gateway takes back before it has the block of a consumer is sent once more',
+    world: 'streams',
+    seeds: 60,
+    fails: /came again|came \d+ times/,
+    cuts: [{ file: 'streams/geyser/position', text: 'isBefore || isStated', put: 'false' }],
+  },
+  {
     name: 'lagging-gateway',
     what: 'a client with a cursor of a gateway that is further begins anew',
     world: 'resume',

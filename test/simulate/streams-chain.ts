@@ -1,7 +1,7 @@
 // The chain of the streams world: what nodes send, with void banks, forks, dead slots and a chain
 // that is set back, and what each kind of client must have of it in the end.
 import { encodeBase58, keyOf } from '../../src/chain/solana/base58.ts'
-import { accountUpdate } from '../../src/chain/solana/received-batch.ts'
+import { accountUpdate, slotUpdate } from '../../src/chain/solana/received-batch.ts'
 import {
   type AccountUpdate,
   type SolanaUpdate,
@@ -52,7 +52,9 @@ export function chainOf(seed: number): ModelChain {
 
 function makeChain(seed: number): ModelChain {
   const { sent, line } = voidChain(seed, slots)
-  const plain = sent.filter(({ kind }) => kind !== 'block').map(ofFewOwners)
+  const plain = withRoots(sent, [...line.keys()])
+    .filter(({ kind }) => kind !== 'block')
+    .map(ofFewOwners)
   const banks = new Map<number, number>()
   const metas = new Map<number, Extract<SolanaUpdate, { kind: 'blockMeta' }>>()
   for (const one of plain)
@@ -70,6 +72,29 @@ function makeChain(seed: number): ModelChain {
     }
   })
   return { sent: plain, line: model, owners: owners.map((owner) => encodeBase58(owner)) }
+}
+
+/**
+ * With the last statuses of each slot, as agave sends them. Where only that of the last one comes, a
+ * gateway that has just started does not know of the slots before its first one.
+ */
+function withRoots(sent: readonly SolanaUpdate[], line: readonly number[]): SolanaUpdate[] {
+  const { confirmed, finalized } = slotStatus
+  const told = new Set<string>()
+  const found: SolanaUpdate[] = []
+  for (const update of sent) {
+    if (update.kind === 'slot' && (update.status === confirmed || update.status === finalized)) {
+      for (const slot of line) {
+        const name = `${slot} ${update.status}`
+        if (slot < update.slot && !told.has(name))
+          found.push(slotUpdate({ ...update, slot }, { ...update, parent: null }))
+        told.add(name)
+        if (slot === update.slot) break
+      }
+    }
+    found.push(update)
+  }
+  return found
 }
 
 const owners = [1, 2].map((byte) => new Uint8Array(32).fill(byte))
@@ -104,11 +129,16 @@ export interface Sent {
   readonly update: SolanaUpdate
 }
 
+/** Of a write that no other node has, which nothing in a block tells from the others. */
+export const lie = Buffer.alloc(32, 0xee)
+const lieShare = 0.3
+
 /**
  * As one of the nodes sends it: of slots with one bank it has transactions and accounts in the
- * order in which its threads finish, those of one account in theirs.
+ * order in which its threads finish, those of one account in theirs. One that lies writes an account
+ * that nobody wrote.
  */
-export function inOrderOf({ sent, line }: ModelChain, seed: number): Sent[] {
+export function inOrderOf({ sent, line }: ModelChain, seed: number, lies: boolean): Sent[] {
   const random = randomOf(seed)
   const clean = new Set(line.filter(({ isClean }) => isClean).map(({ slot }) => slot))
   const ordered = [...sent]
@@ -122,5 +152,13 @@ export function inOrderOf({ sent, line }: ModelChain, seed: number): Sent[] {
     ordered[at - 1] = one
     ordered[at] = before
   }
-  return ordered.map((update, at) => ({ at, update }))
+  return ordered.flatMap((update, at) => {
+    const isLie = lies && update.kind === 'account' && clean.has(update.slot)
+    if (!isLie || random() > lieShare) return [{ at, update }]
+    const none = { pubkey: lie, owner: lie, txnSignature: null }
+    return [
+      { at, update: accountUpdate(update, { ...update, ...none }) },
+      { at, update },
+    ]
+  })
 }

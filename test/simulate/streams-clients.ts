@@ -116,7 +116,7 @@ const feedKinds = [
 /** Reads from one gateway, and moves. */
 export abstract class Client {
   abstract readonly name: string
-  protected readonly deps: ClientDeps
+  readonly deps: ClientDeps
   gateway: StreamsGateway | null = null
   /** Part of what is there that it reads in a moment. */
   pace = 1

@@ -1,6 +1,7 @@
 // A gateway of the streams world: everything between the messages of a node and those to clients.
 // Real: tracker, hub, log and its thread's code, replays, PubSub with its connections, gRPC with
 // its streams and consumers. Models: the disk, the sockets, the table of consumers.
+import { isCommitment } from '../../src/base/commitment.ts'
 import type { Answer } from '../../src/base/jsonrpc/build.ts'
 import { type Log, silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
@@ -12,6 +13,7 @@ import {
   type StreamEvents,
 } from '../../src/base/transport/grpc-stream.ts'
 import type { Socket } from '../../src/base/transport/websocket.ts'
+import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import type { Gate } from '../../src/customers/auth/gate.ts'
 import type { Principal } from '../../src/customers/auth/token.ts'
 import {
@@ -215,17 +217,29 @@ export interface GatewayDeps {
   trace(line: string): void
 }
 
+/** Of a gateway: everything in its own order, and what of it is still to be read. */
+interface Node {
+  readonly sent: readonly Sent[]
+  queue: Sent[]
+  lag: number
+}
+
+/** What a node sends only while it happens. */
+function isLifeCycle(update: SolanaUpdate): boolean {
+  return update.kind === 'slot' && !isCommitment(update.status)
+}
+
 export class StreamsGateway {
   readonly name: string
   readonly disk: SimulatedDisk
   readonly #deps: GatewayDeps
-  readonly #sent: readonly Sent[]
-  /** Behind the chain, in updates. */
-  lag = 0
+  /** One, or two whose streams are merged. */
+  readonly #nodes: readonly Node[]
   isUp = false
   server!: Server
   #fed = -1
-  #queue: Sent[] = []
+  /** What its nodes had sent when it started. */
+  #startedAt = -1
   #subscriptions!: Subscriptions
   #pubsub!: PubsubChain
   #geyser!: GeyserService<string>
@@ -237,7 +251,39 @@ export class StreamsGateway {
     this.#deps = deps
     this.name = `g${number}`
     this.disk = new SimulatedDisk(`/simulated/g${number}`, deps.time.random, number + 1)
-    this.#sent = inOrderOf(deps.chain, number + 1)
+    const orders = deps.time.random() < 0.5 ? [number + 1] : [number + 1, number + 3]
+    this.#nodes = orders.map((order, index) => {
+      return { sent: inOrderOf(deps.chain, order, index > 0), queue: [], lag: 0 }
+    })
+  }
+
+  /** Its nodes are behind the chain, in updates. */
+  set lag(updates: number) {
+    for (const node of this.#nodes) node.lag = updates
+  }
+
+  /** One of them is, and its connection ends: the next one replays what is open. */
+  cutNode(head: number, lag: number): void {
+    if (!this.isUp) return
+    // Until all nodes are where it began, it has slots that only the last one of them sends.
+    if (this.#nodes.some(({ queue }) => (queue[0]?.at ?? Infinity) <= this.#startedAt)) return
+    const { sink } = this.server
+    const from = sink.resumeFrom()
+    if (from === null) return
+    this.#deps.count('nodeCuts')
+    const number = Math.floor(this.#deps.time.random() * this.#nodes.length)
+    const node = this.#nodes[number]!
+    const has = head - node.lag
+    node.lag = lag
+    this.#deps.trace(`${this.name} has node ${number} again, from ${from}`)
+    sink.closed(number)
+    sink.opened(from, number)
+    const { line } = this.#deps.chain
+    const clean = new Set(line.filter(({ isClean }) => isClean).map(({ slot }) => slot))
+    node.queue = node.sent.filter(({ at, update }) => {
+      const isLeftOut = clean.has(update.slot) && isLifeCycle(update)
+      return at > has || (update.slot >= from && !isLeftOut)
+    })
   }
 
   /** A process starts; `head`: the last update that its node has. */
@@ -259,10 +305,13 @@ export class StreamsGateway {
     const isContinued = low !== null && time.random() < 0.9
     if (low !== null) this.#deps.count(isContinued ? 'continued' : 'discontinued')
     this.#deps.trace(`${this.name} starts at ${isContinued ? low : 'the head'}, fed ${this.#fed}`)
-    sink.opened(isContinued ? low : null)
-    this.#queue = isContinued
-      ? this.#sent.filter(({ update }) => update.slot >= low)
-      : this.#sent.filter(({ at }) => at > Math.max(head, this.#fed))
+    this.#startedAt = head
+    for (const [number, node] of this.#nodes.entries()) {
+      sink.opened(isContinued ? low : null, number)
+      node.queue = isContinued
+        ? node.sent.filter(({ update }) => update.slot >= low)
+        : node.sent.filter(({ at }) => at > Math.max(head, this.#fed))
+    }
     this.isUp = true
   }
 
@@ -301,18 +350,18 @@ export class StreamsGateway {
     })
   }
 
-  /** Takes a batch of what its node has; false when there is none. */
-  feed(head: number): boolean {
-    if (!this.isUp) return false
-    const { random } = this.#deps.time
-    const updates: Sent[] = []
-    const most = 1 + Math.floor(random() * 60)
-    while (updates.length < most && (this.#queue[0]?.at ?? Infinity) <= head - this.lag)
-      updates.push(this.#queue.shift()!)
-    if (updates.length === 0) return false
-    this.#fed = Math.max(this.#fed, updates.at(-1)!.at)
-    this.server.sink.batch(batchFrom(updates.map(({ update }) => messageOf(update))))
-    return true
+  /** Takes a batch of what each node has. */
+  feed(head: number): void {
+    if (!this.isUp) return
+    for (const [number, node] of this.#nodes.entries()) {
+      const updates: Sent[] = []
+      const most = 1 + Math.floor(this.#deps.time.random() * 60)
+      while (updates.length < most && (node.queue[0]?.at ?? Infinity) <= head - node.lag)
+        updates.push(node.queue.shift()!)
+      if (updates.length === 0) continue
+      this.#fed = Math.max(this.#fed, updates.at(-1)!.at)
+      this.server.sink.batch(batchFrom(updates.map(({ update }) => messageOf(update))), number)
+    }
   }
 
   /** The process is gone, with all connections. */

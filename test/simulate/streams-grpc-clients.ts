@@ -1,9 +1,10 @@
 // gRPC clients of the streams world: with `from_slot` and with a consumer.
+import { isCommitment } from '../../src/base/commitment.ts'
 import { ProtoReader, WIRE_BYTES } from '../../src/base/protobuf.ts'
 import { type GrpcStatus, grpcCode } from '../../src/base/transport/grpc-stream.ts'
 import { field, markOf, numberIn, retractionField, slotFields } from '../testkit/model-client.ts'
 import { codec } from '../testkit/void-readers.ts'
-import { blockMark } from './streams-chain.ts'
+import { blockMark, lie, type ModelSlot } from './streams-chain.ts'
 import { Client, type ClientDeps, commitmentNames } from './streams-clients.ts'
 import { GrpcLink, type StreamsGateway } from './streams-gateway.ts'
 import { check } from './world.ts'
@@ -28,7 +29,12 @@ function noteOf(message: Buffer): Note | 'behind' | null {
     if (!contentFields.has(kind) && kind !== field.slot && kind !== retractionField) continue
     const slot = numberIn(body, slotFields.get(kind) ?? 1)
     if (kind === retractionField) return { kind: 'retraction', slot }
-    if (kind === field.slot) return numberIn(body, 3) === finalized ? { kind: 'final', slot } : null
+    if (kind === field.slot) {
+      const status = numberIn(body, 3)
+      if (status === finalized) return { kind: 'final', slot }
+      return isCommitment(status) ? { kind: 'content', slot, mark: `status ${status}` } : null
+    }
+    if (kind === field.account && Buffer.from(body).includes(lie)) return null
     return { kind: 'content', slot, mark: kind === field.block ? blockMark : markOf(kind, body) }
   }
   return null
@@ -46,19 +52,28 @@ const contentFields = new Set<number>([
   ...[field.account, field.transaction, field.block, field.meta, field.entry],
 ])
 
+interface Asked {
+  readonly deps: ClientDeps
+  readonly commitment: number
+  readonly hasRetractions: boolean
+}
+
 /** What a client holds of the chain, with what was taken back. */
 class Held {
   readonly #deps: ClientDeps
   readonly #commitment: number
+  /** At processed. */
+  readonly #hasRetractions: boolean
   readonly #slots = new Map<number, string[]>()
   /** Slots from here on it must have. */
   first: number
   settled: number
   #checked: number
 
-  constructor(deps: ClientDeps, commitment: number, first: number) {
+  constructor({ deps, commitment, hasRetractions }: Asked, first: number) {
     this.#deps = deps
     this.#commitment = commitment
+    this.#hasRetractions = hasRetractions
     this.first = first
     this.settled = first - 1
     this.#checked = first - 1
@@ -77,7 +92,7 @@ class Held {
     const { slot } = note
     if (note.kind === 'retraction') this.#slots.delete(slot)
     else if (note.kind === 'final') this.settled = Math.max(this.settled, slot)
-    else {
+    else if (this.#isDue(slot, note.mark)) {
       check(slot > this.#checked, `${client}: ${slot} is complete, and ${note.mark} came again`)
       const marks = this.#slots.get(slot) ?? []
       marks.push(note.mark)
@@ -86,18 +101,26 @@ class Held {
     }
   }
 
+  /** Statuses are of one bank; without retractions nobody knows what of several banks is void. */
+  #isDue(slot: number, mark: string): boolean {
+    if (this.#deps.chain.line.some((one) => one.slot === slot && one.isClean)) return true
+    return !statusMarks.includes(mark) && (this.#commitment > 0 || this.#hasRetractions)
+  }
+
   #checkOpen(slot: number, mark: string, client: string): void {
     const model = this.#deps.chain.line.find((one) => one.slot === slot)
     const times = (marks: readonly string[]) => marks.filter((one) => one === mark).length
-    const [found, due] = [times(this.#slots.get(slot)!), times(model?.marks ?? [])]
+    const [found, due] = [times(this.#slots.get(slot)!), times(model ? marksOf(model) : [])]
     check(found <= due, `${client}: ${slot} ${mark} came ${found} times, and is there ${due} times`)
   }
 
   /** Slots that are final, and those below them: what is taken back came before. */
   check(client: string, isEnd: boolean): void {
     const to = isEnd ? this.settled : this.settled - 1
-    for (const { slot, marks } of this.#deps.chain.line) {
+    for (const model of this.#deps.chain.line) {
+      const { slot } = model
       if (slot <= this.#checked || slot > to) continue
+      const marks = marksOf(model).filter((mark) => this.#isDue(slot, mark))
       const found = (this.#slots.get(slot) ?? []).toSorted()
       const missing = minus(marks, found)
       const more = minus(found, marks)
@@ -109,6 +132,12 @@ class Held {
       check(slot > to, `${client}: slot ${slot} is of no chain, and was not taken back`)
     this.#checked = Math.max(this.#checked, to)
   }
+}
+
+const statusMarks = ['status 0', 'status 1']
+
+function marksOf({ marks, isClean }: ModelSlot): readonly string[] {
+  return isClean ? [...marks, ...statusMarks] : marks
 }
 
 function minus(all: readonly string[], some: readonly string[]): string[] {
@@ -128,14 +157,16 @@ const everything = {
   ...{ entry: { e: {} }, blocks: { b: { includeTransactions: true, includeAccounts: true } } },
 }
 
-abstract class GrpcClient extends Client {
-  protected readonly commitment: number
+abstract class GrpcClient extends Client implements Asked {
+  readonly commitment: number
+  readonly hasRetractions: boolean
   protected held: Held | null = null
   protected link: GrpcLink | null = null
 
   constructor(deps: ClientDeps, commitment: number) {
     super(deps)
     this.commitment = commitment
+    this.hasRetractions = commitment === 0 && deps.random() < 0.5
   }
 
   protected abstract headers(): Record<string, string>
@@ -144,7 +175,7 @@ abstract class GrpcClient extends Client {
 
   protected open(gateway: StreamsGateway, fromSlot: number | null): void {
     this.gateway = gateway
-    const retractions = this.commitment === 0 ? { 'x-retractions': 'true' } : {}
+    const retractions = this.hasRetractions ? { 'x-retractions': 'true' } : {}
     this.link = new GrpcLink({ ...this.headers(), ...retractions })
     gateway.openStream(this.link)
     const from = fromSlot === null ? {} : { fromSlot }
@@ -217,7 +248,7 @@ export class FromSlotClient extends GrpcClient {
   }
 
   connect(gateway: StreamsGateway): void {
-    this.held ??= gateway.begin((first) => new Held(this.deps, this.commitment, first))
+    this.held ??= gateway.begin((first) => new Held(this, first))
     if (this.held === null) return
     this.#from = this.held.settled + 1
     this.held.drop(this.#from)
@@ -270,7 +301,7 @@ export class ConsumerClient extends GrpcClient {
   }
 
   connect(gateway: StreamsGateway): void {
-    this.held ??= gateway.begin((first) => new Held(this.deps, this.commitment, first))
+    this.held ??= gateway.begin((first) => new Held(this, first))
     if (this.held === null) return
     this.#isOpened = false
     this.open(gateway, this.held.first)

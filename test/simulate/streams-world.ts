@@ -29,7 +29,7 @@ export const streams: World = {
   what: 'PubSub and gRPC clients move between gateways that are killed, lag and forget',
   mustMeet: [
     ...['notifications', 'updates', 'commits', 'doubtful', 'moves', 'kills', 'tornWrites', 'lags'],
-    ...['behind', 'toldGaps', 'continued', 'discontinued'],
+    ...['nodeCuts', 'behind', 'toldGaps', 'continued', 'discontinued'],
   ],
   run(seed, limits) {
     // Before time is virtual: it is made for the first seed that needs it.
@@ -77,6 +77,7 @@ class Run {
       () => this.#kill(),
       () => this.#dieWriting(),
       () => this.#lag(),
+      () => this.#cutNode(),
       () => this.#slowDown(),
       () => this.#tableAway(),
     ]
@@ -84,7 +85,7 @@ class Run {
   }
 
   async play(): Promise<Counts> {
-    for (const gateway of this.gateways) await gateway.start(-1)
+    for (const gateway of this.gateways) await gateway.start(this.#pick([-1, this.#head]))
     const deps: ClientDeps = {
       ...{ chain: this.#chain, random: this.#time.random },
       count: (what) => this.#count(what),
@@ -161,6 +162,10 @@ class Run {
   #lag(): void {
     this.#count('lags')
     this.#pick(this.gateways).lag = this.#pick([0, 0, 5, 60, 400])
+  }
+
+  #cutNode(): void {
+    this.#pick(this.gateways).cutNode(this.#head, this.#pick([0, 5, 60]))
   }
 
   #slowDown(): void {

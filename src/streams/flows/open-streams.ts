@@ -97,9 +97,16 @@ export class OpenStreams {
     if (open === undefined) return false
     const isFirst = open.partUpTo === null
     open.partUpTo ??= tracked.slot
-    if (tracked.slot > open.partUpTo || tracked.firstConnection !== open.connection) return false
     if (tracked.hasStatus(slotStatus.createdBank)) return false
+    if (tracked.slot > open.partUpTo || !this.#isFirstPart(tracked)) return false
     if (isFirst && open.connection > 1 && !this.isMerged) this.#counts.gapSlots++
     return true
+  }
+
+  /** Whether the connection that was the first to send something of the slot began inside of it. */
+  #isFirstPart({ slot, firstConnection }: TrackedSlot): boolean {
+    for (const { connection, partUpTo } of this.#open.values())
+      if (connection === firstConnection) return partUpTo === null || slot <= partUpTo
+    return false
   }
 }

@@ -75,6 +75,7 @@ export class SlotTracker {
   readonly #streams = new OpenStreams(this.counts)
   readonly #retractions: Retractions
   #floor = 0
+  #firstContent = -1
   newestSlot: number | null = null
   #newestComplete: number | null = null
   #newestConfirmed = -1
@@ -124,9 +125,11 @@ export class SlotTracker {
   closed(stream = 0): void {
     if (!this.#streams.close(stream) || this.#streams.size === 0) return
     for (const tracked of this.#slots.values()) {
-      if (tracked.isComplete || tracked.hasStatus(slotStatus.confirmed)) continue
+      const isSettled = tracked.isComplete || tracked.hasStatus(slotStatus.confirmed)
+      if (isSettled || tracked.slot < this.#newestFinalized) continue
       const { bank, views } = tracked
-      const other = views.find((view) => this.#streams.has(view) && view.bank !== bank)
+      const isOther = (view: SlotView) => view.bank !== bank && !view.hasLeft
+      const other = views.find((view) => this.#streams.has(view) && isOther(view))
       if (other !== undefined) this.#switchUnlessHeld(tracked, other)
     }
   }
@@ -138,6 +141,7 @@ export class SlotTracker {
       if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
     this.#floor = 0
+    this.#firstContent = -1
     this.newestSlot = null
     this.#newestComplete = null
     this.#newestConfirmed = -1
@@ -148,8 +152,8 @@ export class SlotTracker {
   }
 
   item(update: SlotItem, stream = 0): void {
-    const tracked = this.#track(update.slot, stream)
-    if (tracked === null || this.#streams.isPart(tracked, stream)) return
+    const tracked = this.#trackContent(update.slot, stream)
+    if (tracked === null) return
     const view = this.#streams.viewOf(tracked, stream)
     if (view.bank !== tracked.bank) {
       this.counts.duplicates++
@@ -166,15 +170,15 @@ export class SlotTracker {
     const arrival = tracked.arrive(view, update, this.#streams.isMerged)
     if (arrival === 'contradiction') this.#divide(tracked, view)
     view.add(update)
-    if (arrival === 'first') this.#first(tracked, view, update)
+    if (arrival === 'first') this.#content(tracked, update, view)
     else this.counts.duplicates++
     if (arrival === 'contradiction') this.#switchUnlessHeld(tracked, view)
     else if (view.meta !== null) this.#tryComplete(tracked, view)
   }
 
   meta(update: BlockMetaUpdate, stream = 0): void {
-    const tracked = this.#track(update.slot, stream)
-    if (tracked === null || this.#streams.isPart(tracked, stream)) return
+    const tracked = this.#trackContent(update.slot, stream)
+    if (tracked === null) return
     const view = this.#streams.viewOf(tracked, stream)
     // Another bank of the same parent, which it replays, or the published one after all.
     const wasPublished = view.bank === tracked.bank
@@ -234,18 +238,15 @@ export class SlotTracker {
     return lowest ?? this.#newestComplete
   }
 
-  #first(tracked: TrackedSlot, view: SlotView, update: SlotItem): void {
-    this.#deps.arrived?.(view.stream)
-    this.#content(tracked, update)
-  }
-
   #arriveAll(tracked: TrackedSlot, view: SlotView, items: UpdateList<SlotItem>): void {
     const { isMerged } = this.#streams
     for (const item of items)
-      if (tracked.arrive(view, item, isMerged) === 'first') this.#first(tracked, view, item)
+      if (tracked.arrive(view, item, isMerged) === 'first') this.#content(tracked, item, view)
   }
 
-  #content(tracked: TrackedSlot, update: SolanaUpdate): void {
+  /** `view`: of the stream that was the first to send it. */
+  #content(tracked: TrackedSlot, update: SolanaUpdate, view?: SlotView): void {
+    if (view !== undefined) this.#deps.arrived?.(view.stream)
     tracked.hasPublished = true
     this.#hub.content(update)
   }
@@ -257,7 +258,8 @@ export class SlotTracker {
   /** The first bank of a slot, one that is known from another connection, or the next one. */
   #createBank(tracked: TrackedSlot, view: SlotView, update: SlotUpdate): void {
     const { parent } = update
-    const isFirst = !tracked.isCreated
+    // What is dead was a bank before, of which nothing else came here.
+    const isFirst = !tracked.isCreated && !tracked.hasStatus(slotStatus.dead)
     tracked.isCreated = true
     // What it has sent of the slot is of a bank before, whose creation its replay left out.
     if (isFirst && !view.hasContent) {
@@ -275,6 +277,7 @@ export class SlotTracker {
     // What it has sent before is of another bank, and all that follows is sent for the first time.
     if (view.hasContent) tracked.names?.restart(view.stream)
     view.begin(bank)
+    if (tracked.hasStatus(slotStatus.dead)) view.hasReplacedBank = true
     // A complete block is not replaced while another stream has it, a confirmed one never.
     const isKept = tracked.isComplete && this.#streams.isHeld(tracked, tracked.bank)
     const isNext = known === null && !tracked.hasStatus(slotStatus.confirmed)
@@ -334,12 +337,9 @@ export class SlotTracker {
     const found = this.#slots.get(slot)
     // A stream that lags may send a fork that has lost.
     const isFinal = found?.hasStatus(slotStatus.finalized) === true
-    if (
-      slot < this.#floor ||
-      (slot < this.#newestFinalized &&
-        !isFinal &&
-        isSkipped(this.#slots, this.#newestFinalized, slot))
-    ) {
+    const newest = this.#newestFinalized
+    const isFork = slot < newest && !isFinal && isSkipped(this.#slots, newest, slot)
+    if (slot < this.#floor || isFork) {
       this.counts.duplicates++
       return null
     }
@@ -358,6 +358,14 @@ export class SlotTracker {
     }
     if (this.#slots.size > this.#hub.slotTime.slotsIn(slotsMsMax, slotsMax))
       this.#slots.delete(this.#slots.keys().next().value!)
+    return tracked
+  }
+
+  /** A node that is behind may begin with slots before those of the first one: they are left out. */
+  #trackContent(slot: number, stream: number): TrackedSlot | null {
+    const tracked = slot < this.#firstContent ? null : this.#track(slot, stream)
+    if (tracked === null || this.#streams.isPart(tracked, stream)) return null
+    if (this.#firstContent < 0) this.#firstContent = slot
     return tracked
   }
 
@@ -448,7 +456,7 @@ export class SlotTracker {
     if (!isConfirmed) view.add(update)
     if (isNew) {
       tracked.published++
-      this.#first(tracked, view, update)
+      this.#content(tracked, update, view)
     } else this.counts.duplicates++
     if (tracked.provisional !== null && update.kind !== 'account')
       this.#recomplete(tracked, view, tracked.provisional)
@@ -459,7 +467,8 @@ export class SlotTracker {
    * replaced. The block at processed was a mixture; what is confirmed is the last bank's.
    */
   #recomplete(tracked: TrackedSlot, view: SlotView, meta: BlockMetaUpdate): void {
-    const items = view.blockhash === meta.blockhash ? lastItems(view.items, meta) : null
+    const isLess = tracked.views.some((other) => other.isAheadOf(view))
+    const items = view.blockhash === meta.blockhash && !isLess ? lastItems(view.items, meta) : null
     if (items === null) return
     if (view !== tracked.publisher) {
       tracked.names?.restart(view.stream)
@@ -513,8 +522,8 @@ export class SlotTracker {
   /** A stream has confirmed the slot: the bank that it has is the one. */
   #elect(tracked: TrackedSlot, stream: number): void {
     const view = this.#streams.knownView(tracked, stream)
-    if (view === null || view.bank === tracked.bank || view.meta === null) return
-    if (tracked.hasStatus(slotStatus.confirmed)) return
+    const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
+    if (view === null || view.bank === tracked.bank || view.meta === null || isConfirmed) return
     if (view.itemsOf(view.meta, this.#streams.isMerged) !== null) this.#switch(tracked, view)
   }
 
@@ -530,13 +539,26 @@ export class SlotTracker {
     // Older confirmed slots are final too, even if a gap hides the parent links between them.
     for (const one of this.#slots.values())
       if (one.slot < tracked.slot && one.isConfirmedOnly) line.add(one)
+    // Before: what is below a finalized slot is settled.
+    this.#abandonForks(tracked.slot, line)
     for (const one of [...line].sort((a, b) => a.slot - b.slot)) {
       if (!one.hasStatus(slotStatus.confirmed))
         this.#reach(one, derived(one, slotStatus.confirmed, update))
       this.#reach(one, one === tracked ? update : derived(one, slotStatus.finalized, update))
     }
     this.#newestFinalized = Math.max(this.#newestFinalized, tracked.slot)
-    this.#forget(tracked.slot)
+    this.#floor = Math.max(this.#floor, tracked.slot - this.#keptSlots)
+    for (const slot of this.#slots.keys()) if (slot < this.#floor) this.#slots.delete(slot)
+  }
+
+  #abandonForks(below: number, line: ReadonlySet<TrackedSlot>): void {
+    for (const tracked of this.#slots.values()) {
+      const isOnLine = line.has(tracked) || tracked.hasStatus(slotStatus.finalized)
+      if (tracked.slot >= below || isOnLine) continue
+      this.#retractions.retract(tracked, reasonToLose(tracked))
+      this.#hub.abandon(tracked.slot)
+      tracked.isLost = true
+    }
   }
 
   /** The slot and its ancestors that lack this status, oldest first. */
@@ -573,20 +595,5 @@ export class SlotTracker {
       if (tracked.blockhash !== null) tracked.dropContent()
     }
     publishUpdate(this.#hub, sent)
-  }
-
-  /** Abandons forks below a finalized slot and evicts slots below the floor. */
-  #forget(finalized: number): void {
-    this.#floor = Math.max(this.#floor, finalized - this.#keptSlots)
-    for (const tracked of [...this.#slots.values()]) {
-      if (tracked.slot >= finalized) continue
-      const isFork = !tracked.hasStatus(slotStatus.finalized)
-      if (isFork) {
-        this.#retractions.retract(tracked, reasonToLose(tracked))
-        this.#hub.abandon(tracked.slot)
-        tracked.isLost = true
-      }
-      if (tracked.slot < this.#floor) this.#slots.delete(tracked.slot)
-    }
   }
 }

@@ -105,10 +105,22 @@ export class SlotView {
     return this.transactions === meta.executedTransactionCount
   }
 
+  /** It has the same block, and later items of the bank; both have those of a bank before, too. */
+  isAheadOf(view: SlotView): boolean {
+    if (!this.hasReplacedBank || !view.hasReplacedBank || this.bank !== view.bank) return false
+    if (this.meta === null || this.blockhash !== view.blockhash) return false
+    return this.transactions + this.entries > view.transactions + view.entries
+  }
+
   /** It has replaced its bank, or declared it dead. */
   leave(): void {
     this.#isTouched = true
     if (!this.#left.includes(this.bank)) this.#left.push(this.bank)
+  }
+
+  /** Its bank is dead. */
+  get hasLeft(): boolean {
+    return this.#left.includes(this.bank)
   }
 
   /** Drops what was received; the block is not made from it any more. */

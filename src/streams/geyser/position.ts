@@ -235,6 +235,7 @@ function hex(bytes: Uint8Array): string {
 /**
  * A reader that continues at a position: what it has already, and what it passes from then on.
  * `exact`: it continues in the same order with the next update, and gets nothing once more.
+ * `isRetracting`: it gets retractions, too.
  */
 export class Resumption {
   readonly #commitment: Commitment
@@ -244,15 +245,15 @@ export class Resumption {
   /** Names of the items of slots that were passed in part. */
   readonly #names = new Map<number, string[]>()
 
-  constructor(at: Position, from: 'exact' | 'floor' = 'floor') {
+  constructor(at: Position, from: 'exact' | 'floor' = 'floor', isRetracting = false) {
     const { commitment, slots, parts } = at
     this.#commitment = commitment
     this.#passed = new PassedSlots(at)
     for (const { slot, names, count } of parts) this.#names.set(slot, names.slice(0, count))
     if (from === 'exact') return
-    for (const state of slots) this.#left.set(state.slot, new Left(state))
+    for (const state of slots) this.#left.set(state.slot, new Left(state, isRetracting))
     for (const [slot, had] of this.#names) {
-      const left = this.#left.get(slot) ?? new Left(fresh(slot))
+      const left = this.#left.get(slot) ?? new Left(fresh(slot), isRetracting)
       left.expect(had)
       this.#left.set(slot, left)
     }
@@ -330,6 +331,7 @@ export class Resumption {
 /** What of one slot was passed, as far as it did not come once more. */
 class Left {
   readonly #state: SlotState
+  readonly #isRetracting: boolean
   #statuses: number
   #retractions: number
   #isContentDone: boolean
@@ -337,8 +339,9 @@ class Left {
   #isEarlier = false
   #names = new Map<string, number>()
 
-  constructor(state: SlotState) {
+  constructor(state: SlotState, isRetracting: boolean) {
     this.#state = state
+    this.#isRetracting = isRetracting
     this.#statuses = state.statuses
     this.#retractions = state.retractions
     this.#isContentDone = state.blockhash === ''
@@ -360,12 +363,7 @@ class Left {
   judge(update: SolanaUpdate, commitment: Commitment): 'new' | 'had' | 'conflict' | 'other' {
     const { kind } = update
     if (kind === 'slot') return this.#judgeStatus(update, commitment)
-    if (kind === 'retraction') {
-      if (this.#retractions === 0) return 'other'
-      this.#retractions--
-      this.#isEarlier = false
-      return 'had'
-    }
+    if (kind === 'retraction') return this.#judgeRetraction(update)
     if (this.#isEarlier) return 'had'
     if (this.isWhole) return this.#judgeWhole(update)
     return this.#had(update) ? 'had' : 'new'
@@ -389,6 +387,17 @@ class Left {
     if (this.#isEarlier) return 'had'
     this.#statuses &= ~bit(status)
     return (this.#state.statuses & bit(status)) === 0 ? 'new' : 'had'
+  }
+
+  #judgeRetraction({ restated }: RetractionUpdate): 'had' | 'other' {
+    this.#isEarlier = false
+    // What was published here before the block that the reader has, which is still to come.
+    const isBefore = this.isWhole && !this.#isContentDone
+    // To a reader without retractions nothing is taken back of what is stated again.
+    const isStated = !this.#isRetracting && [...restated].some(({ kind }) => kind !== 'slot')
+    if (this.#retractions === 0) return isBefore || isStated ? 'had' : 'other'
+    this.#retractions--
+    return 'had'
   }
 
   #judgeWhole(update: SolanaUpdate): 'had' | 'conflict' {

@@ -339,7 +339,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#leave()
     this.#filters = filters
     this.#replayer = new Replayer(replay, filters, this.#means, this, {
-      resumption: new Resumption(at),
+      resumption: new Resumption(at, 'floor', filters.retractions !== null),
       published: this.#deps.published!,
       otherBlock: (slot) => {
         consumer.drop(slot)

@@ -196,8 +196,9 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   get oldestSlot(): number | null {
-    const earlier = this.#runs[0]?.eras[0]?.slot
-    if (earlier !== undefined) return earlier
+    // What an earlier run has from its end on is read from the next one.
+    const earlier = this.#runs.find(({ eras, below }) => eras.length > 0 && eras[0]!.slot < below)
+    if (earlier !== undefined) return earlier.eras[0]!.slot
     const first = this.hub.oldestSlot
     const kept = this.#run.eras[0]?.slot ?? this.#waiting[0]?.slot ?? first
     return first === null || kept === null ? kept : Math.min(first, kept)
