@@ -59,6 +59,14 @@ describe.skipIf(!hasPostgres())('consumers', () => {
     expect((await open(0, 'a')).position).toBeNull()
   })
 
+  it('keep the later position when a commit that was given up comes after the next one', async () => {
+    const { term } = await open(0, 'late')
+    const held = { id: 's1', name: 'late', term }
+    await gateways[0]!.commit([{ ...held, position: 'two' }], 2)
+    expect(await gateways[0]!.commit([{ ...held, position: 'one' }], 1)).toEqual([])
+    expect((await open(1, 'late')).position).toBe('two')
+  })
+
   it('of a gateway that was alone are in the cluster that is seeded from it', async () => {
     const gateway = openGateway(await postgres.database(), 'alone')
     const { store, shared } = gateway

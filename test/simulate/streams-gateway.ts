@@ -149,10 +149,16 @@ export class PubsubLink {
   }
 }
 
+interface ModelRow {
+  readonly term: number
+  readonly position: string | null
+  readonly batch: number
+}
+
 /** The consumers of the cluster, in a database that may be away. */
 export class ModelTable implements ConsumerTable {
   readonly #time: VirtualTime
-  readonly #rows = new Map<string, { readonly term: number; readonly position: string | null }>()
+  readonly #rows = new Map<string, ModelRow>()
   /** Positions where the last streams began. */
   readonly #opened = new Map<string, string | null>()
   awayUntilMs = 0
@@ -164,22 +170,34 @@ export class ModelTable implements ConsumerTable {
   async open(id: string, name: string) {
     await this.#answer()
     const known = this.#rows.get(`${id} ${name}`)
-    const row = { term: (known?.term ?? 0) + 1, position: known?.position ?? null }
+    const row = { term: (known?.term ?? 0) + 1, position: known?.position ?? null, batch: 0 }
     this.#rows.set(`${id} ${name}`, row)
     this.#opened.set(`${id} ${name}`, row.position)
     return row
   }
 
-  async commit(held: readonly HeldName[]): Promise<readonly HeldName[]> {
+  async commit(held: readonly HeldName[], batch = 0): Promise<readonly HeldName[]> {
+    // Now and then a statement waits in its session, and takes effect after it was given up.
+    if (this.#time.random() < 0.05) {
+      setTimeout(() => this.#store(held, batch), 3_000 * this.#time.random())
+      throw new Error('no answer in time')
+    }
     await this.#answer()
+    const lost = this.#store(held, batch)
+    await this.#answer()
+    return lost
+  }
+
+  #store(held: readonly HeldName[], batch: number): HeldName[] {
     const lost: HeldName[] = []
     for (const one of held) {
       const key = `${one.id} ${one.name}`
       const { term, position } = one
-      if (this.#rows.get(key)?.term !== term) lost.push(one)
-      else if (position !== null) this.#rows.set(key, { term, position })
+      const known = this.#rows.get(key)
+      if (known?.term !== term) lost.push(one)
+      else if (position !== null && known.batch <= batch)
+        this.#rows.set(key, { term, position, batch })
     }
-    await this.#answer()
     return lost
   }
 
@@ -240,6 +258,7 @@ export class StreamsGateway {
   #fed = -1
   /** What its nodes had sent when it started. */
   #startedAt = -1
+  #connectedMs = 0
   #subscriptions!: Subscriptions
   #pubsub!: PubsubChain
   #geyser!: GeyserService<string>
@@ -251,15 +270,17 @@ export class StreamsGateway {
     this.#deps = deps
     this.name = `g${number}`
     this.disk = new SimulatedDisk(`/simulated/g${number}`, deps.time.random, number + 1)
-    const orders = deps.time.random() < 0.5 ? [number + 1] : [number + 1, number + 3]
+    const orders = deps.time.random() < 0.3 ? [number + 1] : [number + 1, number + 3]
     this.#nodes = orders.map((order, index) => {
       return { sent: inOrderOf(deps.chain, order, index > 0), queue: [], lag: 0 }
     })
   }
 
-  /** Its nodes are behind the chain, in updates. */
-  set lag(updates: number) {
-    for (const node of this.#nodes) node.lag = updates
+  /** Its nodes are behind the chain, in updates; or one of them. */
+  fallBehind(updates: number, isOne = false): void {
+    const one = Math.floor(this.#deps.time.random() * this.#nodes.length)
+    for (const [number, node] of this.#nodes.entries())
+      if (!isOne || number === one) node.lag = updates
   }
 
   /** One of them is, and its connection ends: the next one replays what is open. */
@@ -306,6 +327,7 @@ export class StreamsGateway {
     if (low !== null) this.#deps.count(isContinued ? 'continued' : 'discontinued')
     this.#deps.trace(`${this.name} starts at ${isContinued ? low : 'the head'}, fed ${this.#fed}`)
     this.#startedAt = head
+    this.#connectedMs = time.ms + (time.random() < 0.5 ? 0 : 1_000 * time.random())
     for (const [number, node] of this.#nodes.entries()) {
       sink.opened(isContinued ? low : null, number)
       node.queue = isContinued
@@ -352,7 +374,7 @@ export class StreamsGateway {
 
   /** Takes a batch of what each node has. */
   feed(head: number): void {
-    if (!this.isUp) return
+    if (!this.isUp || this.#deps.time.ms < this.#connectedMs) return
     for (const [number, node] of this.#nodes.entries()) {
       const updates: Sent[] = []
       const most = 1 + Math.floor(this.#deps.time.random() * 60)

@@ -161,7 +161,7 @@ class Run {
 
   #lag(): void {
     this.#count('lags')
-    this.#pick(this.gateways).lag = this.#pick([0, 0, 5, 60, 400])
+    this.#pick(this.gateways).fallBehind(this.#pick([0, 0, 5, 60, 400]), this.#time.random() < 0.5)
   }
 
   #cutNode(): void {
@@ -180,7 +180,7 @@ class Run {
   async #end(): Promise<void> {
     this.#head = this.#chain.sent.length - 1
     for (const gateway of this.gateways) {
-      gateway.lag = 0
+      gateway.fallBehind(0)
       gateway.disk.diesAfterBytes = null
     }
     for (const client of this.#clients) client.pace = 1

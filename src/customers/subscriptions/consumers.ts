@@ -37,8 +37,14 @@ export interface HeldName {
 export interface ConsumerTable {
   /** With a new term. */
   open(id: string, name: string): Promise<Omit<ConsumerRow, 'atMs'> | 'too-many'>
-  /** Stores the positions; returns the names that are not held any more. */
-  commit(held: readonly HeldName[]): Promise<readonly Pick<HeldName, 'id' | 'name'>[]>
+  /**
+   * Stores the positions; returns the names that are not held any more. Of two batches the one with
+   * the higher number holds, whichever comes first.
+   */
+  commit(
+    held: readonly HeldName[],
+    batch?: number,
+  ): Promise<readonly Pick<HeldName, 'id' | 'name'>[]>
   list(id: string): Promise<readonly NamedConsumer[]>
   /** All of a subscription without a name; returns how many there were. */
   remove(id: string, name?: string): Promise<number>
@@ -65,6 +71,7 @@ export class Consumers {
   readonly #held = new Map<string, Held>()
   readonly #looking: NodeJS.Timeout
   #timer: NodeJS.Timeout | null = null
+  #batch = 0
   #writing: Promise<void> | null = null
 
   constructor(deps: ConsumersDeps) {
@@ -134,14 +141,15 @@ export class Consumers {
   async #writeNow(all: boolean): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
-    const batch = [...this.#held.values()].filter(({ waiting }) => all || waiting !== null)
-    if (batch.length === 0) return
-    const taken = batch.map((held) => ({ held, waiting: held.waiting }))
+    const due = [...this.#held.values()].filter(({ waiting }) => all || waiting !== null)
+    if (due.length === 0) return
+    const taken = due.map((held) => ({ held, waiting: held.waiting }))
     for (const { held } of taken) held.waiting = null
     const rows = taken.map(({ held: { id, name, term }, waiting }) => {
       return { id, name, term, position: waiting?.position() ?? null }
     })
-    const lost = await this.#try(() => this.#deps.table.commit(rows))
+    const batch = ++this.#batch
+    const lost = await this.#try(() => this.#deps.table.commit(rows, batch))
     if (lost === null) this.#putBack(taken)
     else {
       const keys = new Set(lost.map(({ id, name }) => keyOf(id, name)))

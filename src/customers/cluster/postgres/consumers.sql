@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS consumers (
   at timestamptz NOT NULL,
   PRIMARY KEY (id, name)
 );
+ALTER TABLE consumers ADD COLUMN IF NOT EXISTS batch int8 NOT NULL DEFAULT 0;
 CREATE OR REPLACE FUNCTION open_consumer(p_id text, p_name text, p_max integer, p_unused interval)
 RETURNS TABLE (term int8, "position" text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -23,16 +24,19 @@ BEGIN
   RETURN QUERY INSERT INTO consumers AS c
     VALUES (p_id, p_name, (extract(epoch FROM v_now) * 1000)::int8, NULL, v_now)
     ON CONFLICT (id, name) DO UPDATE
-      SET term = greatest(c.term + 1, excluded.term), at = v_now
+      SET term = greatest(c.term + 1, excluded.term), at = v_now, batch = 0
     RETURNING c.term, c.position;
 END $$;
 CREATE OR REPLACE FUNCTION commit_consumers(p_rows json)
 RETURNS TABLE (id text, name text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-  UPDATE consumers c SET position = r.position, at = clock_timestamp()
-    FROM json_to_recordset(p_rows) AS r(id text, name text, term int8, position text)
-    WHERE c.id = r.id AND c.name = r.name AND c.term = r.term AND r.position IS NOT NULL;
+  -- One whose answer was given up may come after the next one, which has a later position.
+  UPDATE consumers c SET position = r.position, at = clock_timestamp(),
+      batch = greatest(c.batch, r.batch)
+    FROM json_to_recordset(p_rows) AS r(id text, name text, term int8, position text, batch int8)
+    WHERE c.id = r.id AND c.name = r.name AND c.term = r.term AND r.position IS NOT NULL
+      AND c.batch <= coalesce(r.batch, c.batch);
   RETURN QUERY SELECT r.id, r.name
     FROM json_to_recordset(p_rows) AS r(id text, name text, term int8)
     WHERE NOT EXISTS (SELECT 1 FROM consumers c

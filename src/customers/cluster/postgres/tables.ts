@@ -85,8 +85,9 @@ export class PostgresConsumers implements ConsumerTable {
     return row ?? 'too-many'
   }
 
-  commit(held: readonly HeldName[]): Promise<readonly Pick<HeldName, 'id' | 'name'>[]> {
-    return this.#queries.query('SELECT id, name FROM commit_consumers($1)', [JSON.stringify(held)])
+  commit(held: readonly HeldName[], batch = 0): Promise<readonly Pick<HeldName, 'id' | 'name'>[]> {
+    const rows = JSON.stringify(held.map((one) => ({ ...one, batch })))
+    return this.#queries.query('SELECT id, name FROM commit_consumers($1)', [rows])
   }
 
   list(id: string): Promise<readonly NamedConsumer[]> {

@@ -363,6 +363,61 @@ describe('merged streams', () => {
     expect(view.held.has(1_003)).toBe(false)
   })
 
+  it('confirm the block of the node that has all of it, where another one has less', () => {
+    const slots = slotsOf(3, { seed: 7 })
+    const [other] = slotsOf(1, { seed: 9, firstSlot: 1_001 }) as [SolanaUpdate[]]
+    const isLast = (one: SolanaUpdate) => one.kind === 'transaction' && one.index === 5
+    const slot = slots[1]!
+    const at = 1 + slot.findIndex((one) => isStatus(one, slotStatus.createdBank))
+    const begun = statusOf(1_001, slotStatus.createdBank, 999)
+    // The transaction of the bank before comes late in the place of the last one, which is later.
+    const rest = slot.slice(at).filter((one) => !isLast(one))
+    const sent = [begun, ...slot.slice(0, at), ...other.filter(isLast), ...rest]
+    const view = open()
+    const [ahead, behind] = [0, 1].map((number) => {
+      const updates = [...slots[0]!, ...sent, ...slot.filter(isLast), ...slots[2]!]
+      return new Node(number, view.sink, updates)
+    })
+    for (const node of [ahead!, behind!]) node.open()
+    const own = ahead!.updates.findLastIndex((one) => one.slot === 1_001 && isLast(one))
+    ahead!.send(own + 1)
+    behind!.send(own)
+    ahead!.send(1_000)
+    expect(view.content[1].get(1_001)!.toSorted()).toEqual(
+      bodiesOf(slot, 1)[0]!.split(',').toSorted(),
+    )
+  })
+
+  it('bring back no fork that has lost, when a node is cut', () => {
+    const slots = slotsOf(12, { seed: 7 })
+    const chain = slots.flat().filter(({ slot }) => slot !== 1_003)
+    const onto = chain.map((one) => {
+      if (one.slot !== 1_004) return one
+      if (one.kind === 'blockMeta') return { ...one, parentSlot: 1_002 }
+      return one.kind === 'slot' ? statusOf(1_004, one.status, 1_002) : one
+    })
+    // Dead at both, after other items.
+    const forks = [8, 9].map((seed) => {
+      const [fork] = slotsOf(1, { seed, firstSlot: 1_003 }) as [SolanaUpdate[]]
+      return [...fork.slice(0, 12), statusOf(1_003, slotStatus.dead, 1_002)]
+    })
+    const view = open()
+    const nodes = forks.map((fork, number) => {
+      const before = onto.filter(({ slot }) => slot < 1_003)
+      const after = onto.filter(({ slot }) => slot > 1_003)
+      return new Node(number, view.sink, [...before, ...fork, ...after])
+    })
+    for (const node of nodes) node.open()
+    while (!nodes[0]!.isDone) for (const node of nodes) node.send(7)
+    expect(view.content[2].has(1_005)).toBe(true)
+    expect(view.held.has(1_003)).toBe(false)
+    for (const node of nodes) {
+      node.close()
+      node.open()
+      expect(view.held.has(1_003)).toBe(false)
+    }
+  })
+
   it('name the node that confirms another block than the set has', () => {
     const slots = slotsOf(4, { seed: 5 })
     const others = slotsOf(4, { seed: 6 })

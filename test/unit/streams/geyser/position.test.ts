@@ -2,7 +2,7 @@
 // every position it continues with exactly what it does not have.
 import { describe, expect, it } from 'vitest'
 import type { Commitment } from '../../../../src/base/commitment.ts'
-import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
+import { retractionUpdate, slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import {
@@ -218,6 +218,35 @@ describe('a position', () => {
     reader.read()
     expect(reader.conflicts).toEqual([slot])
   })
+
+  it.each([['nothing'], ['all']])(
+    'repeats nothing of a slot that another gateway took back, and stated %s of again',
+    (stated) => {
+      const updates = chainOf()
+      const slot = 1_006
+      const isHere = (one: SolanaUpdate) => one.slot === slot
+      const here = gateway()
+      const confirmed = updates.findIndex(
+        (one) => isHere(one) && one.kind === 'slot' && one.status === slotStatus.confirmed,
+      )
+      for (const update of updates.slice(0, confirmed + 1)) here.publish(update)
+      const at = here.published.position(0)
+      const there = gateway()
+      for (const update of updates) {
+        if (isHere(update) && update.kind === 'block') {
+          const items = updates.filter((one) => isHere(one) && isItem(one))
+          const restated = stated === 'all' ? items : []
+          const moment = { slot, createdAtMs: update.createdAtMs }
+          there.publish(retractionUpdate(moment, { bank: 1, reason: 'fork', restated }))
+        }
+        there.publish(update)
+      }
+      const reader = resume(there, at)
+      reader.read()
+      const again = reader.texts.filter((text) => text.startsWith(`${slot} `))
+      expect(again).toEqual([`${slot} status ${slotStatus.finalized} 1005`])
+    },
+  )
 
   it('is not over while the gateway has less than what was passed', () => {
     const updates = chainOf()
