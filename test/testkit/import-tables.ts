@@ -253,9 +253,9 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  */
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_678,
-  products: 10_687,
-  customers: 7_546,
-  streams: 18_551,
+  products: 10_663,
+  customers: 7_549,
+  streams: 18_572,
   upstream: 9_439,
   chain: 7_880,
   base: 11_023,

@@ -32,7 +32,7 @@ export async function openService(options: ServiceOptions = {}) {
   const calls = { restarts: 0, exits: [] as number[] }
   const refused = { metrics: 0 }
   const limits = { ...initialOf<AddressLimits>(addressBudgetSection), ...options.addressLimits }
-  const count = { inc: () => void refused.metrics++ }
+  const count = { inc: () => void refused.metrics++, value: 0 }
   const running = await startMetrics(
     { ...initialOf<MetricsSection>(metricsSection), port: 0, ...options.section },
     {

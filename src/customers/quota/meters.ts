@@ -1,5 +1,5 @@
 // Declares the meters of budgets. Endpoints count their refusals here.
-import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 import { type Entered, enteredKinds } from './budget.ts'
 import { type Account, type Quota, topMax } from './quota.ts'
 
@@ -7,16 +7,10 @@ const meteredEndpoints = ['rpc', 'websocket', 'grpc', 'indexer'] as const
 export type MeteredEndpoint = (typeof meteredEndpoints)[number]
 
 const openEndpoints = ['metrics', 'grpc', 'tpu'] as const
-type OpenEndpoint = (typeof openEndpoints)[number]
 
-export interface QuotaMeters {
-  /** Calls, batches, upgrades and queries refused because the budget is spent, by endpoint. */
-  readonly refused: Readonly<Record<MeteredEndpoint, CounterChild>>
-  /** Requests of an address that has spent its budget on the open endpoints, by endpoint. */
-  readonly addressRefused: Readonly<Record<OpenEndpoint, CounterChild>>
-}
+export type QuotaMeters = ReturnType<typeof declareQuotaMeters>
 
-export function declareQuotaMeters(meters: Meters, quota: Quota): QuotaMeters {
+export function declareQuotaMeters(meters: Meters, quota: Quota) {
   meters.totalRead(
     'sluice_quota_flush_failures_total',
     'Usage flushes to the registry that failed',

@@ -1,6 +1,6 @@
 // Declares the meters of the rpc endpoint. Plain numbers, read at scrape: the path is hot.
-import { type CallOutcome, callOutcomes } from '../../base/jsonrpc/serve.ts'
-import type { LatencyTally, Meters, PairTally } from '../../base/telemetry/meters.ts'
+import { callOutcomes } from '../../base/jsonrpc/serve.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 
 /** Solana's JSON-RPC: a closed set, whatever callers send. */
 const solanaMethods = `
@@ -20,12 +20,9 @@ const solanaMethods = `
 /** The last one counts all other names. */
 export const methodLabels: readonly string[] = [...solanaMethods.trim().split(/\s+/), 'other']
 
-export interface RpcMeters {
-  readonly calls: PairTally<string, CallOutcome>
-  readonly latency: LatencyTally
-}
+export type RpcMeters = ReturnType<typeof declareRpcMeters>
 
-export function declareRpcMeters(meters: Meters): RpcMeters {
+export function declareRpcMeters(meters: Meters) {
   return {
     calls: meters.pairs(
       'sluice_rpc_requests_total',

@@ -1,6 +1,6 @@
 // Declares the meters of ShredStream, read from the shared stats at scrape time.
 // A source's label is its index in the configuration; destinations have no label.
-import type { CounterChild, GaugeChild, Meters } from '../../base/telemetry/meters.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 import type { Destinations } from './destinations.ts'
 import {
   dropReasons,
@@ -11,10 +11,7 @@ import {
   type SharedStats,
 } from './shared-stats.ts'
 
-export interface ShredstreamMeters {
-  readonly restarts: CounterChild
-  readonly up: GaugeChild
-}
+export type ShredstreamMeters = ReturnType<typeof declareShredstreamMeters>
 
 export interface MeterDeps {
   readonly stats: SharedStats
@@ -23,7 +20,7 @@ export interface MeterDeps {
   kernelDrops(): number
 }
 
-export function declareShredstreamMeters(meters: Meters, deps: MeterDeps): ShredstreamMeters {
+export function declareShredstreamMeters(meters: Meters, deps: MeterDeps) {
   const { stats, destinations } = deps
   const total = (name: Parameters<typeof stats.totals.get>[1]) => stats.totals.get(0, name)
   const plain = (name: string, help: string, read: () => number) =>

@@ -1,12 +1,6 @@
 // Declares the meters of the TPU Sender. Rejections are plain numbers, read at
 // scrape: that path is the hottest, since anyone may send anything.
-import type {
-  Count,
-  CounterChild,
-  HistogramChild,
-  LatencyTally,
-  Meters,
-} from '../../base/telemetry/meters.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 import { type RejectReason, rejectReasons } from './refusals.ts'
 
 const outcomes = ['landed', 'expired', 'failed'] as const
@@ -22,20 +16,7 @@ const landSlotBuckets = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 150]
 /** To the end of a blockhash. */
 const landSecondBuckets = [0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 8, 13, 21, 34, 60, 90]
 
-export interface TpuMeters {
-  readonly accepted: Count
-  readonly duplicates: Count
-  readonly rejected: Rejections
-  readonly tips: HistogramChild
-  readonly tipsLanded: Count
-  readonly endings: Readonly<Record<Ending, Count>>
-  readonly sends: Readonly<Record<SendResult, CounterChild>>
-  readonly landSlots: HistogramChild
-  readonly landSeconds: HistogramChild
-  readonly forward: LatencyTally
-  /** Sets the source of the gauges, which are summed at scrape. */
-  watch(states: () => readonly ForwardState[]): void
-}
+export type TpuMeters = ReturnType<typeof declareTpuMeters>
 
 export interface ForwardState {
   inFlight(): number
@@ -56,7 +37,7 @@ class Rejections {
   }
 }
 
-export function declareTpuMeters(meters: Meters): TpuMeters {
+export function declareTpuMeters(meters: Meters) {
   const rejected = new Rejections()
   meters.counterRead(
     'sluice_tpu_rejected_total',
@@ -114,7 +95,8 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
       'sluice_tpu_forward_seconds',
       'Time from the head of a request to the forwarding of its transaction',
     ),
-    watch(watched) {
+    /** Sets the source of the gauges, which are summed at scrape. */
+    watch(watched: () => readonly ForwardState[]) {
       states = watched
     },
   }

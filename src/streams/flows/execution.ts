@@ -23,7 +23,7 @@ import { RingReader } from '../../base/rings/ring.ts'
 import type { TapMemory } from '../../base/rings/tap.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import type { CounterChild, HistogramChild, Meters } from '../../base/telemetry/meters.ts'
+import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
 import { Pool } from '../../base/threads/pool.ts'
 import { DedicatedWorker } from '../../base/threads/supervisor.ts'
 import { blockStart, EventType } from '../../chain/evm/event-payload.ts'
@@ -452,17 +452,10 @@ const blockOutcomes = [
   'failed',
   'half-seen',
 ] as const
-type BlockOutcome = (typeof blockOutcomes)[number]
 
-interface ExecutionMeters {
-  readonly blocks: Readonly<Record<BlockOutcome, CounterChild>>
-  readonly analysis: HistogramChild
-  readonly retries: CounterChild
-  readonly workerDeaths: CounterChild
-  readonly sourceRestarts: CounterChild
-}
+type ExecutionMeters = ReturnType<typeof declareExecutionMeters>
 
-function declareExecutionMeters(meters: Meters): ExecutionMeters {
+function declareExecutionMeters(meters: Meters) {
   return {
     blocks: meters.counters(
       'sluice_analysis_blocks_total',

@@ -361,7 +361,7 @@ export class SlotTracker {
     return tracked
   }
 
-  /** A node that is behind may begin with slots before those of the first one: they are left out. */
+  /** A node that is behind may begin before the first slot of the others: that is left out. */
   #trackContent(slot: number, stream: number): TrackedSlot | null {
     const tracked = slot < this.#firstContent ? null : this.#track(slot, stream)
     if (tracked === null || this.#streams.isPart(tracked, stream)) return null

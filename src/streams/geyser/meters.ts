@@ -1,5 +1,5 @@
 // The meters of the gRPC endpoint.
-import type { CounterChild, GaugeChild, Meters, PairTally } from '../../base/telemetry/meters.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
 
 export const grpcMethods = [
   'Subscribe',
@@ -40,19 +40,10 @@ export const endReasons = [
 ] as const
 export type EndReason = (typeof endReasons)[number]
 
-export interface GrpcMeters {
-  readonly requests: PairTally<GrpcMethodName, 'admitted' | 'refused'>
-  /** Updates handed to streams, one for each stream that gets it. */
-  readonly updates: Readonly<Record<UpdateKind, CounterChild>>
-  readonly sentBytes: CounterChild
-  readonly ended: Readonly<Record<EndReason, CounterChild>>
-  readonly streams: GaugeChild
-  /** Read at scrape; set by the service. */
-  readonly groups: { count(): number }
-  readonly backlog: { bytes(): number }
-}
+export type GrpcMeters = ReturnType<typeof declareGrpcMeters>
 
-export function declareGrpcMeters(meters: Meters): GrpcMeters {
+export function declareGrpcMeters(meters: Meters) {
+  // Read at scrape; set by the service.
   const groups = { count: () => 0 }
   meters.gaugeRead('sluice_grpc_groups', 'Distinct sets of filters among the open streams', () =>
     groups.count(),
