@@ -62,7 +62,7 @@ export interface StoredAnswer {
   readonly answer: string | null
 }
 
-/** Address space, not memory; fixed, so that no process has to remap when another grows it. */
+/** Address space, not memory: so much that no process has to grow it, and others to remap. */
 const mapBytes = 1 << 30
 /** Item 0 converts the tables of format 1 to format 2; each runs in a transaction. */
 const converters: readonly ((tables: Tables) => void)[] = []
