@@ -4,6 +4,7 @@
 //   --for 10m      seeds until the time is over (such as 90s or 1h), the worlds in turn
 //   --defect name  with a defect of defects.ts: the seeds shall find it
 //   --steps n      scripts take no more steps with faults, as the message of a failure says
+// SIGINT ends it early, with its report.
 // A seed that fails prints the command that runs it again, and that of its fewest steps; the exit
 // code is 1. Every so many seeds one is run twice: the same seed gives the same trace.
 import { register } from 'node:module'
@@ -115,7 +116,11 @@ const rounds = isOne
   : forMs === null
     ? Math.ceil(seeds / chosen.length)
     : Number.POSITIVE_INFINITY
-for (let round = 0; round < rounds && performance.now() < endMs; round++) {
+let isEnded = false
+process.once('SIGINT', () => {
+  isEnded = true
+})
+for (let round = 0; round < rounds && performance.now() < endMs && !isEnded; round++) {
   const running = campaigns.filter(({ failure }) => failure === null)
   if (running.length === 0) break
   for (const campaign of running) await campaign.next()
