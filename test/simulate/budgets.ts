@@ -26,6 +26,8 @@ const beyond = 0.05
 const lateMs = 600
 /** After a fault shares may be those of before it for this long. */
 const recoveredMs = 12_000
+/** Times of 5 s in which what was overspent is paid. */
+const payingMax = 6
 const subscriptions = ['s0', 's1']
 
 export const budgets: World = {
@@ -179,10 +181,14 @@ class Run {
     this.#load = new Map([['g0 s0', 5_000]])
     // Shares of the others are void, and what is owed is refilled.
     await this.#time.advance(8_000)
-    const before = this.#admitted.get('s0')!
-    await this.#time.advance(5_000)
-    const used = (this.#admitted.get('s0')! - before) / (5 * this.#plan.perSecond)
-    if (used < 0.9) throw new Error(`one gateway alone has ${used} of the plan`)
+    let used = 0
+    // A debt above the burst is paid from what an exchange finds unused: about a fifth of the rate.
+    for (let waited = 0; used < 0.9; waited++) {
+      if (waited === payingMax) throw new Error(`one gateway alone has ${used} of the plan`)
+      const before = this.#admitted.get('s0')!
+      await this.#time.advance(5_000)
+      used = (this.#admitted.get('s0')! - before) / (5 * this.#plan.perSecond)
+    }
     this.#check()
     const rows = this.#gateways.reduce((sum, { shares }) => sum + shares.stats().rows, 0)
     this.#count('exchanges', rows)
