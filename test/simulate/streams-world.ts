@@ -187,7 +187,9 @@ class Run {
     for (let tick = 0; tick < endTicksMax; tick++) {
       await this.#tick()
       const late = this.#clients.filter(({ isDone }) => !isDone)
-      if (late.length === 0) break
+      // Both may have begun after the last slot.
+      const isNothing = this.gateways.every(({ server }) => server.hub.newestSlot === null)
+      if (late.length === 0 || (isNothing && tick > stuckTicks)) break
       if (tick === endTicksMax - 1)
         throw new Error(late.map(({ name, state }) => `${name} stays at ${state}`).join('; '))
       // Who began after the last slot began has nothing to wait for.
