@@ -1,8 +1,8 @@
 // World `streams`: clients of PubSub and gRPC who move between gateways with their cursors, slots and
 // consumers, while gateways are killed, lag and forget.
 // Real: what is between the messages of a node and those to clients (streams-gateway.ts). Models:
-// the chain with its forks and void banks (streams-chain.ts), nodes that send it in their own
-// orders, disks, sockets, the table of consumers.
+// the chain with its forks and void banks (streams-chain.ts), one or two nodes of a gateway that send
+// it in their own orders, lag, lie and are cut, disks, sockets, the table of consumers.
 //
 // After every step: at confirmed and finalized a client has the chain from where it began, each
 // update once and, with PubSub, in order; at processed, with retractions, it has the same of each

@@ -388,6 +388,36 @@ describe('merged streams', () => {
     )
   })
 
+  it('leave out what a node that is behind has before the first slot of the others', () => {
+    const slots = slotsOf(6, { seed: 7 })
+    const view = open()
+    const nodes = [slots.slice(3), slots].map((sent, number) => {
+      view.sink.opened(null, number, `node${number}`)
+      const node = new Node(number, view.sink, sent.flat())
+      node.isOpen = true
+      return node
+    })
+    for (const node of nodes) node.send(1_000)
+    expect([...view.held.keys()]).toEqual([1_003, 1_004, 1_005])
+  })
+
+  it('have the block of a slot that died before they began and was repaired after', () => {
+    const slots = slotsOf(4, { seed: 7 })
+    const isLast = (one: SolanaUpdate) => one.kind === 'transaction' && one.index === 5
+    const [first, slot, ...rest] = slots as [SolanaUpdate[], ...SolanaUpdate[][]]
+    const died = statusOf(1_001, slotStatus.dead, 1_000)
+    const repaired = [...slot!.filter((one) => !isLast(one)), ...slot!.filter(isLast)]
+    const view = open()
+    view.sink.opened(null, 0, 'node0')
+    const node = new Node(0, view.sink, [...first, died, ...repaired, ...rest.flat()])
+    node.isOpen = true
+    node.send(1_000)
+    expect(view.sink.counts().incompleteBlocks).toBe(0)
+    expect(view.content[1].get(1_001)!.toSorted()).toEqual(
+      bodiesOf(slot!, 1)[0]!.split(',').toSorted(),
+    )
+  })
+
   it('bring back no fork that has lost, when a node is cut', () => {
     const slots = slotsOf(12, { seed: 7 })
     const chain = slots.flat().filter(({ slot }) => slot !== 1_003)
