@@ -60,6 +60,7 @@ interface ServerOptions {
   /** Of the hub. */
   readonly memorySlots?: number
   onReport?(report: LogReport): void
+  onRequest?(request: LogRequest): void
 }
 
 /** A process: everything that ends with it. */
@@ -70,12 +71,15 @@ export class Server {
   readonly #time: VirtualTime
   readonly #writer: LogThread
   readonly #requests: LogRequest[] = []
+  readonly #onRequest: ((request: LogRequest) => void) | undefined
   #events: ThreadEvents | null = null
   #isRunning = false
   isDead = false
 
-  constructor(time: VirtualTime, { folder, bounds, memorySlots = 4, onReport }: ServerOptions) {
+  constructor(time: VirtualTime, options: ServerOptions) {
+    const { folder, bounds, memorySlots = 4, onReport } = options
     this.#time = time
+    this.#onRequest = options.onRequest
     this.hub = openSolanaHub({ replaySlots: memorySlots, replayBytesMax: 1e9 })
     this.#writer = new LogThread(folder, bounds, (report) => {
       // What a dead process reports nobody reads.
@@ -96,6 +100,7 @@ export class Server {
 
   #post(request: LogRequest): boolean {
     if (this.isDead) return false
+    this.#onRequest?.(request)
     this.#requests.push(request)
     this.#run()
     return true
@@ -129,6 +134,8 @@ class Run {
   /** Eras that were reported as written, with when; from the oldest that is kept. */
   #written: { readonly place: EraPlace; readonly atMs: number }[] = []
   #isDamaged = false
+  /** The log was told to drop what it cannot read, and has not said what is left. */
+  #mayDrop = false
   #faultUntilMs = 0
   /** Found in a report: whoever reports must not catch it. */
   #problem: string | null = null
@@ -173,6 +180,9 @@ class Run {
     this.#server = new Server(this.#time, {
       ...{ folder, bounds: this.#bounds },
       onReport: (report) => this.#reported(report),
+      onRequest: (request) => {
+        this.#mayDrop ||= request.kind === 'resume' && request.mayDrop
+      },
     })
     let isReady = false
     void this.#server.log.ready.then(() => {
@@ -262,6 +272,7 @@ class Run {
     this.#trace(JSON.stringify(report, (key, value) => (key === 'chunk' ? undefined : value)))
     if (report.kind === 'opened') this.#checkOpened(report.eras)
     if (report.kind === 'resumed') {
+      this.#mayDrop = false
       this.#count('comebacks')
       const [first] = report.eras
       this.#written = this.#written.filter(({ place }) => first && !isBefore(place, first))
@@ -282,9 +293,11 @@ class Run {
     const newest = new Map(this.#written.map(({ place, atMs }) => [place.segment, atMs]))
     for (const { place } of this.#written) {
       const isOld = Date.now() - newest.get(place.segment)! > this.#bounds.keepMs
-      if (!isOld && !found.has(`${place.segment} ${place.at}`) && this.#generation === 0)
+      const isGone = !isOld && !found.has(`${place.segment} ${place.at}`)
+      if (isGone && !this.#mayDrop && this.#generation === 0)
         this.#problem ??= `era ${place.slot} of file ${place.segment} was written and is gone`
     }
+    this.#mayDrop = false
     this.#written = this.#written.filter(({ place }) => found.has(`${place.segment} ${place.at}`))
   }
 

@@ -124,7 +124,7 @@ export class SlotTracker {
   /** The connection of a stream is gone: banks that only it had are not published any more. */
   closed(stream = 0): void {
     if (!this.#streams.close(stream) || this.#streams.size === 0) return
-    for (const tracked of this.#slots.values()) {
+    for (const tracked of [...this.#slots.values()].sort((a, b) => a.slot - b.slot)) {
       const isSettled = tracked.isComplete || tracked.hasStatus(slotStatus.confirmed)
       if (isSettled || tracked.slot < this.#newestFinalized) continue
       const { bank, views } = tracked
@@ -519,12 +519,12 @@ export class SlotTracker {
     view.leave()
   }
 
-  /** A stream has confirmed the slot: the bank that it has is the one. */
-  #elect(tracked: TrackedSlot, stream: number): void {
+  /** A stream has confirmed the slot: the bank that it has is the one. Null: it is published. */
+  #elected(tracked: TrackedSlot, stream: number): SlotView | null {
     const view = this.#streams.knownView(tracked, stream)
-    const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
-    if (view === null || view.bank === tracked.bank || view.meta === null || isConfirmed) return
-    if (view.itemsOf(view.meta, this.#streams.isMerged) !== null) this.#switch(tracked, view)
+    if (view === null || view.bank === tracked.bank || view.meta === null) return null
+    const isWhole = view.itemsOf(view.meta, this.#streams.isMerged) !== null
+    return isWhole && !tracked.hasStatus(slotStatus.confirmed) ? view : null
   }
 
   #compare(tracked: TrackedSlot, view: SlotView): void {
@@ -563,16 +563,17 @@ export class SlotTracker {
 
   /** The slot and its ancestors that lack this status, oldest first. */
   #ancestry(tracked: TrackedSlot, status: SlotStatus, stream: number): TrackedSlot[] {
-    const line = [tracked]
-    this.#elect(tracked, stream)
-    let at: TrackedSlot | undefined = tracked
-    while (at !== undefined && at.parent !== null && at.parent < at.slot) {
-      at = this.#slots.get(at.parent)
-      if (at === undefined || at.hasStatus(status) || at.hasStatus(slotStatus.dead)) break
-      this.#elect(at, stream)
-      line.push(at)
+    const line: [TrackedSlot, SlotView | null][] = []
+    for (let at: TrackedSlot | undefined = tracked; at !== undefined; ) {
+      const elected = this.#elected(at, stream)
+      line.unshift([at, elected])
+      const parent: number | null = elected?.meta?.parentSlot ?? at.parent
+      at = parent !== null && parent < at.slot ? this.#slots.get(parent) : undefined
+      if (at?.hasStatus(status) || at?.hasStatus(slotStatus.dead)) break
     }
-    return line.reverse()
+    // What a bank changed is told by the one before it, which is published first.
+    for (const [one, elected] of line) if (elected !== null) this.#switch(one, elected)
+    return line.map(([one]) => one)
   }
 
   #reach(tracked: TrackedSlot, update: SlotUpdate): void {

@@ -67,6 +67,8 @@ interface LogEnd {
   /** The last era that was reported as written; null when none is kept. */
   readonly last: EraPlace | null
   readonly isFull: boolean
+  /** Faults have lasted: rather less is kept than nothing written. */
+  readonly mayDrop: boolean
 }
 
 interface Segment {
@@ -114,7 +116,7 @@ export class SegmentWriter {
 
   /** Finds what earlier runs wrote. Throws what the file system throws. */
   open(nowMs: number): EraPlace[] {
-    const places = this.#scanAll()
+    const places = this.#scanAll(true)
     this.run = 1 + (places.at(-1)?.run ?? 0)
     const removed = this.#trim(nowMs)
     return removed === null ? places : places.filter(({ segment }) => segment > removed)
@@ -122,9 +124,10 @@ export class SegmentWriter {
 
   /**
    * Finds what is left after a fault, up to the last era that was reported: what follows it comes
-   * again. Where that one is gone nothing is left. A full disk gets the older half.
+   * again. Where that one is gone nothing is left. A full disk gets the older half. What cannot be
+   * read now may be readable later: it throws, unless it may be dropped.
    */
-  resume({ run, last, isFull }: LogEnd): EraPlace[] {
+  resume({ run, last, isFull, mayDrop }: LogEnd): EraPlace[] {
     this.run = run
     this.#batches = []
     this.#before = null
@@ -136,13 +139,13 @@ export class SegmentWriter {
     }
     for (const number of this.#numbers())
       if (number > (last?.segment ?? 0)) rmSync(segmentFile(this.#folder, number))
-    const places = this.#scanAll(last)
+    const places = this.#scanAll(mayDrop, last)
     const end = places.at(-1)
     if (end === undefined || end.segment !== last?.segment || end.at !== last.at) {
       this.reset()
       return []
     }
-    if (!isFull) return places
+    if (!isFull || !mayDrop) return places
     const [oldest] = this.#segments.splice(0, Math.ceil(this.#segments.length / 2)).slice(-1)
     for (const number of this.#numbers())
       if (number <= oldest!.number) rmSync(segmentFile(this.#folder, number))
@@ -244,7 +247,7 @@ export class SegmentWriter {
   }
 
   /** Up to an era, or all. */
-  #scanAll(last: EraPlace | null = null): EraPlace[] {
+  #scanAll(mayDrop: boolean, last: EraPlace | null = null): EraPlace[] {
     const numbers = this.#numbers()
     let places: EraPlace[] = []
     let isWhole = true
@@ -255,20 +258,22 @@ export class SegmentWriter {
         for (const { number: old } of this.#segments.splice(0))
           rmSync(segmentFile(this.#folder, old), { force: true })
       }
-      const found = this.#scan(number, number === numbers.at(-1), last)
+      const isNewest = number === numbers.at(-1)
+      const found = this.#scan(number, { isNewest, last }, mayDrop)
       places.push(...found.places)
       isWhole = found.isWhole
     }
     return places
   }
 
-  #scan(number: number, isNewest: boolean, last: EraPlace | null) {
+  #scan(number: number, extent: ScanExtent, mayDrop: boolean) {
     const path = segmentFile(this.#folder, number)
     let found: ScannedSegment | null = null
     try {
-      found = scanFile(path, { number, isNewest, last })
-    } catch {
+      found = scanFile(path, number, extent)
+    } catch (error) {
       // Not readable: as one that is damaged.
+      if (!mayDrop) throw error
     }
     if (found === null || found.bytes === 0) {
       rmSync(path, { recursive: true, force: true })
@@ -313,11 +318,11 @@ interface ScannedSegment extends Segment {
   readonly isWhole: boolean
 }
 
+type ScanExtent = { readonly isNewest: boolean; readonly last: EraPlace | null }
+
 /** Cuts off what no era follows. Nothing after `last` is looked at. */
-function scanFile(
-  path: string,
-  { number, isNewest, last }: { number: number; isNewest: boolean; last: EraPlace | null },
-): ScannedSegment {
+function scanFile(path: string, number: number, extent: ScanExtent): ScannedSegment {
+  const { isNewest, last } = extent
   const file = openSync(path, 'r+')
   try {
     const size = fstatSync(file).size
@@ -379,7 +384,7 @@ export type LogRequest =
       readonly generation: number
       readonly run: number
       readonly last: EraPlace | null
-      /** A disk that is still full gets the older half. */
+      /** A disk that is still full gets the older half, files that are not readable go. */
       readonly mayDrop: boolean
     }
 
@@ -455,20 +460,16 @@ export class LogThread {
       case 'reset':
         this.#generation = request.generation
         writer.reset()
-        this.#isBroken = false
         this.#opened('opened', [])
         break
-      case 'resume': {
+      case 'resume':
         this.#generation = request.generation
-        const { run, last, mayDrop } = request
-        const eras = writer.resume({ run, last, isFull: this.#isFull && mayDrop })
-        this.#isBroken = false
-        this.#opened('resumed', eras)
-      }
+        this.#opened('resumed', writer.resume({ ...request, isFull: this.#isFull }))
     }
   }
 
   #opened(kind: 'opened' | 'resumed', eras: readonly EraPlace[]): void {
+    this.#isBroken = false
     const { run, bytes } = this.#writer
     this.#report({ kind, generation: this.#generation, run, eras, bytes })
   }

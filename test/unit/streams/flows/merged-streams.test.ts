@@ -461,6 +461,27 @@ describe('merged streams', () => {
   })
 })
 
+describe('a fork that another node confirms', () => {
+  it('takes the place of the published one from its first slot on', () => {
+    const forks = [5, 6].map((seed) =>
+      slotsOf(4, { seed })
+        .flat()
+        .filter(
+          (one) => !isStatus(one, slotStatus.confirmed) && !isStatus(one, slotStatus.finalized),
+        ),
+    )
+    forks[1]!.push(statusOf(1_003, slotStatus.confirmed, 1_002))
+    const view = open()
+    const nodes = forks.map((sent, number) => new Node(number, view.sink, sent))
+    for (const node of nodes) node.open()
+    for (const node of nodes) node.send(1_000)
+    const slots = [...view.retracted].map((name) => Number.parseInt(name, 10))
+    expect(slots).toEqual([1_000, 1_001, 1_002, 1_003])
+    expect([...view.content[1].keys()]).toEqual(slots)
+    for (const ids of view.winners.values()) expect(ids.size).toBe(1)
+  })
+})
+
 describe('bank ids', () => {
   const created = (slot: readonly SolanaUpdate[]) =>
     slot.findIndex((one) => isStatus(one, slotStatus.createdBank))

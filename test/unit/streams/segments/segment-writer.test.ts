@@ -171,7 +171,7 @@ describe('a log with a fault', () => {
   it('is continued behind the last era that was reported, with what is before it', () => {
     const { writer, places } = writeFiles(3)
     for (const last of [places[8]!, places[7]!, places[5]!]) {
-      const left = writer.resume({ run: 1, last, isFull: false })
+      const left = writer.resume({ run: 1, last, isFull: false, mayDrop: false })
       expect(left).toEqual(places.slice(0, places.indexOf(last) + 1))
       const size = statSync(segmentFile(folder, last.segment)).size
       expect(size).toBe(last.at + last.bytes)
@@ -182,13 +182,30 @@ describe('a log with a fault', () => {
     expect(new SegmentWriter(folder, bounds).open(2_000)).toEqual([...places.slice(0, 6), next])
   })
 
+  it('keeps what cannot be read after a fault, until it may be dropped', () => {
+    const { writer, places, from } = writeFiles(5)
+    const [last, path] = [places.at(-1)!, segmentFile(folder, 3)]
+    const content = readFileSync(path)
+    rmSync(path)
+    mkdirSync(path)
+    const end = { run: 1, last, isFull: false, mayDrop: false }
+    expect(() => writer.resume(end)).toThrow('EISDIR')
+    expect(readdirSync(folder)).toHaveLength(5)
+    rmSync(path, { recursive: true })
+    writeFileSync(path, content)
+    expect(writer.resume(end)).toEqual(places)
+    rmSync(path)
+    mkdirSync(path)
+    expect(writer.resume({ ...end, mayDrop: true })).toEqual(from(4))
+  })
+
   it('has nothing where its last era is gone, and the newer half on a full disk', () => {
     const { writer, places, from } = writeFiles(5)
     const last = places.at(-1)!
-    expect(writer.resume({ run: 1, last, isFull: true })).toEqual(from(4))
+    expect(writer.resume({ run: 1, last, isFull: true, mayDrop: true })).toEqual(from(4))
     expect(readdirSync(folder)).toHaveLength(2)
     rmSync(segmentFile(folder, 5))
-    expect(writer.resume({ run: 1, last, isFull: false })).toEqual([])
+    expect(writer.resume({ run: 1, last, isFull: false, mayDrop: false })).toEqual([])
     expect(readdirSync(folder)).toEqual([])
     expect(writer.bytes).toBe(0)
   })
