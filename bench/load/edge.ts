@@ -32,6 +32,7 @@ const smokeFlags = [
   ...['--chain.traffic=5', '--metrics.generator.tps=50'],
   ...['--addressBudget.bytesBurst=262144', '--addressBudget.bytesPerSecond=65536'],
 ]
+const settleMs = 1_500
 const alone = 'others alone'
 const patience = 60_000
 
@@ -152,7 +153,7 @@ export const bench: Bench = {
   name: 'edge',
   question: 'What does a modest customer see of crowds at the edge of what they may do?',
   cores: 4,
-  seconds: 2,
+  seconds: 6,
   baseline: probing(alone, null),
   candidates: [
     ...loads.map((load) => probing(load.name, load)),
@@ -237,6 +238,8 @@ async function measure(
   const opened = await metersOf(stage)
   const size = (await load?.start(stage, part)) ?? {}
   const now = await memoryOf(stage)
+  // What opening the crowd and collecting its garbage left behind is over.
+  await sleep(Math.min(settleMs, context.seconds * 1000))
   // Later crowds reuse what earlier ones left to the allocator: what is retained shows them, too.
   const grown = Math.max(now.resident - memory.resident, now.retained - memory.retained)
   const before = await metersOf(stage)

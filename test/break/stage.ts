@@ -38,6 +38,8 @@ const boxNodes = 4
 const diskSize = '1g'
 /** Minutes of the stream: a tenth of that disk would be one. */
 const streamBytes = 400 * 1024 * 1024
+/** Full within the warm-up: what a process has after it is what it may have at the end. */
+const memoryBounds = { cacheBytes: 4e6, streamAnswerBytes: 4e6, streamHistoryBytes: 16e6 }
 const startsMax = 10
 const provisionMs = 60_000
 export const tipAccount = Keypair.generate().publicKey.toBase58()
@@ -192,7 +194,7 @@ export class Gateway {
     }))
     return {
       chain: { source: 'upstream' },
-      upstreams: { default: { nodes } },
+      upstreams: { default: { nodes, ...memoryBounds } },
       metrics: { source: 'embedded', connectionsPerAddress: 0, generator: { tps: 5 } },
       // All clients have one address.
       addressBudget: { workMsPerSecond: 0 },

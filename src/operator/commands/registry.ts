@@ -44,7 +44,7 @@ type Work<T> = (
 ) => Outcome<T> | Promise<Outcome<T>>
 
 /** Longest wait until the running servers have a change. */
-const inForceMsMax = 2_000
+const inForceMsMax = 1_500
 const retryMs = 20
 /** A gateway that was silent for longer is gone. */
 export const goneMs = 5_000
