@@ -4,7 +4,7 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
-import { keyOf } from '../chain/solana/base58.ts'
+import { isSameKey, keyOf } from '../chain/solana/base58.ts'
 import type { EntryContent, MetaContent } from '../chain/solana/geyser-decode.ts'
 import { programs, sysvars } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
@@ -13,7 +13,7 @@ import { slotStatus } from '../chain/solana/updates.ts'
 import { writeLocks } from '../chain/solana/write-locks.ts'
 import { type Fee, feeOf } from './fee.ts'
 import { metaOf, versionOf } from './landing.ts'
-import type { LedgerAccount } from './ledger/ledger.ts'
+import type { BlockFacts, LedgerAccount } from './ledger/ledger.ts'
 import { Block, epochOf, packEntries, packTransaction, StoredTransaction } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { durableNonce } from './load.ts'
@@ -69,6 +69,7 @@ export class Producer {
   readonly #rules: SlotRules
   /** Blocks that are not finalized, oldest first. */
   readonly #unfinalized: Block[] = []
+  #last: readonly BlockFacts[] = []
   /** How far the chain's time is ahead of the wall clock. */
   #aheadMs: number
 
@@ -231,8 +232,9 @@ export class Producer {
     const open = new OpenSlot(slot, { parentHash: facts.hash, ticks }, (entry) =>
       sink.entry(slot, entry),
     )
-    const { vote } = this.#deps
-    this.#write(slot, openingAccounts(ledger, { vote, slot, unixTime: this.#blockTime }))
+    const opened = { vote: this.#deps.vote, slot, unixTime: this.#blockTime }
+    this.#last = lastBlocks(ledger, this.#last)
+    this.#write(slot, openingAccounts(ledger, this.#last, opened))
     return open
   }
 
@@ -396,11 +398,11 @@ function sha256(...parts: readonly Uint8Array[]): Uint8Array {
 
 function openingAccounts(
   ledger: LedgerState,
+  blocks: readonly BlockFacts[],
   open: { readonly vote: Uint8Array; readonly slot: number; readonly unixTime: number },
 ): VmAccount[] {
   const { vote, slot, unixTime } = open
   const { epochSchedule: schedule, newest } = ledger
-  const blocks = lastBlocks(ledger)
   const clock = ledger.newestAccount(sysvars.clock)?.data ?? null
   const accounts = slotSysvars({ slot, schedule, unixTime, clock, blocks })
   const ended = epochOf(newest.slot, schedule)
@@ -414,15 +416,16 @@ function openingAccounts(
   return data === null ? accounts : [...accounts, { ...account, data }]
 }
 
-/** Newest first. */
-function lastBlocks(ledger: LedgerState): Block[] {
-  const blocks: Block[] = []
-  let block: Block | null = ledger.newest
-  while (block !== null && blocks.length < slotHashesMax) {
-    blocks.push(block)
+/** Newest first. `known` are those of an earlier slot: blocks on disk are read at the start. */
+function lastBlocks(ledger: LedgerState, known: readonly BlockFacts[]): readonly BlockFacts[] {
+  const facts: BlockFacts[] = []
+  for (let block: Block | null = ledger.newest; block !== null && facts.length < slotHashesMax; ) {
+    if (known[0] !== undefined && isSameKey(block.facts.hash, known[0].hash))
+      return [...facts, ...known].slice(0, slotHashesMax)
+    facts.push(block.facts)
     block = block.slot === 0 ? null : ledger.block(block.parentSlot)
   }
-  return blocks
+  return facts
 }
 
 /** Adds the totals of the epoch that has ended. */

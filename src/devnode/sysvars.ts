@@ -9,7 +9,7 @@
 import { Commitment } from '../base/commitment.ts'
 import { sysvarOwner, sysvars } from '../chain/solana/programs.ts'
 import { lamportsPerSignature } from './fee.ts'
-import { type Block, type EpochSchedule, epochOf } from './ledger/ledger.ts'
+import { type BlockFacts, type EpochSchedule, epochOf } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { rentExemptMinimum } from './rent.ts'
 import type { StakeHistory, StakeTotals } from './stakes.ts'
@@ -42,7 +42,7 @@ interface ClockInput {
 
 /** `blocks` are the last, newest first. */
 export function slotSysvars(
-  input: ClockInput & { readonly blocks: readonly Block[] },
+  input: ClockInput & { readonly blocks: readonly BlockFacts[] },
 ): VmAccount[] {
   return [
     sysvarAccount(sysvars.clock, clockData(input)),
@@ -107,25 +107,25 @@ export function readStakeHistory(data: Uint8Array): StakeHistory {
   )
 }
 
-function slotHashesData(blocks: readonly Block[]): Uint8Array {
+function slotHashesData(blocks: readonly BlockFacts[]): Uint8Array {
   // A validator's account has the full size from the first slot on.
   const data = Buffer.alloc(8 + slotHashesMax * 40)
   const count = Math.min(blocks.length, slotHashesMax)
   data.writeBigUInt64LE(BigInt(count), 0)
   for (let index = 0; index < count; index++) {
-    const { slot, hash } = blocks[index]!.facts
+    const { slot, hash } = blocks[index]!
     data.writeBigUInt64LE(BigInt(slot), 8 + index * 40)
     data.set(hash, 16 + index * 40)
   }
   return data
 }
 
-function recentBlockhashesData(blocks: readonly Block[]): Uint8Array {
+function recentBlockhashesData(blocks: readonly BlockFacts[]): Uint8Array {
   const count = Math.min(blocks.length, recentBlockhashesMax)
   const data = Buffer.alloc(8 + recentBlockhashesMax * 40)
   data.writeBigUInt64LE(BigInt(count), 0)
   for (let index = 0; index < count; index++) {
-    data.set(blocks[index]!.facts.hash, 8 + index * 40)
+    data.set(blocks[index]!.hash, 8 + index * 40)
     data.writeBigUInt64LE(lamportsPerSignature, 40 + index * 40)
   }
   return data

@@ -16,32 +16,33 @@ import { type ChainKeys, trafficDecimals, type Wallet } from './genesis.ts'
 
 /** Short enough for an even flow within a slot. */
 const turnMs = 50
+/** Of a turn: slots and calls have the rest where there is more to do than the thread can. */
+const busyMsMax = 40
 /** Transactions that a stall delayed; more are skipped. */
 const owedMax = 500
 
+interface TrafficDeps {
+  readonly keys: ChainKeys
+  readonly perSecond: number
+  readonly clock: Clock
+}
+
 export class Traffic {
   readonly #chain: LocalChain
-  readonly #keys: ChainKeys
-  readonly #perSecond: number
-  readonly #clock: Clock
+  readonly #deps: TrafficDeps
   #timer: NodeJS.Timeout | null = null
   #lastMs = 0
   #owed = 0
   #count = 0
 
-  constructor(
-    chain: LocalChain,
-    deps: { readonly keys: ChainKeys; readonly perSecond: number; readonly clock: Clock },
-  ) {
+  constructor(chain: LocalChain, deps: TrafficDeps) {
     this.#chain = chain
-    this.#keys = deps.keys
-    this.#perSecond = deps.perSecond
-    this.#clock = deps.clock
+    this.#deps = deps
   }
 
   start(): void {
-    if (this.#perSecond === 0) return
-    this.#lastMs = this.#clock.monotonicMs()
+    if (this.#deps.perSecond === 0) return
+    this.#lastMs = this.#deps.clock.monotonicMs()
     this.#timer = setInterval(() => this.#turn(), turnMs)
   }
 
@@ -51,15 +52,17 @@ export class Traffic {
   }
 
   #turn(): void {
-    const nowMs = this.#clock.monotonicMs()
-    this.#owed += ((nowMs - this.#lastMs) / 1000) * this.#perSecond
+    const { clock, perSecond } = this.#deps
+    const nowMs = clock.monotonicMs()
+    this.#owed += ((nowMs - this.#lastMs) / 1000) * perSecond
     this.#lastMs = nowMs
     this.#owed = Math.min(this.#owed, owedMax)
-    for (; this.#owed >= 1; this.#owed--) this.#send()
+    const endMs = nowMs + busyMsMax
+    for (; this.#owed >= 1 && clock.monotonicMs() < endMs; this.#owed--) this.#send()
   }
 
   #send(): void {
-    const { wallets } = this.#keys
+    const { wallets } = this.#deps.keys
     const count = this.#count++
     const from = wallets[count % wallets.length]!
     // The step changes with every round, so that all pairs occur.
@@ -77,20 +80,15 @@ export class Traffic {
     const bid = count % 5 === 0 ? [unitPriceInstruction(BigInt(1_000 + (count % 97) * 100))] : []
     const limit = unitLimitInstruction(20_000 + (count % 50_000))
     const kind = count % 10
-    if (kind < 6)
-      return [
-        limit,
-        ...bid,
-        transferInstruction(
-          from.keypair.publicKey,
-          to.keypair.publicKey,
-          BigInt(1_000 + (count % 9_000)),
-        ),
-      ]
+    if (kind < 6) {
+      const [source, destination] = [from.keypair.publicKey, to.keypair.publicKey]
+      const lamports = BigInt(1_000 + (count % 9_000))
+      return [limit, ...bid, transferInstruction(source, destination, lamports)]
+    }
     if (kind === 9) return [limit, ...bid, memoInstruction(`sluice ${count}`)]
     const transfer = tokenTransferInstruction({
       source: from.token,
-      mint: this.#keys.mint,
+      mint: this.#deps.keys.mint,
       destination: to.token,
       owner: from.keypair.publicKey,
       amount: BigInt(1 + (count % 1_000)),

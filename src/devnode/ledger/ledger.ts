@@ -25,7 +25,7 @@ import { ByteReader, ByteWriter } from './bytes.ts'
 
 // A complete block, as the ledger and the journal keep it.
 
-interface BlockFacts {
+export interface BlockFacts {
   readonly slot: number
   readonly parentSlot: number
   readonly hash: Uint8Array

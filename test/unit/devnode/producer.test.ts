@@ -172,3 +172,23 @@ test('a slot is complete, processed and confirmed at once, and finalized 32 slot
     finalized,
   ])
 })
+
+test('the hashes of blocks that a slot opens with are not read from the ledger again', () => {
+  const { ledger, producer } = open()
+  const asked: number[] = []
+  const read = ledger.block.bind(ledger)
+  ledger.block = (slot) => {
+    asked.push(slot)
+    return read(slot)
+  }
+  for (let slot = 1; slot <= 20; slot++) producer.endSlot()
+  // The parent of the newest one, which is in memory.
+  expect(asked.length).toBeLessThanOrEqual(40)
+  const data = Buffer.from(ledger.newestAccount(sysvars.slotHashes)!.data)
+  expect(Number(data.readBigUInt64LE(0))).toBe(21)
+  for (const [index, slot] of [20, 19, 1, 0].entries()) {
+    const at = 8 + 40 * [0, 1, 19, 20][index]!
+    expect(Number(data.readBigUInt64LE(at))).toBe(slot)
+    expect(data.subarray(at + 8, at + 40)).toEqual(Buffer.from(read(slot)!.facts.hash))
+  }
+})
