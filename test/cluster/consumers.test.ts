@@ -4,15 +4,20 @@ import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { PostgresConnection } from '../../src/customers/cluster/postgres/client.ts'
 import { prepareSchema } from '../../src/customers/cluster/postgres/schema.ts'
-import { PostgresConsumers } from '../../src/customers/cluster/postgres/tables.ts'
-import { hangMs } from '../testkit/until.ts'
-import { by, openGateway, removeFolders } from './gateway-stage.ts'
-import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+import { postgresConsumers } from '../../src/customers/cluster/postgres/tables.ts'
+import type { ConsumerTable } from '../../src/customers/subscriptions/consumers.ts'
+import { Repeats } from '../../src/operator/api/access.ts'
+import { argumentsOf, loadRoutes, runRoute } from '../../src/operator/api/routes.ts'
+import { loadConfig } from '../../src/operator/config/load.ts'
+import { TcpCut } from '../testkit/tcp-cut.ts'
+import { hangMs, until } from '../testkit/until.ts'
+import { by, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
+import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
 
 describe.skipIf(!hasPostgres())('consumers', () => {
   let postgres: Postgres
   const connections: PostgresConnection[] = []
-  let gateways: PostgresConsumers[]
+  let gateways: ConsumerTable[]
 
   beforeAll(async () => {
     postgres = await startPostgres()
@@ -24,7 +29,7 @@ describe.skipIf(!hasPostgres())('consumers', () => {
       await connection.ready(hangMs)
       connections.push(connection)
     }
-    gateways = connections.map((connection) => new PostgresConsumers(connection))
+    gateways = connections.map((connection) => postgresConsumers(connection))
   })
 
   afterAll(async () => {
@@ -82,6 +87,53 @@ describe.skipIf(!hasPostgres())('consumers', () => {
     const opened = await shared.consumers.open(id, 'orders')
     expect(opened).toMatchObject({ position: 'there' })
     expect((opened as { term: number }).term).toBeGreaterThanOrEqual(term)
+    await gateway.stop()
+    removeFolders()
+  })
+
+  it('may be reset when PostgreSQL does not answer: a repeat under the key does nothing', async () => {
+    const url = await postgres.database()
+    const gateway = openGateway(url, 'here')
+    await gateway.shared.seed()
+    const added = await gateway.shared.verbs.add({ label: 'acme', products: ['bundle'] }, by)
+    if (!added.ok) throw new Error(added.refusal.message)
+    const { id } = added.value.subscription
+    const { consumers } = gateway.shared
+    await consumers.open(id, 'orders')
+    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
+    const through = url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`)
+    const flags = [
+      { key: 'data', value: newFolder() },
+      { key: 'cluster.url', value: through },
+    ]
+    const loaded = await loadConfig({ env: {}, flags })
+    if (!loaded.ok) throw new Error(loaded.problems.join())
+    const route = (await loadRoutes()).get('/v1/consumer/reset')!
+    const args = argumentsOf(route, { subscription: 'acme', consumer: 'orders' })
+    if (!args.ok) throw new Error(args.refusal.message)
+    const repeats = new Repeats(gateway.store.answers)
+    const keyed = { caller: 'c', key: 'k', request: 'r' }
+    const reset = () =>
+      repeats.once(keyed, () => runRoute(route, args.value, { config: loaded.config, who: 'olga' }))
+    const locking = sqlOn(
+      url,
+      `WITH locked AS (SELECT 1 FROM consumers FOR UPDATE) SELECT pg_sleep(3) FROM locked`,
+    )
+    const waits = (what: string) => async () =>
+      (await sqlOn(url, `SELECT 1 FROM pg_stat_activity WHERE ${what}`)).length > 0
+    await until(waits(`wait_event = 'PgSleep'`), 'the lock')
+    const first = reset()
+    await until(waits(`wait_event_type = 'Lock' AND query LIKE 'DELETE FROM cons%'`), 'the reset')
+    cut.cut()
+    expect(await first).toMatchObject({ status: 503, isInDoubt: true })
+    expect((await first).body).toContain('outcome-unknown')
+    await locking
+    await until(async () => (await consumers.list(id)).length === 0, 'the late reset')
+    const opened = (await consumers.open(id, 'orders')) as { term: number }
+    await consumers.commit([{ id, name: 'orders', term: opened.term, position: '{}' }])
+    expect(await reset()).toMatchObject({ status: 409 })
+    expect(await consumers.list(id)).toMatchObject([{ name: 'orders', position: '{}' }])
+    cut.close()
     await gateway.stop()
     removeFolders()
   })

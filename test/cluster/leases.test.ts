@@ -1,6 +1,7 @@
 // Leases in PostgreSQL: one holder at a time, terms that grow, a deadline before the server's.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
+import { Fault } from '../../src/base/errors.ts'
 import { initialOf } from '../../src/base/fields.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Cluster } from '../../src/customers/cluster/cluster.ts'
@@ -78,6 +79,31 @@ describe.skipIf(!hasPostgres())('leases', () => {
     expect(await b.hold(['back'], 60_000, 1)).toEqual([])
     await a.giveBack('back')
     expect(await b.hold(['back'], 60_000, 1)).toHaveLength(1)
+  })
+
+  it('does not end a lease that was taken again before it was given back', async () => {
+    const [, b] = holders as [PostgresLeases, PostgresLeases]
+    const connection = connections[0]!
+    let arrive = async () => {}
+    const late = {
+      query(text: string, values: readonly unknown[]) {
+        if (!text.startsWith('UPDATE leases')) return connection.query(text, values)
+        arrive = async () => void (await connection.query(text, values))
+        return Promise.reject(new Fault('cluster', 'no answer', { retryable: true }))
+      },
+    }
+    // Reason for the cast: of the connection it uses `query` only.
+    const a = new PostgresLeases(late as unknown as PostgresConnection, {
+      ...{ holder: 'a', info: 'a', clock: systemClock },
+    })
+    const [first] = await a.hold(['late'], 1, 1)
+    await expect(a.giveBack('late')).rejects.toThrow('no answer')
+    const termNow = async () => (await a.hold(['late'], 1, 1))[0]!.term
+    await until(async () => (await termNow()) > first!.term, 'the next term')
+    const [again] = await a.hold(['late'], 60_000, 1)
+    await arrive()
+    expect(await b.hold(['late'], 60_000, 1)).toEqual([])
+    expect(await a.hold(['late'], 60_000, 1)).toMatchObject([{ term: again!.term }])
   })
 
   it('are renewed while an exchange of budgets waits for a lock of another gateway', async () => {

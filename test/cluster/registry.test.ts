@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { systemClock } from '../../src/base/clock.ts'
 import { Fault, type Outcome } from '../../src/base/errors.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
+import { RegistryFollower } from '../../src/customers/cluster/shared-registry.ts'
 import { SharedUsage } from '../../src/customers/cluster/usage.ts'
 import { nextEntry, recordDigest } from '../../src/customers/subscriptions/audit.ts'
 import { openStore } from '../../src/customers/subscriptions/store.ts'
@@ -185,7 +186,8 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     await until(() => isEqual(all), 'both')
     const copy = postgres.copy()
     await until(async () => (await all[0].shared.verbs.end('leaked', by)).ok, 'the end')
-    await until(() => isEqual(all), 'both')
+    const hasEnd = ({ store }: Gateway) => store.find('leaked')?.state === 'ended'
+    await until(() => all.every(hasEnd), 'both')
     const newest = all[0].store.head()
     postgres.restore(copy)
     await until(async () => {
@@ -302,6 +304,60 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     postgres.start()
     await until(() => all[0].cluster.writing.isUp(), 'the connection')
     expect((await all[0].shared.verbs.end('here', by)).ok).toBe(true)
+  })
+
+  it('follows no change without its record, also where the next one is made meanwhile', async () => {
+    const { url, all } = await openCluster(1)
+    const { verbs } = all[0].shared
+    await verbs.add({ label: 'one', products: ['bundle'] }, by)
+    const behind = openGateway(url, 'behind')
+    gateways.push(behind)
+    const { store } = behind
+    await behind.cluster.reading.ready(hangMs)
+    const head = async () => {
+      const found = await behind.shared.verbs.head()
+      if (store.head().seq === 0) await verbs.rotate('one', { graceMs: 0 }, by)
+      return found
+    }
+    const news = {
+      head,
+      after: (seq: number, count: number) => behind.shared.verbs.after(seq, count),
+      onNews: () => () => {},
+      heal: async () => 0,
+    }
+    const deps = { news, store, clock: systemClock, log: silentLog }
+    await new RegistryFollower(deps).pull()
+    // Were the database to lose the rotation now, nothing would bring the record.
+    expect(store.verifyAudit()).toMatchObject({ ok: true, entries: 2 })
+  })
+
+  it('removes old days of usage by its own clock, and no batch waits for that', async () => {
+    const { url } = await openCluster(1)
+    const dayMs = 86_400_000
+    const ahead = { ...systemClock, nowMs: () => Date.now() + 60 * dayMs }
+    const gateway = openGateway(url, 'ahead', { clock: ahead })
+    gateways.push(gateway)
+    await gateway.start()
+    const dayAgo = (days: number) => new Date(Date.now() - days * dayMs).toISOString().slice(0, 10)
+    for (const days of [40, 100])
+      await sqlOn(url, `INSERT INTO usage_days VALUES ('s', $1, 1, 1, 0, 0, 0)`, [dayAgo(days)])
+    const sleeping = `SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'`
+    const locking = sqlOn(
+      url,
+      `WITH locked AS (SELECT 1 FROM usage_days WHERE day = $1 FOR UPDATE)
+       SELECT pg_sleep(3) FROM locked`,
+      [dayAgo(100)],
+    )
+    await until(async () => (await sqlOn(url, sleeping)).length > 0, 'the lock')
+    const counts = { credits: 1, calls: 1, refused: 0, notifications: 0, bytes: 0 }
+    const rows = [{ id: 's', window: 0, day: dayAgo(0), ...counts }]
+    const totals = await gateway.shared.usage.use({ session: 'g', number: 1, rows })
+    expect(totals).toEqual([{ id: 's', window: 0, credits: 1 }])
+    expect(await sqlOn(url, sleeping)).not.toEqual([])
+    await locking
+    const days = async () => (await gateway.shared.usage.days('s')).map(({ day }) => day)
+    await until(async () => (await days()).length === 2, 'the oldest day to go')
+    expect(await days()).toEqual([dayAgo(40), dayAgo(0)])
   })
 
   it('counts usage exactly once over all gateways when answers are lost', async () => {

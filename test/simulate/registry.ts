@@ -4,9 +4,9 @@
 // LMDB and survives its process.
 //
 // After every step: an acknowledged change is there; one that was refused as not changed is not;
-// no registry goes back; every change is answered within its bound; once hosts and network have
-// worked for a while, every connection is up and every gateway has every change. In the end: the
-// token that is valid was shown to whoever made the change.
+// no registry goes back or lacks a record of its changes; every change is answered within its
+// bound; once hosts and network have worked for a while, every connection is up and every gateway
+// has every change. In the end: the token that is valid was shown to whoever made the change.
 import { initialOf } from '../../src/base/fields.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Cluster } from '../../src/customers/cluster/cluster.ts'
@@ -19,6 +19,7 @@ import {
   type AuditHead,
   emptyHead,
   problemOfEntry,
+  recordDigest,
 } from '../../src/customers/subscriptions/audit.ts'
 import { digestOf } from '../../src/customers/subscriptions/issue.ts'
 import { builtInPlans } from '../../src/customers/subscriptions/plans.ts'
@@ -298,11 +299,16 @@ class Run {
     }
   }
 
-  /** Registries only grow. */
+  /** Registries only grow, and each record is that of its subject's newest change. */
   #checkReplicas(): void {
     for (const gateway of this.#gateways) {
-      const { seq } = gateway.replica.head()
+      const { replica } = gateway
+      const { seq } = replica.head()
       if (seq < (this.#heads.get(gateway) ?? 0)) throw new Error(`${gateway.name} went back`)
+      const newest = new Map(replica.entries.map(({ subject, after }) => [subject, after]))
+      for (const [subject, after] of newest)
+        if (recordDigest(replica.registered(subject)) !== after)
+          throw new Error(`${gateway.name} has an older record of ${subject} at change ${seq}`)
       this.#heads.set(gateway, seq)
     }
   }

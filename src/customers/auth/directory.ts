@@ -11,6 +11,7 @@ import { guarded, messageOf } from '../../base/errors.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import { type AuditHead, emptyHead } from '../subscriptions/audit.ts'
 import { lookupKeyOf, lookupKeyOfDigest } from '../subscriptions/issue.ts'
+import type { Store } from '../subscriptions/store.ts'
 import {
   asOf,
   endMsOf,
@@ -23,15 +24,11 @@ import {
 } from '../subscriptions/subscription.ts'
 import type { Endpoint, Origin, Principal } from './token.ts'
 
-/** What the directory needs of the registry; subscriptions/store.ts implements it. */
-export interface Registry {
-  head(): AuditHead
-  /** False when it lacks that change, or has another one with its number. */
-  holds(head: AuditHead): boolean
-  changedSince(version: number, max: number): ReadonlySet<string> | null
-  registered(id: string): Registered | null
-  allRegistered(): Iterable<Registered>
-}
+/** What the directory needs of the registry. */
+export type Registry = Pick<
+  Store,
+  'head' | 'holds' | 'changedSince' | 'registered' | 'allRegistered'
+>
 
 export const registryPollMs = 250
 /** With more changes than this at once, reading all records is cheaper. */

@@ -84,8 +84,7 @@ export class LeaseKeeper {
     const held = this.#held
     this.#use(new Map())
     if (held.size > 0) await sleep(settleMs)
-    const { leases } = this.#deps
-    await Promise.all([...held.keys(), this.#member].map((name) => this.#giveBack(name, leases)))
+    await this.#giveBack([...held.keys(), this.#member])
   }
 
   tick(): Promise<void> {
@@ -98,22 +97,23 @@ export class LeaseKeeper {
 
   async #renew(): Promise<void> {
     const { leases, clock, kind, ttlMs = ttlMsUsual } = this.#deps
-    const names = this.#user!.wanted().map((name) => `${kind}/${name}`)
+    const wanted = this.#user!.wanted().map((name) => `${kind}/${name}`)
+    // A lease that is being given back is not renewed.
+    const names = wanted.filter((name) => !this.#leaving.has(name))
     try {
       await leases.hold([this.#member], ttlMs, 1)
-      const fair = fairShare(names.length, await leases.rankOf(`${kind}-member/`, this.#member))
+      const fair = fairShare(wanted.length, await leases.rankOf(`${kind}-member/`, this.#member))
       const held = await leases.hold(names, ttlMs, fair)
       // Between its deadline and this renewal nothing was held, even where the term is the same.
       if (this.#isOver()) this.#use(new Map())
       // The first deadline counts: one statement renewed all.
       const untilMs = Math.min(Number.POSITIVE_INFINITY, ...held.map((lease) => lease.untilMs))
       this.#untilMs = untilMs
-      const usable = held.filter(({ name }) => !this.#leaving.has(name))
-      this.#use(new Map(usable.map(({ name, term }) => [name, term])))
+      this.#use(new Map(held.map(({ name, term }) => [name, term])))
       // After what is no longer held was reported: the deadline is of the current terms.
       this.#user!.onDeadline(untilMs - clock.monotonicMs())
-      const excess = Math.max(0, usable.length - fair)
-      const some = usable.slice(usable.length - Math.ceil(excess / giveBackPart))
+      const excess = Math.max(0, held.length - fair)
+      const some = held.slice(held.length - Math.ceil(excess / giveBackPart))
       this.#leave(some.map(({ name }) => name))
     } catch (error) {
       // The connection itself reports that it is down; the deadline ends what is held.
@@ -122,7 +122,8 @@ export class LeaseKeeper {
   }
 
   #leave(names: readonly string[]): void {
-    const nowMs = this.#deps.clock.monotonicMs()
+    const { clock, ttlMs = ttlMsUsual } = this.#deps
+    const nowMs = clock.monotonicMs()
     const isLeaving = this.#leaving.size > 0
     if (names.length === 0 || isLeaving || nowMs - this.#gaveBackMs < giveBackMs) return
     const leaving = new Set(names)
@@ -130,14 +131,17 @@ export class LeaseKeeper {
     this.#gaveBackMs = nowMs
     this.#use(new Map([...this.#held].filter(([held]) => !leaving.has(held))))
     setTimeout(async () => {
-      await Promise.all(names.map((name) => this.#giveBack(name, this.#deps.leases)))
+      // Without an answer it may be carried out late: the lease is not used again in this term.
+      if (!(await this.#giveBack(names))) await sleep(ttlMs, undefined, { ref: false })
       this.#leaving = new Set()
     }, settleMs)
   }
 
-  async #giveBack(name: string, leases: Leases): Promise<void> {
-    // Without an answer it ends by itself.
-    await leases.giveBack(name).catch(() => {})
+  /** False without an answer: the leases end by themselves. */
+  async #giveBack(names: readonly string[]): Promise<boolean> {
+    const { leases } = this.#deps
+    const done = await Promise.allSettled(names.map((name) => leases.giveBack(name)))
+    return done.every(({ status }) => status === 'fulfilled')
   }
 
   #use(held: ReadonlyMap<string, number>): void {

@@ -18,17 +18,10 @@ export interface RegistryEntry {
 /** The shared registry as a gateway follows it. */
 export interface RegistryNews {
   head(): Promise<AuditHead>
-  /** At most `max` entries after that number, in order. */
-  after(seq: number, max: number): Promise<readonly RegistryEntry[]>
+  /** A page of the entries after that number, in order; `count` are known to be there. */
+  after(seq: number, count: number): Promise<readonly RegistryEntry[]>
   /** Calls `notify` when entries may have been added; returns the function that ends it. */
   onNews(notify: () => void): () => void
-}
-
-/** Credits that all gateways together used in one 30-day window. */
-export interface WindowTotal {
-  readonly id: string
-  readonly window: number
-  readonly credits: number
 }
 
 /** What a gateway used of one subscription, and what its callers asked for beyond its share. */

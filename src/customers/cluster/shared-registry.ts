@@ -6,14 +6,15 @@ import { Fault, isFault, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import { type AuditHead, isAuditEntry } from '../subscriptions/audit.ts'
 import type { Known } from '../subscriptions/changes.ts'
+import type { ConsumerTable } from '../subscriptions/consumers.ts'
 import type { Store } from '../subscriptions/store.ts'
 import { isRegistered } from '../subscriptions/subscription.ts'
 import { isoTime, type UsageReport } from '../subscriptions/usage.ts'
 import type { Cluster } from './cluster.ts'
 import type { RegistryEntry, RegistryNews } from './ports.ts'
-import { entriesMax, PostgresRegistry } from './postgres/registry.ts'
+import { PostgresRegistry } from './postgres/registry.ts'
 import {
-  PostgresConsumers,
+  postgresConsumers,
   postgresUsage,
   type SeededConsumer,
   seedConsumers,
@@ -39,7 +40,7 @@ export class SharedRegistry {
   readonly verbs: PostgresRegistry
   readonly follower: RegistryFollower
   readonly usage: ReturnType<typeof postgresUsage>
-  readonly consumers: PostgresConsumers
+  readonly consumers: ConsumerTable
   readonly cluster: Cluster
   readonly #deps: SharedRegistryDeps
   /** Calls `notify` after changes were stored here. */
@@ -67,7 +68,7 @@ export class SharedRegistry {
       },
     })
     this.usage = postgresUsage(cluster.writing)
-    this.consumers = new PostgresConsumers(cluster.writing)
+    this.consumers = postgresConsumers(cluster.writing)
   }
 
   stop(): Promise<void> {
@@ -265,10 +266,9 @@ export class RegistryFollower {
     if (!isSame(theirs, store.head()) && theirs.seq === store.head().seq)
       throw forked(theirs, 'another entry')
     let hasFollowed = false
-    // What is changed meanwhile is pulled next: its notification follows.
     while (store.head().seq < theirs.seq) {
-      const count = Math.min(theirs.seq - store.head().seq, entriesMax)
-      const entries = await news.after(store.head().seq, count)
+      const { seq } = store.head()
+      const entries = await news.after(seq, theirs.seq - seq)
       if (entries.length === 0) break
       if (!entries.every(({ entry }) => isAuditEntry(entry)))
         throw forked(theirs, 'an entry is invalid')

@@ -9,8 +9,7 @@ import { isBug, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { Ledger } from '../quota/quota.ts'
 import type { Store } from '../subscriptions/store.ts'
-import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
-import type { WindowTotal } from './ports.ts'
+import type { OpenWindow, UsageDelta, WindowTotal } from '../subscriptions/usage.ts'
 import type { postgresUsage } from './postgres/tables.ts'
 
 export interface SharedUsageDeps {
@@ -96,7 +95,7 @@ export class SharedUsage implements Ledger {
         if (batch === null && this.#isDue) continue
         if (batch === null) return
         if (batch.session === session) this.#number = batch.number
-        const totals = await usage.use(batch, clock.nowMs())
+        const totals = await usage.use(batch)
         // The registry may be closed: the next process sends it again, and it counts once.
         if (this.#isStopped) return
         const valid = totals.filter(({ credits }) => Number.isFinite(credits))

@@ -55,6 +55,7 @@ import {
   type UsageDay,
   type UsageDelta,
   type UsageReport,
+  type WindowTotal,
   type WindowUse,
 } from './usage.ts'
 import { type Change, checkBy, namesOf, nameTaken, planChange, Verbs } from './verbs.ts'
@@ -118,7 +119,7 @@ export class Store extends Verbs<'now'> {
     return (this.#tables.marks.get('head') as AuditHead | undefined) ?? emptyHead
   }
 
-  /** True when this registry contains that change; an older copy lacks the newest ones. */
+  /** False when it lacks that change, as an older copy does, or has another with its number. */
   holds({ seq, hash }: AuditHead): boolean {
     return seq === 0 || this.#tables.audit.get(seq)?.hash === hash
   }
@@ -230,7 +231,8 @@ export class Store extends Verbs<'now'> {
   readonly unsent = {
     add: (deltas: readonly UsageDelta[]) => addUnsent(this.#tables, deltas, this.#counting()),
     take: (max: number, fresh: Omit<UsageBatch, 'rows'>) => takeBatch(this.#tables, max, fresh),
-    confirm: (totals: Parameters<typeof endBatch>[1]) => endBatch(this.#tables, totals),
+    confirm: (totals: readonly WindowTotal[]) =>
+      endBatch(this.#tables, totals, this.#clock.nowMs()),
     credits: (id: string, window: number) => unsentCredits(this.#tables, id, window),
     count: () => unsentCount(this.#tables),
   }
@@ -260,7 +262,7 @@ export class Store extends Verbs<'now'> {
   }
 
   /** The credits of every subscription's newest window, for the copy into a cluster. */
-  allWindows(): { id: string; window: number; credits: number }[] {
+  allWindows(): WindowTotal[] {
     return [...this.#tables.usage.getRange()].flatMap(({ key: [id, name], value }) =>
       name === 'window' ? [{ id, ...(value as WindowUse) }] : [],
     )

@@ -25,7 +25,6 @@ import {
   type ConsumerTable,
   consumersMax,
   type HeldName,
-  type NamedConsumer,
   unusedDays,
 } from './consumers.ts'
 import { digestOf } from './issue.ts'
@@ -48,6 +47,7 @@ import {
   type UsageDay,
   type UsageDelta,
   type UsageReport,
+  type WindowTotal,
   type WindowUse,
   windowBounds,
   windowOf,
@@ -220,12 +220,6 @@ function dropOldDays({ usage }: Tables, id: string, nowMs: number): void {
 
 const batchMark = 'usage batch'
 
-interface WindowTotal {
-  readonly id: string
-  readonly window: number
-  readonly credits: number
-}
-
 /** Resolves when it is on disk. */
 export function addUnsent(
   tables: Tables,
@@ -269,11 +263,22 @@ export function takeBatch(
 }
 
 /** The batch is confirmed: stores the credits that all gateways used, for a start without them. */
-export function endBatch(tables: Tables, totals: readonly WindowTotal[]): Promise<unknown> {
+export function endBatch(
+  tables: Tables,
+  totals: readonly WindowTotal[],
+  nowMs: number,
+): Promise<unknown> {
   const { usage, marks } = tables
   return tables.transaction(() => {
     marks.remove(batchMark)
-    for (const { id, window, credits } of totals) usage.put([id, 'window'], { window, credits })
+    for (const total of totals.toSorted((a, b) => a.window - b.window)) {
+      const { id, window } = total
+      const stored = usage.get([id, 'window']) as WindowUse | undefined
+      // Of its own window a total is all there is.
+      const others = stored?.window === window ? { ...stored, credits: 0 } : stored
+      const running = openWindow(tables, id, nowMs).window
+      usage.put([id, 'window'], addToWindow(others, total, running))
+    }
   })
 }
 
@@ -367,7 +372,7 @@ export function localConsumers(tables: Tables, clock: Clock): ConsumerTable {
   const { consumers } = tables
   const rowsOf = (id: string) => [...consumers.getRange({ start: [id, ''], end: [id, '\uffff'] })]
   return {
-    open(id: string, name: string): Promise<Omit<ConsumerRow, 'atMs'> | 'too-many'> {
+    open(id, name) {
       const nowMs = clock.nowMs()
       return tables.transaction(() => {
         const known = consumers.get([id, name])
@@ -381,7 +386,7 @@ export function localConsumers(tables: Tables, clock: Clock): ConsumerTable {
       })
     },
 
-    async commit(held: readonly HeldName[]): Promise<readonly HeldName[]> {
+    async commit(held) {
       const atMs = clock.nowMs()
       const isLost = ({ id, name, term }: HeldName) => consumers.get([id, name])?.term !== term
       if (held.every(({ position }) => position === null)) return held.filter(isLost)
@@ -395,13 +400,13 @@ export function localConsumers(tables: Tables, clock: Clock): ConsumerTable {
       return lost
     },
 
-    async list(id: string): Promise<readonly NamedConsumer[]> {
+    async list(id) {
       return rowsOf(id).map(({ key: [, name], value: { position, atMs } }) => {
         return { name, position, atMs }
       })
     },
 
-    async remove(id: string, name?: string): Promise<number> {
+    async remove(id, name) {
       const found = rowsOf(id).filter(({ key }) => name === undefined || key[1] === name)
       await tables.transaction(() => {
         for (const { key } of found) consumers.remove(key)

@@ -6,7 +6,7 @@ const windowDays = 30
 const dayMs = 86_400_000
 const windowMs = windowDays * dayMs
 /** Day rows older than this are removed. */
-const usageDaysKept = 90
+export const usageDaysKept = 90
 
 export interface UsageCounts {
   readonly credits: number
@@ -64,6 +64,13 @@ export interface WindowUse {
   readonly credits: number
   /** The previous window, needed when the clock is set back to it. */
   readonly before?: { readonly window: number; readonly credits: number }
+}
+
+/** Credits that all gateways together used in one 30-day window. */
+export interface WindowTotal {
+  readonly id: string
+  readonly window: number
+  readonly credits: number
 }
 
 /** The current window with its bounds. */
@@ -128,7 +135,7 @@ export function creditsIn(stored: WindowUse | undefined, window: number): number
 /** Adds a delta; `running` is the current window by the clock. */
 export function addToWindow(
   stored: WindowUse | undefined,
-  delta: UsageDelta,
+  delta: Pick<UsageDelta, 'window' | 'credits'>,
   running: number,
 ): WindowUse {
   const { window } = delta

@@ -55,8 +55,8 @@ export type Change<T> = {
 )
 
 /**
- * Code of the refusal of a change that may be stored or not. Its `data` is the change's result, so
- * that no secret is lost that may be valid.
+ * Code of the refusal of a change that may be stored or not. Its `data` is the result of a change
+ * of the registry, so that no secret is lost that may be valid.
  */
 export const outcomeUnknown = 'outcome-unknown'
 
@@ -128,10 +128,7 @@ export abstract class Verbs<M extends Mode> {
         password = issuePassword()
         return accept({ ...next.value, passwordDigest: digestOf(password) })
       },
-      finish: (subscription) => ({
-        subscription,
-        indexer: credentialsOf(subscription, password),
-      }),
+      finish: (subscription) => ({ subscription, indexer: credentialsOf(subscription, password) }),
     })
   }
 
@@ -149,11 +146,7 @@ export abstract class Verbs<M extends Mode> {
   }
 
   /** Issues a new token. The old one is revoked after `graceMs`; an older one in grace, now. */
-  rotate(
-    ref: string,
-    { graceMs }: { graceMs: number },
-    by: By,
-  ): Answer<M, { subscription: Subscription; token: string }> {
+  rotate(ref: string, { graceMs }: { graceMs: number }, by: By): Answer<M, IssuedToken> {
     const token = issueToken()
     return this.run({
       what: 'token.rotate',
@@ -191,10 +184,7 @@ export abstract class Verbs<M extends Mode> {
           )
         return accept({ ...record, passwordDigest: digestOf(password) })
       },
-      finish: (subscription) => ({
-        subscription,
-        indexer: { user: subscription.id, password },
-      }),
+      finish: (subscription) => ({ subscription, indexer: { user: subscription.id, password } }),
     })
   }
 
@@ -268,15 +258,13 @@ export abstract class Verbs<M extends Mode> {
     move: (current: Destination) => Outcome<Destination | null>,
   ): Answer<M, Subscription> {
     return this.#change(ref, what, by, (record) => {
-      const { id, destination } = record.subscription
+      const { subscription } = record
+      const { id, destination } = subscription
       if (destination === null)
         return refuse('not-found', 'no-destination', `${id} has no destination`)
       const moved = move(destination)
       if (!moved.ok) return moved
-      return accept({
-        ...record,
-        subscription: { ...record.subscription, destination: moved.value },
-      })
+      return accept({ ...record, subscription: { ...subscription, destination: moved.value } })
     })
   }
 }

@@ -19,7 +19,7 @@ import { join, resolve } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { isLoopback } from '../../base/cidr.ts'
 import { systemClock } from '../../base/clock.ts'
-import { Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import type { EndpointAddress, Running } from '../../base/running.ts'
 import { formatFor } from '../../base/telemetry/exposition.ts'
 import { faultReport, type Log, LogThrottle } from '../../base/telemetry/log.ts'
@@ -169,7 +169,7 @@ class Api {
     if (route === undefined) return fixed[url.pathname as keyof typeof fixed]()
     const body = allowed === 'GET' ? '' : await readBody(request)
     if (typeof body !== 'string') return body
-    const input = allowed === 'GET' ? accepted(queryOf(url, route)) : inputOf(request, body)
+    const input = allowed === 'GET' ? accept(queryOf(url, route)) : inputOf(request, body)
     if (!input.ok) return refusalAnswer(input.refusal)
     const args = argumentsOf(route, input.value)
     if (!args.ok) return refusalAnswer(args.refusal)
@@ -215,13 +215,13 @@ function readBody(request: IncomingMessage): Promise<string | Answer | null> {
 type Given = Readonly<Record<string, unknown>>
 
 function inputOf(request: IncomingMessage, body: string): Outcome<Given> {
-  if (body === '') return accepted({})
+  if (body === '') return accept({})
   if (mediaTypeOf(request.headers['content-type'] ?? '') !== 'application/json')
     return refuse('invalid', 'not-json', 'send content-type: application/json')
   try {
     const value: unknown = JSON.parse(body)
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
-      return accepted(value as Given)
+      return accept(value as Given)
   } catch {
     // Answered below.
   }
@@ -237,10 +237,6 @@ function queryOf({ searchParams }: URL, { inputs }: Route): Given {
     return [name, values.length === 1 && !isList ? values[0] : values] as const
   })
   return Object.fromEntries(pairs)
-}
-
-function accepted(value: Given): Outcome<Given> {
-  return { ok: true, value }
 }
 
 /** What is left of the body is read and dropped, until the request has had its time. */

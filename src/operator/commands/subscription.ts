@@ -4,7 +4,7 @@
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
 import { parseDuration } from '../../base/clock.ts'
 import { commitmentNames } from '../../base/commitment.ts'
-import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
+import { accept, Fault, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import type { NamedConsumer } from '../../customers/subscriptions/consumers.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import {
@@ -153,8 +153,7 @@ export const indexerVerbs: readonly Verb[] = [
           const rotated = await changes.rotateIndexer(found.id, byOf(call))
           if (!rotated.ok) return rotated
           const { subscription, indexer } = rotated.value
-          const { label } = subscription
-          const done = `${label} has a new indexer password; the old one no longer works.`
+          const done = `${found.label} has a new indexer password; the old one no longer works.`
           const text = `${done}\n\n${secretsText({ indexer })}`
           return accept({ json: { subscription, indexer }, text })
         },
@@ -230,14 +229,10 @@ export function secretsInDoubt({ code, data }: Pick<Refusal, 'code' | 'data'>): 
 }
 
 /** Secrets as shell variables, as the first start of the server prints them. */
-export function secretsText(secrets: Secrets): string {
+export function secretsText({ token, indexer }: Secrets): string {
   const lines = ['Shown once; it cannot be shown again:']
-  if (secrets.token !== undefined) lines.push(`TOKEN=${secrets.token}`)
-  if (secrets.indexer)
-    lines.push(
-      `INDEXER_USER=${secrets.indexer.user}`,
-      `INDEXER_PASSWORD=${secrets.indexer.password}`,
-    )
+  if (token !== undefined) lines.push(`TOKEN=${token}`)
+  if (indexer) lines.push(`INDEXER_USER=${indexer.user}`, `INDEXER_PASSWORD=${indexer.password}`)
   return lines.join('\n')
 }
 
@@ -446,9 +441,8 @@ function destinationVerb({ name, summary, done, asks = false }: DestinationSpec)
         async (_store, found, changes) => {
           const changed = await changes[`${name}Destination`](found.id, byOf(call))
           if (!changed.ok) return changed
-          return accept(
-            destinationReport(changed.value, `The destination of ${found.label} ${done}.`),
-          )
+          const sentence = `The destination of ${found.label} ${done}.`
+          return accept(destinationReport(changed.value, sentence))
         },
         asks
           ? (subject) => ({ text: `${name} the destination of ${subject}?`, isFinal: true })
@@ -492,9 +486,8 @@ export const consumerVerbs: readonly Verb[] = [
       withSubscription(call, async (store, found, _changes, shared) => {
         const [, name] = call.positionals
         const all = await (shared ?? store).consumers.list(found.id)
-        const consumers = all
-          .filter((one) => name === undefined || one.name === name)
-          .map(shownConsumer)
+        const named = all.filter((one) => name === undefined || one.name === name)
+        const consumers = named.map(shownConsumer)
         const rows = consumers.map((one) => Object.values(one).map((cell) => String(cell ?? '')))
         const head = ['consumer', 'continues at slot', 'commitment', 'last used']
         const text = tableOf(head, rows, 'No consumers.')
@@ -514,7 +507,10 @@ export const consumerVerbs: readonly Verb[] = [
       return withSubscription(
         call,
         async (store, { id, label }, _changes, shared) => {
-          const count = await (shared ?? store).consumers.remove(id, name)
+          const { consumers } = shared ?? store
+          const removed = await consumers.remove(id, name).then(accept, maybeReset)
+          if (!removed.ok) return removed
+          const count = removed.value
           if (count === 0 && name !== undefined)
             return refuse('not-found', 'no-consumer', `${label} has no consumer "${name}"`)
           const done = `${count} reset. A stream that is open ends, and the next one begins anew.`
@@ -525,6 +521,14 @@ export const consumerVerbs: readonly Verb[] = [
     },
   },
 ]
+
+/** Without an answer of PostgreSQL it may be done: a repeat would forget what was stored since. */
+function maybeReset(error: unknown): Outcome<never> {
+  if (!(error instanceof Fault && error.retryable)) throw error
+  const list = 'npx --no -- sluice consumer list shows which'
+  const message = `the consumers may have been reset or not: ${error.message}; ${list}`
+  return refuse('unavailable', outcomeUnknown, message)
+}
 
 function shownConsumer({ name, position, atMs }: NamedConsumer) {
   // Reason for the cast: what the server stored; the first of its members are in every version.

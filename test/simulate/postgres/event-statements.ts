@@ -150,9 +150,10 @@ export const eventStatements: readonly [string, Run][] = [
   ['SELECT name, term FROM hold_leases', holdLeases],
   [
     'UPDATE leases SET until',
-    async (tx, [name, holder]) => {
+    async (tx, [name, holder, term]) => {
       const row = (await tx.lock('leases', name!)) as LeaseRow | undefined
-      if (row?.holder === holder) await tx.write('leases', name!, { ...row, until: never })
+      if (row?.holder === holder && String(row?.term) === term)
+        await tx.write('leases', name!, { ...row, until: never })
       return nothing
     },
   ],

@@ -6,6 +6,7 @@ import { accept, assert, Fault, messageOf, type Outcome, refuse } from '../../..
 import { type AuditEntry, type AuditHead, recordDigest } from '../../subscriptions/audit.ts'
 import type { Known } from '../../subscriptions/changes.ts'
 import { issueId } from '../../subscriptions/issue.ts'
+import type { Store } from '../../subscriptions/store.ts'
 import type { Registered } from '../../subscriptions/subscription.ts'
 import {
   type Change,
@@ -20,14 +21,6 @@ import {
 import type { RegistryEntry, RegistryNews, RegistryWriter } from '../ports.ts'
 import type { PostgresConnection, Queries } from './client.ts'
 
-/** This gateway's copy of the chain; subscriptions/store.ts implements it. */
-export interface Replica {
-  head(): AuditHead
-  holds(head: AuditHead): boolean
-  audit(which: { after?: number }): Iterable<AuditEntry>
-  registered(id: string): Registered | null
-}
-
 const behind = new Fault('cluster', 'the database is behind and is being healed', {
   retryable: true,
 })
@@ -39,7 +32,8 @@ const fewEntries = 50
 interface PostgresRegistryDeps {
   readonly reading: PostgresConnection
   readonly writing: PostgresConnection
-  readonly replica: Replica
+  /** This gateway's copy of the chain. */
+  readonly replica: Pick<Store, 'head' | 'holds' | 'audit' | 'registered'>
   readonly known: Known
   /** Called after each change, before its outcome is returned. */
   onChanged(): Promise<unknown>
@@ -57,20 +51,19 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
 
   /** Throws a `Fault` when the database has no registry. */
   async head(): Promise<AuditHead> {
-    const [head] = await this.#deps.reading.poll<AuditHead>('SELECT seq, hash FROM head')
-    if (head === undefined) throw notSeeded()
-    return head
+    return seeded(await this.#deps.reading.poll<AuditHead>(headSql))
   }
 
-  after(seq: number, max: number): Promise<RegistryEntry[]> {
-    // A record that is the JSON null is invalid, not absent.
+  after(seq: number, count: number): Promise<RegistryEntry[]> {
+    // A record that is the JSON null is invalid, not absent. Not cut after `count`: an entry whose
+    // record has changed since is stored with that change, or a failover could take it away.
     const text = `SELECT a.entry,
          CASE json_typeof(r.record) WHEN 'null' THEN '{}' ELSE r.record END AS record
        FROM audit a LEFT JOIN records r ON r.seq = a.seq AND r.id = a.entry->>'subject'
        WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`
     // Few are there at once; a gateway that was away for long may wait for its many.
-    const isShort = max <= fewEntries
-    return this.#deps.reading[isShort ? 'poll' : 'query']<RegistryEntry>(text, [seq, max])
+    const isShort = count <= fewEntries
+    return this.#deps.reading[isShort ? 'poll' : 'query']<RegistryEntry>(text, [seq, entriesMax])
   }
 
   onNews(notify: () => void): () => void {
@@ -79,9 +72,8 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
 
   /** Id of the cluster. */
   async identity(): Promise<string> {
-    const [row] = await this.#deps.reading.query<{ cluster: string }>('SELECT cluster FROM meta')
-    if (row === undefined) throw notSeeded()
-    return row.cluster
+    const rows = await this.#deps.reading.query<{ cluster: string }>('SELECT cluster FROM meta')
+    return seeded(rows).cluster
   }
 
   // Changing.
@@ -175,7 +167,7 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
    * gateway's; returns how many. Throws a `Fault` when the two chains differ.
    */
   async heal(): Promise<number> {
-    const theirs = await this.#headOnWriting()
+    const theirs = seeded(await this.#deps.writing.query<AuditHead>(headSql))
     if (theirs.seq >= this.#deps.replica.head().seq) return 0
     return await this.#deps.writing.transaction(async (queries) => {
       const head = await lockedHead(queries)
@@ -212,12 +204,6 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
       return true
     })
   }
-
-  async #headOnWriting(): Promise<AuditHead> {
-    const [head] = await this.#deps.writing.query<AuditHead>('SELECT seq, hash FROM head')
-    if (head === undefined) throw notSeeded()
-    return head
-  }
 }
 
 function unchanged(fault: Fault) {
@@ -251,8 +237,12 @@ export const newsChannel = 'registry'
 /** Entries that one statement sends or reads. */
 export const entriesMax = 1_000
 
-export function notSeeded(): Fault {
-  return new Fault(
+const headSql = 'SELECT seq, hash FROM head'
+
+/** The one row of a table; throws a `Fault` when the database has no registry. */
+function seeded<T>([row]: readonly T[]): T {
+  if (row !== undefined) return row
+  throw new Fault(
     'cluster-empty',
     'the database of cluster.url has no registry: run npx --no -- sluice cluster seed once',
   )
@@ -266,15 +256,12 @@ export function forked(seq: number): Fault {
   )
 }
 
-export async function lockedHead(
-  queries: Queries,
-): Promise<AuditHead & { readonly nowMs: number }> {
-  const [head] = await queries.query<AuditHead & { nowMs: number }>(
+async function lockedHead(queries: Queries) {
+  const rows = await queries.query<AuditHead & { readonly nowMs: number }>(
     `SELECT seq, hash, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS "nowMs"
      FROM head FOR UPDATE`,
   )
-  if (head === undefined) throw notSeeded()
-  return head
+  return seeded(rows)
 }
 
 /** By id, by the label in use, else the newest ended one with that label. */

@@ -14,22 +14,40 @@ import {
   type ConsumerRow,
   type ConsumerTable,
   consumersMax,
-  type HeldName,
   type NamedConsumer,
   unusedDays,
 } from '../../subscriptions/consumers.ts'
-import { oldestDayKept, type UsageBatch, type UsageDay } from '../../subscriptions/usage.ts'
-import type { BudgetLedger, SettledRow, SpentRow, WindowTotal } from '../ports.ts'
+import {
+  type UsageBatch,
+  type UsageDay,
+  usageDaysKept,
+  type WindowTotal,
+} from '../../subscriptions/usage.ts'
+import type { BudgetLedger, SettledRow, SpentRow } from '../ports.ts'
 import type { PostgresConnection, Queries } from './client.ts'
+
+/** Batches of a gateway from one removal of old rows to the next. */
+const removeBatches = 1_000
+/** By the server's clock; at most so many rows that the statement is in time. */
+const removeDaysSql = `
+WITH numbers AS (
+  DELETE FROM usage_numbers WHERE seen < clock_timestamp() - interval '${usageDaysKept} days')
+DELETE FROM usage_days WHERE ctid = ANY(ARRAY(
+  SELECT ctid FROM usage_days
+  WHERE day < to_char((clock_timestamp() AT TIME ZONE 'UTC')::date - ${usageDaysKept}, 'YYYY-MM-DD')
+  LIMIT 10000))`
 
 /** A batch that is sent again under its number, because its answer was lost, counts once. */
 export const postgresUsage = (queries: Queries) => ({
   /** Adds a batch, once per number, and returns the cluster's totals of its windows. */
-  use({ session, number, rows }: UsageBatch, nowMs: number): Promise<WindowTotal[]> {
-    return queries.query<WindowTotal>(
-      'SELECT id, win AS window, credits FROM use_credits($1, $2, $3, $4)',
-      [session, number, JSON.stringify(rows), oldestDayKept(nowMs)],
+  async use({ session, number, rows }: UsageBatch): Promise<WindowTotal[]> {
+    const totals = await queries.query<WindowTotal>(
+      `SELECT id, win AS window, credits FROM use_credits($1, $2, $3, '')`,
+      [session, number, JSON.stringify(rows)],
     )
+    // Not awaited: without an answer a later batch does it.
+    if (number % removeBatches === 1) queries.query(removeDaysSql).catch(() => {})
+    return totals
   },
 
   async credits(id: string, window: number): Promise<number> {
@@ -70,42 +88,36 @@ export async function seedUsage(
   )
 }
 
-export class PostgresConsumers implements ConsumerTable {
-  readonly #queries: Queries
-
-  constructor(queries: Queries) {
-    this.#queries = queries
-  }
-
-  async open(id: string, name: string): Promise<Omit<ConsumerRow, 'atMs'> | 'too-many'> {
-    const [row] = await this.#queries.query<Omit<ConsumerRow, 'atMs'>>(
+export const postgresConsumers = (queries: Queries): ConsumerTable => ({
+  async open(id, name) {
+    const [row] = await queries.query<Omit<ConsumerRow, 'atMs'>>(
       'SELECT term, position FROM open_consumer($1, $2, $3, $4)',
       [id, name, consumersMax, `${unusedDays} days`],
     )
     return row ?? 'too-many'
-  }
+  },
 
-  commit(held: readonly HeldName[], batch = 0): Promise<readonly Pick<HeldName, 'id' | 'name'>[]> {
+  commit(held, batch = 0) {
     const rows = JSON.stringify(held.map((one) => ({ ...one, batch })))
-    return this.#queries.query('SELECT id, name FROM commit_consumers($1)', [rows])
-  }
+    return queries.query('SELECT id, name FROM commit_consumers($1)', [rows])
+  },
 
-  list(id: string): Promise<readonly NamedConsumer[]> {
-    return this.#queries.query(
+  list(id) {
+    return queries.query(
       `SELECT name, position, (extract(epoch FROM at) * 1000)::int8 AS "atMs"
        FROM consumers WHERE id = $1 ORDER BY name`,
       [id],
     )
-  }
+  },
 
-  async remove(id: string, name?: string): Promise<number> {
-    const rows = await this.#queries.query(
+  async remove(id, name) {
+    const rows = await queries.query(
       'DELETE FROM consumers WHERE id = $1 AND ($2::text IS NULL OR name = $2) RETURNING name',
       [id, name ?? null],
     )
     return rows.length
-  }
-}
+  },
+})
 
 export interface SeededConsumer extends NamedConsumer {
   readonly id: string
@@ -262,6 +274,8 @@ export class PostgresLeases implements Leases {
   readonly #holder: string
   readonly #info: string
   readonly #clock: Clock
+  /** Of leases that it had, by name. */
+  readonly #terms = new Map<string, number>()
   #removedMs = Number.NEGATIVE_INFINITY
 
   /** `info` is shown to others with the lease: an address, or the gateway's name. */
@@ -285,16 +299,19 @@ export class PostgresLeases implements Leases {
     )
     if (nowMs - this.#removedMs > removeMs) {
       this.#removedMs = nowMs
+      this.#terms.clear()
       // Not awaited: it follows in the queue. Without an answer the next hour does it.
       this.#connection.query(removeSql).catch(() => {})
     }
+    for (const { name, term } of rows) this.#terms.set(name, term)
     return rows.map(({ name, term }) => ({ name, term, untilMs }))
   }
 
+  /** Fenced: one that arrives late must not end the same lease of a later term. */
   async giveBack(name: string): Promise<void> {
     await this.#connection.query(
-      `UPDATE leases SET until = '-infinity' WHERE name = $1 AND holder = $2`,
-      [name, this.#holder],
+      `UPDATE leases SET until = '-infinity' WHERE name = $1 AND holder = $2 AND term = $3`,
+      [name, this.#holder, this.#terms.get(name) ?? null],
     )
   }
 

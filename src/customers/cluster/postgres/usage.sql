@@ -38,6 +38,7 @@ CREATE OR REPLACE FUNCTION add_usage(p_rows json) RETURNS void LANGUAGE sql AS $
       notifications = usage_days.notifications + excluded.notifications,
       bytes = usage_days.bytes + excluded.bytes;
 $$;
+-- p_oldest is of gateways before, whose batches also removed old days.
 CREATE OR REPLACE FUNCTION use_credits(
   p_session text, p_number int8, p_rows json, p_oldest text
 ) RETURNS TABLE (id text, win integer, credits float8) LANGUAGE plpgsql AS $$
@@ -51,10 +52,6 @@ BEGIN
     UPDATE usage_numbers n SET number = p_number, seen = clock_timestamp()
       WHERE n.session = p_session;
     PERFORM add_usage(p_rows);
-    IF p_number % 1000 = 1 THEN
-      DELETE FROM usage_days d WHERE d.day < p_oldest;
-      DELETE FROM usage_numbers n WHERE n.seen < clock_timestamp() - interval '90 days';
-    END IF;
   END IF;
   RETURN QUERY SELECT w.id, w.win, w.credits
     FROM (SELECT DISTINCT r.id, r."window"

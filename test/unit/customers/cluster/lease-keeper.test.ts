@@ -2,21 +2,24 @@
 import { describe, expect, it } from 'vitest'
 import { LeaseKeeper } from '../../../../src/customers/cluster/lease-keeper.ts'
 import { FakeClock } from '../../../testkit/fake-senders.ts'
+import { until } from '../../../testkit/until.ts'
 
 const ttlMs = 2_000
 
-async function open() {
+async function open({ wanted = ['one'], live = 1, giveBack = async () => {} } = {}) {
   const clock = new FakeClock()
   let answer = Promise.resolve()
+  let asked: readonly string[] = []
   const keeper = new LeaseKeeper({
     leases: {
       async hold(names) {
         const untilMs = clock.monotonicMs() + ttlMs
+        asked = names
         await answer
         return names.map((name) => ({ name, term: 7, untilMs }))
       },
-      giveBack: async () => {},
-      rankOf: async () => ({ live: 1, before: 0 }),
+      giveBack,
+      rankOf: async () => ({ live, before: 0 }),
     },
     clock,
     kind: 'shred',
@@ -25,7 +28,7 @@ async function open() {
   })
   const changes: boolean[] = []
   keeper.start({
-    wanted: () => ['one'],
+    wanted: () => wanted,
     onChanged: (name) => changes.push(keeper.isHeld(name)),
     onDeadline: () => {},
   })
@@ -34,6 +37,7 @@ async function open() {
     clock,
     keeper,
     changes,
+    asked: () => asked,
     wait(until: Promise<void>) {
       answer = until
     },
@@ -66,6 +70,22 @@ describe('a lease', () => {
     await renewing
     expect(keeper.isHeld('one')).toBe(true)
     expect(changes).toEqual([true, false, true])
+    await keeper.stop()
+  })
+
+  it('whose return has no answer is not renewed or used until its term is over', async () => {
+    let sentMs = Number.POSITIVE_INFINITY
+    const giveBack = () => {
+      sentMs = performance.now()
+      return Promise.reject(new Error('no answer'))
+    }
+    const { keeper, asked } = await open({ wanted: ['one', 'two'], live: 2, giveBack })
+    await until(async () => {
+      await keeper.tick()
+      if (!keeper.isHeld('two')) expect(asked()).toEqual(['shred/one'])
+      return keeper.isHeld('two')
+    }, 'the lease')
+    expect(performance.now() - sentMs).toBeGreaterThan(ttlMs - 10)
     await keeper.stop()
   })
 })

@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import type { WindowTotal } from '../../../../src/customers/cluster/ports.ts'
 import { SharedUsage } from '../../../../src/customers/cluster/usage.ts'
 import { openStore, type Store } from '../../../../src/customers/subscriptions/store.ts'
-import type { UsageBatch } from '../../../../src/customers/subscriptions/usage.ts'
+import type { UsageBatch, WindowTotal } from '../../../../src/customers/subscriptions/usage.ts'
 import { HandClock } from '../../../testkit/fake-execution.ts'
 import { until } from '../../../testkit/until.ts'
 
@@ -142,6 +141,25 @@ test('totals include what is not sent yet, by window; one that is no number is n
   await confirmed()
   expect(learned).toHaveLength(1)
   expect(usage.openWindow('a').credits).toBe(101)
+})
+
+test('totals of two windows leave the newer one, and the one before, in any order', async () => {
+  const added = store.add({ label: 'a', products: ['bundle'] }, { who: 'test' })
+  if (!added.ok) throw new Error(added.refusal.message)
+  const { id } = added.value.subscription
+  const windowMs = 30 * 86_400_000
+  const [earlier, later] = [3, 5].map((credits, window) => ({ id, window, credits }))
+  for (const totals of [
+    [later!, earlier!],
+    [earlier!, later!],
+  ]) {
+    clock.advance(windowMs)
+    await store.unsent.confirm(totals)
+    expect(usage.openWindow(id)).toMatchObject({ window: 1, credits: 5 })
+    // The clock is set back: what it entered too early counts in the window before.
+    clock.advance(-windowMs)
+    expect(usage.openWindow(id)).toMatchObject({ window: 0, credits: 8 })
+  }
 })
 
 test('more rows than a batch has are all sent', async () => {
