@@ -179,7 +179,6 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     this.#era = era
     this.#elements = era.list(this.#options.commitment)
     this.#element = 0
-    this.#within = 0
     let left = this.#at.count
     for (const element of this.#elements) {
       const count = countOf(element)
@@ -208,7 +207,9 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
       return 'other'
     }
     this.#advance(1)
-    return this.#isWanted(update.slot) ? update : 'other'
+    const { slot } = update
+    const isWanted = element.kind === 'run' ? this.#wantsItems(slot) : this.#isWanted(slot)
+    return isWanted ? update : 'other'
   }
 
   #advance(count: number): void {
@@ -224,18 +225,20 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
     return slot >= this.#options.fromSlot && slot < this.#era!.below
   }
 
+  #wantsItems(slot: number): boolean {
+    return this.#isWanted(slot) && this.passes?.(slot) !== true
+  }
+
   #read(element: ReadableElement): SolanaUpdate | 'skipped' | 'loading' {
     // Reason for the casts: a log contains what the hub published.
     if (element.kind === 'update') return element.update as SolanaUpdate
     if (element.kind === 'retraction') return this.#readRetraction(element)
     if (element.kind === 'block') {
-      const { slot } = element
-      const isWanted = this.#options.wantsBlocks && this.#isWanted(slot)
-      if (!isWanted || this.passes?.(slot) === true) return 'skipped'
+      if (!this.#options.wantsBlocks || !this.#wantsItems(element.slot)) return 'skipped'
       return this.#readBlock(element, element.items.length)
     }
-    if (this.#isPassed(element)) return 'skipped'
     if (this.#current?.element !== element) {
+      if (this.#isPassed(element)) return 'skipped'
       const source = this.#sourceOf(element, 1)
       if (source === 'loading') return source
       this.#current = { element, source }
@@ -245,9 +248,8 @@ export class KeptReplay implements ReplaySource<SolanaUpdate> {
   }
 
   /** None of it is wanted: its batch need not be read. */
-  #isPassed({ slot, slots }: ReadableRun): boolean {
-    const { passes } = this
-    return slot < this.#options.fromSlot || (passes !== null && slots?.every(passes) === true)
+  #isPassed({ slots }: ReadableRun): boolean {
+    return slots?.some((slot) => this.#wantsItems(slot)) === false
   }
 
   #readBlock({ items, ...block }: ReadableBlock, held: number): AssembledBlock | 'loading' {
@@ -443,8 +445,7 @@ function runOf(source: UpdateSource, start: number, end: number): ReadableRun {
   assert(source instanceof ReceivedBatch, 'a node sent it')
   const slots = new Set<number>()
   for (let at = start; at < end; at++) slots.add(source.slotAt(at))
-  const slot = source.slotAt(end - 1)
-  return { kind: 'run', era: 0, batch: 0, start, end, slot, slots: [...slots], source }
+  return { kind: 'run', era: 0, batch: 0, start, end, slots: [...slots], source }
 }
 
 /** Its bytes are views of a batch: a copy is passed on alone. */

@@ -26,9 +26,7 @@ export interface KeptRun {
   readonly batch: number
   readonly start: number
   readonly end: number
-  /** Of the last one: a reader that begins above it needs none of them. */
-  readonly slot: number
-  /** All slots in it; absent in files of releases before it was written. */
+  /** All slots in it; absent in files of early releases, of which each run is read. */
   readonly slots?: readonly number[]
 }
 

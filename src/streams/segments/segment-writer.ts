@@ -137,8 +137,7 @@ export class SegmentWriter {
     } catch {
       // The fault itself.
     }
-    for (const number of this.#numbers())
-      if (number > (last?.segment ?? 0)) rmSync(segmentFile(this.#folder, number))
+    for (const number of this.#numbers()) if (number > (last?.segment ?? 0)) this.#remove(number)
     const places = this.#scanAll(mayDrop, last)
     const end = places.at(-1)
     if (end === undefined || end.segment !== last?.segment || end.at !== last.at) {
@@ -147,8 +146,7 @@ export class SegmentWriter {
     }
     if (!isFull || !mayDrop) return places
     const [oldest] = this.#segments.splice(0, Math.ceil(this.#segments.length / 2)).slice(-1)
-    for (const number of this.#numbers())
-      if (number <= oldest!.number) rmSync(segmentFile(this.#folder, number))
+    for (const number of this.#numbers()) if (number <= oldest!.number) this.#remove(number)
     return places.filter(({ segment }) => segment > oldest!.number)
   }
 
@@ -184,20 +182,22 @@ export class SegmentWriter {
     if (!existsSync(path)) throw new Error(`${path} is gone`)
     segment.firstMs ||= atMs
     segment.lastMs = atMs
-    const place = placeOf(record, segment.number, at, bytesIn(encoded))
+    const place = placeOf(record, { segment: segment.number, at, bytes: bytesIn(encoded) })
     const isOld = atMs - segment.firstMs > this.#bounds.keepMs / segmentsWanted
     if (segment.bytes >= this.#segmentBytes || isOld) this.#close()
     return { place, removed: this.#trim(atMs), bytes: this.bytes }
   }
 
-  /** Removes everything: nothing kept says anything about what follows. */
+  /**
+   * Removes everything: nothing kept says anything about what follows. The folder stays: it may be
+   * a mount point, or a link.
+   */
   reset(): void {
     this.#close()
     this.#batches = []
     this.#before = null
     this.#segments = []
-    rmSync(this.#folder, { recursive: true, force: true })
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    for (const number of this.#numbers()) this.#remove(number)
   }
 
   stop(): void {
@@ -246,6 +246,11 @@ export class SegmentWriter {
       .sort((a, b) => a - b)
   }
 
+  /** Whatever it is: a path that is no file goes, too. */
+  #remove(number: number): void {
+    rmSync(segmentFile(this.#folder, number), { recursive: true, force: true })
+  }
+
   /** Up to an era, or all. */
   #scanAll(mayDrop: boolean, last: EraPlace | null = null): EraPlace[] {
     const numbers = this.#numbers()
@@ -255,8 +260,7 @@ export class SegmentWriter {
       const before = numbers[index - 1] ?? number - 1
       if (!isWhole || before !== number - 1) {
         places = []
-        for (const { number: old } of this.#segments.splice(0))
-          rmSync(segmentFile(this.#folder, old), { force: true })
+        for (const old of this.#segments.splice(0)) this.#remove(old.number)
       }
       const isNewest = number === numbers.at(-1)
       const found = this.#scan(number, { isNewest, last }, mayDrop)
@@ -267,16 +271,15 @@ export class SegmentWriter {
   }
 
   #scan(number: number, extent: ScanExtent, mayDrop: boolean) {
-    const path = segmentFile(this.#folder, number)
     let found: ScannedSegment | null = null
     try {
-      found = scanFile(path, number, extent)
+      found = scanFile(segmentFile(this.#folder, number), number, extent)
     } catch (error) {
       // Not readable: as one that is damaged.
       if (!mayDrop) throw error
     }
     if (found === null || found.bytes === 0) {
-      rmSync(path, { recursive: true, force: true })
+      this.#remove(number)
       return { places: [], isWhole: false }
     }
     const { bytes, firstMs, lastMs } = found
@@ -287,13 +290,11 @@ export class SegmentWriter {
   /** The newest segment that was removed; the one that is written to stays. */
   #trim(nowMs: number): number | null {
     let removed: number | null = null
-    let bytes = this.bytes
     while (this.#segments.length > 1) {
       const oldest = this.#segments[0]!
       const isOld = nowMs - oldest.lastMs > this.#bounds.keepMs
-      if (bytes <= this.#bounds.bytesMax && !isOld) break
-      rmSync(segmentFile(this.#folder, oldest.number), { force: true })
-      bytes -= oldest.bytes
+      if (this.bytes <= this.#bounds.bytesMax && !isOld) break
+      this.#remove(oldest.number)
       removed = oldest.number
       this.#segments.shift()
     }
@@ -302,14 +303,10 @@ export class SegmentWriter {
   }
 }
 
-function placeOf(
-  era: Omit<EraRecord, 'lists'>,
-  segment: number,
-  at: number,
-  bytes: number,
-): EraPlace {
-  const { run, slot, finalized } = era
-  return { run, slot, segment, at, bytes, finalized }
+type Extent = Pick<EraPlace, 'segment' | 'at' | 'bytes'>
+
+function placeOf({ run, slot, finalized }: Omit<EraRecord, 'lists'>, extent: Extent): EraPlace {
+  return { run, slot, finalized, ...extent }
 }
 
 interface ScannedSegment extends Segment {
@@ -321,8 +318,7 @@ interface ScannedSegment extends Segment {
 type ScanExtent = { readonly isNewest: boolean; readonly last: EraPlace | null }
 
 /** Cuts off what no era follows. Nothing after `last` is looked at. */
-function scanFile(path: string, number: number, extent: ScanExtent): ScannedSegment {
-  const { isNewest, last } = extent
+function scanFile(path: string, number: number, { isNewest, last }: ScanExtent): ScannedSegment {
   const file = openSync(path, 'r+')
   try {
     const size = fstatSync(file).size
@@ -332,11 +328,13 @@ function scanFile(path: string, number: number, extent: ScanExtent): ScannedSegm
     for (;;) {
       const record = readRecord(file, { at, size: until, checksBatches: isNewest })
       if (record === null) break
-      at += record.bytes
-      if (record.era === null) continue
-      places.push(placeOf(record.era, number, at - record.bytes, record.bytes))
-      firstMs ||= record.era.atMs
-      lastMs = record.era.atMs
+      const { era, bytes } = record
+      const extent = { segment: number, at, bytes }
+      at += bytes
+      if (era === null) continue
+      places.push(placeOf(era, extent))
+      firstMs ||= era.atMs
+      lastMs = era.atMs
       end = at
     }
     if (end < size) ftruncateSync(file, end)

@@ -17,7 +17,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { assert, messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import { DedicatedWorker } from '../../base/threads/supervisor.ts'
+import { DedicatedWorker, restartForever } from '../../base/threads/supervisor.ts'
 import type { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
@@ -76,6 +76,7 @@ export function startWriterThread(
       name: 'stream-log',
       entry: 'stream-log',
       data: { folder, bounds },
+      backoff: restartForever,
       // Reason for the cast: the thread posts nothing else.
       onMessage: (message) => report(message as LogReport),
       onExit: ended,
@@ -92,6 +93,12 @@ export interface StreamLogCounts {
   readonly resets: number
 }
 
+/**
+ * Of what this start of the server published, for readers: above those of earlier starts. Its
+ * files have another one, which changes where a new thread begins them anew.
+ */
+const ownRun = Number.POSITIVE_INFINITY
+
 interface Run {
   readonly number: number
   /** Slots from here on are in the next run. */
@@ -105,6 +112,12 @@ interface WaitingEra {
   readonly lists: Lists
   readonly finalized: Finalized | null
 }
+
+/**
+ * How far the waiting eras were sent: so many whole ones, the last of which is `eraBefore` (a batch
+ * that lies in it is not sent again), and of the next one so many batches, of so many runs.
+ */
+const queueStart = () => ({ eras: 0, eraBefore: null as number | null, runs: 0, batches: 0 })
 
 /** Where a batch lies: in which era of this log. */
 interface BatchPlace {
@@ -120,23 +133,22 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   readonly #reader: SegmentReader
   /** Increases when everything kept is removed. */
   #generation = 0
+  /** Increases when the chain begins anew. */
+  #chain = 0
   #thread: WriterThread | null = null
   #state: 'opening' | 'up' | 'down' | 'stopped' = 'opening'
   #earlier: Run[] = []
   #runs: Run[] = []
-  #run: Run = { number: 0, below: Number.POSITIVE_INFINITY, eras: [] }
+  readonly #run: Run = { number: ownRun, below: Number.POSITIVE_INFINITY, eras: [] }
+  /** Its number in the files; 0 until they are opened. */
+  #fileRun = 0
   /** The first era that was taken since the log last began anew. */
   #firstEra: number | null = null
   /** The newest era that was removed. */
   #removed: { readonly run: number; readonly slot: number } | null = null
   #waiting: WaitingEra[] = []
   #waitingBytes = 0
-  /** Of the first waiting era: runs that were looked at, and batches that were sent. */
-  #cursor = { run: 0, batches: 0 }
-  /** The last one that was sent: a batch that lies in it is not sent again. */
-  #eraBefore: number | null = null
-  /** How many of the waiting eras were sent. */
-  #sent = 0
+  #cursor = queueStart()
   /** Increases when they are sent again: what was sent before, from that era on, is lost. */
   #attempt = 0
   #sentAgainFrom = Number.POSITIVE_INFINITY
@@ -165,26 +177,27 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     this.#deps = deps
     this.#reader = new SegmentReader(deps.folder)
     hub.onClosed = (era) => this.#take(era)
-    hub.onRestart(() => this.#beginAnew('the chain begins anew'))
+    hub.onRestart(() => {
+      this.#chain++
+      this.#beginAnew('the chain begins anew')
+    })
     this.ready = this.#start()
   }
 
   counts(): StreamLogCounts {
-    const { oldestSlot } = this
-    const isUp = this.#state === 'up'
     const [bytes, writtenEras, resets] = [this.#bytes, this.#writtenEras, this.#resets]
-    return { isUp, bytes, oldestSlot, writtenEras, resets }
+    return { isUp: this.#state === 'up', oldestSlot: this.oldestSlot, bytes, writtenEras, resets }
   }
 
   /** The slot from which a node must replay so that earlier runs can be continued. */
   get resumeSlot(): number | null {
-    return this.#earlier.length === 0 ? null : this.#finalizedEarlier()!.slot
+    return this.#finalizedEarlier()?.slot ?? null
   }
 
   /** The first connection of this run starts at that slot; null when the node replays nothing. */
   started(fromSlot: number | null): void {
-    if (this.#earlier.length === 0) return
-    const joint = this.#finalizedEarlier()!
+    const joint = this.#finalizedEarlier()
+    if (joint === null) return
     if (fromSlot !== joint.slot) {
       this.#beginAnew('no node continues the streams of earlier runs')
       return
@@ -206,8 +219,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
   replay(options: ReplayOptions): KeptReplay | null {
     const { fromSlot, at } = options
-    if (at !== undefined)
-      return new KeptReplay(this.#guarded(), { run: this.#run.number, ...at }, options)
+    if (at !== undefined) return new KeptReplay(this.#guarded(), { run: ownRun, ...at }, options)
     const oldest = this.oldestSlot
     if (oldest === null || fromSlot < oldest) return null
     const run = this.#runs.find(({ below }) => below > fromSlot) ?? this.#run
@@ -228,16 +240,15 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #findInRun(at: LogPosition): LogPosition | Promise<ReadableEra | 'lost'> | 'lost' {
-    const { number } = this.#run
-    const isHere = at.run === number
+    const isHere = at.run === ownRun
     const slot = isHere ? at.era : (this.#firstEra ?? this.hub.oldestEra ?? 0)
-    const here = isHere ? at : { run: number, era: slot, count: 0 }
+    const here = isHere ? at : { run: ownRun, era: slot, count: 0 }
     if (this.#isInMemory(here)) return here
     if (this.#firstEra === null || slot < this.#firstEra) return 'lost'
     const found = this.#readFirst(this.#run, slot)
     if (found !== null) return found
     const waiting = this.#waiting.find((era) => era.slot >= slot)
-    return waiting === undefined ? 'lost' : Promise.resolve(readable(waiting, number))
+    return waiting === undefined ? 'lost' : Promise.resolve(readable(waiting))
   }
 
   async batches(
@@ -246,7 +257,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     batch: number,
     memory: ReadMemory,
   ): Promise<readonly ReceivedBatch[] | null> {
-    const kept = run === this.#run.number ? this.#run : this.#runs.find((one) => one.number === run)
+    const kept = [...this.#runs, this.#run].find(({ number }) => number === run)
     const place = kept?.eras[indexFrom(kept.eras, era)]
     return place?.slot === era ? this.#reader.batches(place, batch, memory) : null
   }
@@ -259,19 +270,20 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     await this.#thread?.stop()
   }
 
-  /** What a replay sees: lost once the log has begun anew. */
+  /** What a replay sees: once the log has begun anew, what the hub has of the same chain. */
   #guarded(): KeptEras {
-    const generation = this.#generation
-    const isLost = () => generation !== this.#generation
+    const [chain, generation] = [this.#chain, this.#generation]
+    const isKept = () => generation === this.#generation
+    const isInMemory = (at: LogPosition) => chain === this.#chain && this.#isInMemory(at)
     return {
       hub: this.hub,
-      find: (at) => (isLost() && !this.#isInMemory(at) ? 'lost' : this.find(at)),
-      batches: async (...at) => (isLost() ? null : this.batches(...at)),
+      find: (at) => (isKept() || isInMemory(at) ? this.find(at) : 'lost'),
+      batches: async (...at) => (isKept() ? this.batches(...at) : null),
     }
   }
 
   #isInMemory({ run, era }: LogPosition): boolean {
-    return run === this.#run.number && era >= (this.hub.oldestEra ?? Number.POSITIVE_INFINITY)
+    return run === ownRun && era >= (this.hub.oldestEra ?? Number.POSITIVE_INFINITY)
   }
 
   async #start(): Promise<void> {
@@ -331,7 +343,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     this.#chunks.forgetLent()
     this.#mustReset = false
     this.#bytes = bytes
-    this.#run = { number: run, below: Number.POSITIVE_INFINITY, eras: [] }
+    this.#fileRun = run
     this.#earlier = runsIn(eras)
     if (this.#earlier.length === 0 && eras.length > 0)
       this.#beginAnew('the earlier runs finalized nothing')
@@ -347,9 +359,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     this.#removeUpTo(first === undefined ? Number.POSITIVE_INFINITY : first.segment - 1)
     if (this.oldestSlot !== before) this.#resets++
     this.#deps.log.warn('stream log is up again', { oldestSlot: this.oldestSlot })
-    this.#cursor = { run: 0, batches: 0 }
-    this.#eraBefore = null
-    this.#sent = 0
+    this.#cursor = queueStart()
     this.#attempt++
     this.#sentAgainFrom = this.#waiting[0]?.slot ?? Number.POSITIVE_INFINITY
     this.#pump()
@@ -360,9 +370,9 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #take({ slot, bytes, updates }: ClosedEra<SolanaUpdate>): void {
-    if (this.#state === 'stopped' || (this.#state === 'down' && this.#mustReset)) return
     const lists = updates.map((list) => list.runs())
     this.#note(lists)
+    if (this.#state === 'stopped' || (this.#state === 'down' && this.#mustReset)) return
     this.#firstEra ??= slot
     this.#waiting.push({ slot, bytes, lists, finalized: this.#finalized })
     this.#waitingBytes += bytes
@@ -400,26 +410,24 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #send(): void {
     let left = turnBytes
     for (;;) {
-      const era = this.#waiting[this.#sent]
+      const era = this.#waiting[this.#cursor.eras]
       if (era === undefined) return
       const runs = runsOf(era.lists)
-      while (this.#cursor.run < runs.length) {
-        const sent = left > 0 ? this.#sendBatch(era.slot, runs[this.#cursor.run]!) : null
+      while (this.#cursor.runs < runs.length) {
+        const sent = left > 0 ? this.#sendBatch(era.slot, runs[this.#cursor.runs]!) : null
         if (sent === null) {
           this.#chunks.flush()
           if (left <= 0) this.#pump()
           return
         }
-        this.#cursor.run++
+        this.#cursor.runs++
         left -= sent
       }
       this.#chunks.flush()
       const { slot, finalized } = era
       const lists = era.lists.map((list) => list.map((run) => this.#withPlaces(elementOf(run))))
       this.#post({ kind: 'era', content: { slot, finalized, lists } })
-      this.#cursor = { run: 0, batches: 0 }
-      this.#eraBefore = slot
-      this.#sent++
+      this.#cursor = { eras: this.#cursor.eras + 1, eraBefore: slot, runs: 0, batches: 0 }
     }
   }
 
@@ -427,14 +435,12 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #sendBatch(era: number, { source, isOwn }: BatchUse): number | null {
     const place = this.#placeOf(source)
     if (place !== null && (!isOwn || place.era === era)) return 0
-    const isAgain = place !== null && place.era === this.#eraBefore
+    const isAgain = place !== null && place.era === this.#cursor.eraBefore
     const { table, bytes } = source
     const numbers = new Uint8Array(table.buffer, table.byteOffset, table.byteLength)
     if (!isAgain && !this.#chunks.add(numbers, bytes)) return null
-    const { batches } = this.#cursor
     const [generation, attempt] = [this.#generation, this.#attempt]
-    this.#places.set(source, { generation, attempt, era, batch: batches })
-    this.#cursor.batches++
+    this.#places.set(source, { generation, attempt, era, batch: this.#cursor.batches++ })
     if (!isAgain) return bytes.length + numbers.length
     this.#chunks.flush()
     this.#post({ kind: 'again', batch: place.batch })
@@ -448,16 +454,12 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   }
 
   #withPlaces(element: ReadableElement): KeptElement {
-    switch (element.kind) {
-      case 'run':
-        return this.#referred(element)
-      case 'block':
-        return { ...element, items: element.items.map((item) => this.#referred(item)) }
-      case 'retraction':
-        return { ...element, restated: element.restated.map((one) => this.#withPlaces(one)) }
-      case 'update':
-        return element
-    }
+    if (element.kind === 'run') return this.#referred(element)
+    if (element.kind === 'block')
+      return { ...element, items: element.items.map((item) => this.#referred(item)) }
+    if (element.kind === 'retraction')
+      return { ...element, restated: element.restated.map((one) => this.#withPlaces(one)) }
+    return element
   }
 
   /** By reference to the batch's place instead of the batch itself. */
@@ -470,7 +472,7 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #wrote(place: EraPlace, removed: number | null, bytes: number): void {
     const era = this.#waiting.shift()
     assert(era?.slot === place.slot, 'eras are written in order')
-    this.#sent--
+    this.#cursor.eras--
     this.#waitingBytes -= era.bytes
     this.#bytes = bytes
     this.#writtenEras++
@@ -505,14 +507,12 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
     this.#reader.forget()
     this.#earlier = []
     this.#runs = []
-    this.#run = { ...this.#run, eras: [] }
+    this.#run.eras.length = 0
     this.#removed = null
     this.#firstEra = null
     this.#waiting = []
     this.#waitingBytes = 0
-    this.#cursor = { run: 0, batches: 0 }
-    this.#eraBefore = null
-    this.#sent = 0
+    this.#cursor = queueStart()
     this.#joint = null
     this.#bytes = 0
   }
@@ -520,8 +520,9 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #fail(reason: string): void {
     if (this.#state === 'stopped') return
     const wasDown = this.#state === 'down'
-    // Earlier runs are continued at the start or never.
-    if (this.#run.number === 0) this.#forget()
+    // Earlier runs are continued at the start or never; nor is what was taken since the log began
+    // anew, as nothing is taken from now on until it has.
+    if (this.#fileRun === 0 || this.#mustReset) this.#forget()
     this.#state = 'down'
     const fields = { folder: this.#deps.folder, reason }
     if (!wasDown) this.#deps.log.error('stream log is down: what is published waits', fields)
@@ -544,25 +545,25 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
   #continue(): boolean {
     const generation = this.#generation
     if (this.#mustReset) return this.#post({ kind: 'reset', generation })
-    const run = this.#run.number
+    const run = this.#fileRun
     const last = this.#run.eras.at(-1) ?? (this.#runs.at(-1) ?? this.#earlier.at(-1))?.eras.at(-1)
     const mayDrop = this.#retries > fullRetries
     return this.#post({ kind: 'resume', generation, run, last: last ?? null, mayDrop })
   }
 
   /** The first era from that slot on; null when there is none. The one behind it is read ahead. */
-  #readFirst({ eras, below }: Run, slot: number): Promise<ReadableEra | 'lost'> | null {
+  #readFirst({ number, eras, below }: Run, slot: number): Promise<ReadableEra | 'lost'> | null {
     const index = indexFrom(eras, slot)
     const [place, next] = [eras[index], eras[index + 1]]
     if (place === undefined) return null
     const reading = this.#reader.era(place)
     if (next !== undefined) this.#reader.readAhead(next).catch(() => {})
-    return reading.then((record) => (record === null ? 'lost' : { ...record, below }))
+    return reading.then((record) => (record === null ? 'lost' : { ...record, run: number, below }))
   }
 }
 
-function readable({ slot, lists }: WaitingEra, run: number): ReadableEra {
-  const below = Number.POSITIVE_INFINITY
+function readable({ slot, lists }: WaitingEra): ReadableEra {
+  const [run, below] = [ownRun, Number.POSITIVE_INFINITY]
   return { run, slot, below, list: (commitment) => lists[commitment]!.map(elementOf) }
 }
 

@@ -3,10 +3,13 @@ import { mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { systemClock } from '../../../../src/base/clock.ts'
 import { Commitment } from '../../../../src/base/commitment.ts'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import { DedicatedWorker } from '../../../../src/base/threads/supervisor.ts'
 import { accountUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
-import type { StreamLog } from '../../../../src/streams/segments/stream-log.ts'
+import { type StreamLog, startWriterThread } from '../../../../src/streams/segments/stream-log.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import {
   chainOf,
@@ -15,7 +18,7 @@ import {
   rememberAll,
   withVoidBanks,
 } from '../../../testkit/replayed-updates.ts'
-import { type LogServer, serveLog, turn } from '../../../testkit/stream-log-server.ts'
+import { hour, type LogServer, serveLog, turn } from '../../../testkit/stream-log-server.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const commitments = [Commitment.processed, Commitment.confirmed, Commitment.finalized]
@@ -80,7 +83,7 @@ describe('a disk that fails', () => {
   it('that returns too late begins anew: there is a hole', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout'] })
     const { log, sink, thread } = await serve()
-    sink.opened(null)
+    sink.opened(2000)
     thread.fail = 'EIO: i/o error, write'
     const data = Buffer.alloc(20 * 1024 * 1024)
     const [key] = new SyntheticSolana().keys
@@ -119,6 +122,63 @@ describe('a disk that fails', () => {
     expect(log.counts().isUp).toBe(true)
     vi.advanceTimersByTime(10_000)
     expect(thread.requests.map(({ kind }) => kind)).toEqual([])
+  })
+
+  it.each(['fails, too', 'is done later'])('leaves no hole where a reset %s', async (reset) => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const { log, sink, thread, feed } = await serve()
+    sink.opened(null)
+    await feed(chainOf(20))
+    sink.beginAnew()
+    sink.opened(null)
+    const updates = chainOf(40, { firstSlot: 500 })
+    const feedSlots = (low: number, high: number) =>
+      feed(updates.slice(at(updates, low), at(updates, high)))
+    // Eras that close before the reset is done wait, and those after the fault are not taken.
+    const run = thread.run
+    thread.run = () => {}
+    await feedSlots(500, 510)
+    thread.run = run
+    for (const kind of ['reset', 'era'])
+      expect(thread.requests.some((request) => request.kind === kind)).toBe(true)
+    const later = reset === 'is done later' ? thread.requests.splice(0) : []
+    thread.requests.push({ kind: 'again', batch: 0 })
+    thread.fail = 'EIO: i/o error, write'
+    thread.run()
+    await feedSlots(510, 515)
+    expect(log.counts()).toMatchObject({ isUp: false, resets: 1 })
+    thread.fail = null
+    thread.requests.push(...later)
+    if (later.length === 0) vi.advanceTimersByTime(10_000)
+    thread.run()
+    await feedSlots(515, 530)
+    expect(log.counts()).toMatchObject({ isUp: true, resets: 1 })
+    const oldest = log.oldestSlot!
+    expect(oldest).toBeLessThan(520)
+    await expectAll(log, updates.slice(0, at(updates, 530)), [oldest, oldest + 2, 527])
+  })
+
+  it('leaves no hole where the nodes show another chain meanwhile', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const first = await serve()
+    first.sink.opened(null)
+    await first.feed(chainOf(40))
+    const { log, sink, thread, feed } = await serve()
+    const low = log.resumeSlot!
+    sink.opened(low)
+    thread.fail = 'EIO: i/o error, write'
+    thread.requests.push({ kind: 'again', batch: 0 })
+    thread.run()
+    const updates = chainOf(30, { firstSlot: low, seed: 99 })
+    await feed(updates.slice(0, at(updates, low + 10)))
+    expect(log.counts()).toMatchObject({ isUp: false, resets: 1 })
+    thread.fail = null
+    vi.advanceTimersByTime(10_000)
+    thread.run()
+    await feed(updates.slice(at(updates, low + 10)))
+    const oldest = log.oldestSlot!
+    expect(oldest).toBeGreaterThan(low)
+    await expectAll(log, updates, [oldest, oldest + 2, low + 25])
   })
 
   it('that is full is asked five times before it gets what was kept', async () => {
@@ -203,6 +263,18 @@ describe('a disk that fails', () => {
     await feed(updates.slice(at(updates, 1013)))
     expect(log.replay(from(oldest - 1, Commitment.processed))).toBeNull()
     await expectAll(log, updates, [oldest + 1, 1020, 1035])
+  })
+})
+
+describe('a thread that dies', () => {
+  it('is started again, however often it has died', async () => {
+    const start = vi.spyOn(DedicatedWorker, 'start').mockRejectedValue(new Error('not here'))
+    const means = { folder, bounds: hour, clock: systemClock, log: silentLog }
+    const events = { report: () => {}, ended: () => {} }
+    await expect(startWriterThread(means, events)).rejects.toThrow('not here')
+    const [{ backoff }] = start.mock.calls[0]!
+    start.mockRestore()
+    expect(backoff?.deathsMax).toBe(Number.POSITIVE_INFINITY)
   })
 })
 

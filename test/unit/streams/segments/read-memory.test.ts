@@ -48,7 +48,7 @@ function eras(given: Buffer[]): KeptEras {
   const hub = openSolanaHub()
   publishUpdate(hub, last)
   const list = batches.map((_, batch) => ({
-    ...{ kind: 'run', era: 1, batch, start: 0, end: perBatch, slot: 1 },
+    ...{ kind: 'run', era: 1, batch, start: 0, end: perBatch, slots: [1] },
   })) as ReturnType<ReadableEra['list']>
   const era: ReadableEra = { run: 1, slot: 1, below: 3, list: () => list }
   return {

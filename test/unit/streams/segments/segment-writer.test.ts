@@ -6,6 +6,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -208,6 +209,24 @@ describe('a log with a fault', () => {
     expect(writer.resume({ run: 1, last, isFull: false, mayDrop: false })).toEqual([])
     expect(readdirSync(folder)).toEqual([])
     expect(writer.bytes).toBe(0)
+  })
+})
+
+describe('a log that begins anew', () => {
+  it('removes its files, and no folder: it may be a link or a mount point', () => {
+    const link = join(folder, 'link')
+    const disk = join(folder, 'disk')
+    mkdirSync(join(disk, 'lost+found'), { recursive: true })
+    symlinkSync(disk, link)
+    const writer = new SegmentWriter(link, bounds)
+    writer.open(0)
+    write(writer, 3)
+    mkdirSync(segmentFile(disk, 2))
+    writer.reset()
+    expect(readdirSync(disk)).toEqual(['lost+found'])
+    const places = write(writer, 2)
+    writer.stop()
+    expect(new SegmentWriter(disk, bounds).open(0)).toEqual(places)
   })
 })
 

@@ -7,6 +7,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Commitment } from '../../../../src/base/commitment.ts'
 import { KnownBlocks } from '../../../../src/chain/solana/known-blocks.ts'
 import { accountUpdate } from '../../../../src/chain/solana/received-batch.ts'
+import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
+import type { ReadableElement } from '../../../../src/streams/segments/kept-replay.ts'
 import { SegmentWriter, segmentFile } from '../../../../src/streams/segments/segment-writer.ts'
 import { type StreamLog, waitingBytesMax } from '../../../../src/streams/segments/stream-log.ts'
 import { caseCount } from '../../../testkit/case-count.ts'
@@ -158,6 +160,61 @@ describe('a replay from the log', () => {
       expect(reads.mock.calls.length).toBeGreaterThan(0)
       expect(reads.mock.calls.length).toBeLessThan(8)
     }
+  })
+
+  /** The first items of every other slot come before the last transaction of the one before. */
+  function interleaved(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
+    const found = [...updates]
+    const isOf = (slot: number) => (one: SolanaUpdate) =>
+      one.slot === slot && one.kind === 'transaction'
+    for (let slot = updates[0]!.slot; found.some(isOf(slot + 1)); slot += 2) {
+      const last = found.findLastIndex(isOf(slot))
+      const end = found.findIndex(isOf(slot + 1)) + 1
+      const begin = found.findIndex((one) => one.slot === slot + 1)
+      found.splice(last, 0, ...found.splice(begin, end - begin))
+    }
+    return found
+  }
+
+  const asWritten = (element: ReadableElement) => element
+  /** Without its slots, but for the last one. */
+  const asWrittenFirst = (element: ReadableElement): ReadableElement => {
+    if (element.kind !== 'run') return element
+    const { slots, ...run } = element
+    return Object.assign(run, { slot: slots!.at(-1) })
+  }
+
+  it.each([
+    ['as they are written', asWritten],
+    ['of early releases', asWrittenFirst],
+  ])('has all of a slot that shares batches with another, from files %s', async (_, written) => {
+    const updates = interleaved(chainOf(14))
+    const expected = rememberAll(updates)
+    const { log, sink, feed } = await serve()
+    const find = log.find.bind(log)
+    vi.spyOn(log, 'find').mockImplementation((at) => {
+      const found = find(at)
+      if (!(found instanceof Promise)) return found
+      return found.then((era) => {
+        if (era === 'lost') return era
+        return { ...era, list: (commitment) => era.list(commitment).map(written) }
+      })
+    })
+    sink.opened(null)
+    await feed(updates)
+    const isPassed = (slot: number) => slot % 2 === 0
+    const isItem = (text: string) => / (account|transaction|entry) /.test(text)
+    const isRest = (text: string) => !isItem(text) || !isPassed(Number.parseInt(text, 10))
+    // Those of slots that are passed over are read from memory alone.
+    const withoutBlocks = (texts: string[]) => texts.filter((text) => !text.includes(' block '))
+    for (const commitment of commitments)
+      for (let slot = 1000; slot < 1014; slot++) {
+        const all = expected(commitment, slot)
+        expect(await read(log.replay(from(slot, commitment))!), `${slot}`).toEqual(all)
+        const replay = log.replay(from(slot, commitment))!
+        replay.passes = isPassed
+        expect(withoutBlocks(await read(replay))).toEqual(withoutBlocks(all.filter(isRest)))
+      }
   })
 
   it('goes on from the files when the memory of a slow reader is evicted', async () => {
@@ -379,6 +436,65 @@ describe('a server that starts again', () => {
     expect(log.counts().isUp).toBe(true)
   })
 
+  it('repeats and leaves out nothing for who read before it came up', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const updates = chainOf(50)
+    const { log, sink, thread, feed } = await serve(hour, 4, { startFails: true })
+    const feedSlots = (low: number, high: number) => {
+      const at = (slot: number) => updates.findIndex((update) => update.slot === slot)
+      return feed(updates.slice(at(low), at(high)))
+    }
+    sink.opened(null)
+    await feedSlots(1000, 1012)
+    const [slow, quick] = [1010, 1009].map((slot) => log.replay(from(slot, Commitment.processed))!)
+    await read(slow!, 5)
+    const texts = await read(quick!)
+    vi.advanceTimersByTime(10_000)
+    await turn()
+    thread.run()
+    expect(log.counts().isUp).toBe(true)
+    await feedSlots(1012, 1015)
+    texts.push(...(await read(quick!)))
+    await feedSlots(1015, 1040)
+    // What it has not read was published while nothing was written.
+    await expect(read(slow!)).rejects.toThrow('lost')
+    const before = texts.length
+    texts.push(...(await read(quick!)))
+    expect(texts.length).toBeGreaterThan(before + 100)
+    const all = rememberAll(updates)(Commitment.processed, 1009)
+    expect(texts).toEqual(all.slice(0, texts.length))
+  })
+
+  it('goes on in memory for who reads this chain while the earlier runs are removed', async () => {
+    const updates = chainOf(60)
+    const first = await serve()
+    first.sink.opened(null)
+    await first.feed(updates.filter(({ slot }) => slot < 1030))
+    const { log, sink } = await serve()
+    for (const batch of inBatches(updates, 3).filter(([one]) => one!.slot >= 1040))
+      sink.batch(batchFrom(batch.map((update) => messageOf(update))))
+    // Its era waits to be written, the next one is in memory.
+    const slot = log.hub.oldestSlot! - 1
+    const replay = log.replay(from(slot, Commitment.processed))!
+    const texts = await read(replay, 3)
+    log.started(null)
+    expect(log.counts()).toMatchObject({ resets: 1, oldestSlot: slot + 1 })
+    texts.push(...(await read(replay)))
+    expect(texts).toEqual(rememberAll(updates)(Commitment.processed, slot))
+  })
+
+  it.each([500, 1000])('loses paused replays where the chain begins anew at %s', async (slot) => {
+    const { log, sink, feed } = await serve()
+    sink.opened(null)
+    await feed(chainOf(20))
+    const replays = [1002, 1018].map((from0) => log.replay(from(from0, Commitment.processed))!)
+    for (const replay of replays) await read(replay, 3)
+    sink.beginAnew()
+    sink.opened(null)
+    await feed(chainOf(3, { firstSlot: slot, seed: 9 }))
+    for (const replay of replays) await expect(read(replay)).rejects.toThrow('lost')
+  })
+
   it.each([
     ['no node replays from where it ended', 1060, 0],
     ['the node shows another block there', null, 99],
@@ -427,7 +543,7 @@ describe('the bounds', () => {
 
   it('of what waits for a slow disk: the log begins anew, the hub never waits', async () => {
     const { log, sink, thread } = await serve()
-    sink.opened(null)
+    sink.opened(2000)
     const slots = 40
     const data = Buffer.alloc(20 * 1024 * 1024)
     const [key] = new SyntheticSolana().keys
