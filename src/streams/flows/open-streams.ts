@@ -32,8 +32,12 @@ export class SlotCounts {
 
 interface OpenStream {
   readonly connection: number
-  /** It began without a replay inside of slots up to this; null before its content. */
-  partUpTo: number | null
+  /** Of its first content; -1 with a replay. */
+  firstSlot: number | null
+  /** It began without a replay inside of slots up to this. */
+  partUpTo: number
+  /** Slots that it sends from now on are whole, as it has sent the begin or the end of another. */
+  isBegun: boolean
 }
 
 export class OpenStreams {
@@ -57,8 +61,10 @@ export class OpenStreams {
 
   /** A new connection of a stream; returns its number. */
   open(stream: number, hasReplay: boolean): number {
-    this.#open.set(stream, { connection: ++this.#connection, partUpTo: hasReplay ? -1 : null })
-    return this.#connection
+    const connection = ++this.#connection
+    const firstSlot = hasReplay ? -1 : null
+    this.#open.set(stream, { connection, firstSlot, partUpTo: -1, isBegun: hasReplay })
+    return connection
   }
 
   close(stream: number): boolean {
@@ -75,7 +81,9 @@ export class OpenStreams {
     return tracked.viewOf(stream, this.connectionOf(stream))
   }
 
-  viewOf(tracked: TrackedSlot, stream: number): SlotView {
+  /** `isCreation`: it sends the creation of a bank. */
+  viewOf(tracked: TrackedSlot, stream: number, isCreation = false): SlotView {
+    if (isCreation && this.#open.has(stream)) this.#open.get(stream)!.isBegun = true
     return this.knownView(tracked, stream) ?? tracked.addView(stream, this.connectionOf(stream))
   }
 
@@ -92,21 +100,24 @@ export class OpenStreams {
    * Whether a connection without a replay began inside of the slot: what it sends of it is no
    * block, and left out. A bank whose creation was sent is whole.
    */
-  isPart(tracked: TrackedSlot, stream: number): boolean {
+  isPart(tracked: TrackedSlot, stream: number, isMeta: boolean): boolean {
     const open = this.#open.get(stream)
     if (open === undefined) return false
-    const isFirst = open.partUpTo === null
-    open.partUpTo ??= tracked.slot
+    const { slot } = tracked
+    // Items of two slots interleave: it may have begun inside of both.
+    const isInside = open.firstSlot === null || (!open.isBegun && slot > open.partUpTo)
+    open.firstSlot ??= slot
+    if (isInside) open.partUpTo = slot
+    if (isMeta && slot > open.firstSlot) open.isBegun = true
     if (tracked.hasStatus(slotStatus.createdBank)) return false
-    if (tracked.slot > open.partUpTo || !this.#isFirstPart(tracked)) return false
-    if (isFirst && open.connection > 1 && !this.isMerged) this.#counts.gapSlots++
+    if (slot > open.partUpTo || !this.#isFirstPart(tracked)) return false
+    if (isInside && open.connection > 1 && !this.isMerged) this.#counts.gapSlots++
     return true
   }
 
   /** Whether the connection that was the first to send something of the slot began inside of it. */
   #isFirstPart({ slot, firstConnection }: TrackedSlot): boolean {
-    for (const { connection, partUpTo } of this.#open.values())
-      if (connection === firstConnection) return partUpTo === null || slot <= partUpTo
-    return false
+    const first = [...this.#open.values()].find(({ connection }) => connection === firstConnection)
+    return first !== undefined && (first.firstSlot === null || slot <= first.partUpTo)
   }
 }

@@ -152,7 +152,7 @@ export class SlotTracker {
   }
 
   item(update: SlotItem, stream = 0): void {
-    const tracked = this.#trackContent(update.slot, stream)
+    const tracked = this.#trackContent(update, stream)
     if (tracked === null) return
     const view = this.#streams.viewOf(tracked, stream)
     if (view.bank !== tracked.bank) {
@@ -177,7 +177,7 @@ export class SlotTracker {
   }
 
   meta(update: BlockMetaUpdate, stream = 0): void {
-    const tracked = this.#trackContent(update.slot, stream)
+    const tracked = this.#trackContent(update, stream)
     if (tracked === null) return
     const view = this.#streams.viewOf(tracked, stream)
     // Another bank of the same parent, which it replays, or the published one after all.
@@ -207,7 +207,7 @@ export class SlotTracker {
     const { status, parent } = update
     this.#retractions.nowMs = update.createdAtMs
     if (status === slotStatus.createdBank) {
-      this.#createBank(tracked, this.#streams.viewOf(tracked, stream), update)
+      this.#createBank(tracked, this.#streams.viewOf(tracked, stream, true), update)
       return
     }
     const view = this.#streams.knownView(tracked, stream)
@@ -277,7 +277,7 @@ export class SlotTracker {
     // What it has sent before is of another bank, and all that follows is sent for the first time.
     if (view.hasContent) tracked.names?.restart(view.stream)
     view.begin(bank)
-    if (tracked.hasStatus(slotStatus.dead)) view.hasReplacedBank = true
+    if (tracked.hasStatus(slotStatus.dead)) tracked.revive(view)
     // A complete block is not replaced while another stream has it, a confirmed one never.
     const isKept = tracked.isComplete && this.#streams.isHeld(tracked, tracked.bank)
     const isNext = known === null && !tracked.hasStatus(slotStatus.confirmed)
@@ -362,9 +362,9 @@ export class SlotTracker {
   }
 
   /** A node that is behind may begin before the first slot of the others: that is left out. */
-  #trackContent(slot: number, stream: number): TrackedSlot | null {
+  #trackContent({ slot, kind }: SolanaUpdate, stream: number): TrackedSlot | null {
     const tracked = slot < this.#firstContent ? null : this.#track(slot, stream)
-    if (tracked === null || this.#streams.isPart(tracked, stream)) return null
+    if (tracked === null || this.#streams.isPart(tracked, stream, kind === 'blockMeta')) return null
     if (this.#firstContent < 0) this.#firstContent = slot
     return tracked
   }

@@ -91,8 +91,7 @@ export class SolanaUpstream implements GeyserSink {
     if (this.#tracker.newestSlot === null) this.#deps.earlier?.started(fromSlot)
     const { gapSlots } = this.#tracker.counts
     this.#tracker.opened(fromSlot, stream)
-    const isLost = this.#tracker.counts.gapSlots > gapSlots || this.#tracker.isGapOpen
-    if (isLost)
+    if (this.#tracker.counts.gapSlots > gapSlots || this.#tracker.isGapOpen)
       this.#deps.log.warn('slots lost: no node could replay them', { resumeSlot, fromSlot })
   }
 

@@ -236,9 +236,8 @@ export class TrackedSlot {
 
   /** What a connection has sent; null before its first item. */
   viewOf(stream: number, connection: number): SlotView | null {
-    for (const view of this.views)
-      if (view.stream === stream) return view.connection === connection ? view : null
-    return null
+    const view = this.views.find((one) => one.stream === stream)
+    return view?.connection === connection ? view : null
   }
 
   /** A connection begins to send the slot, from its start. */
@@ -253,8 +252,7 @@ export class TrackedSlot {
 
   /** The meta that a stream has sent of the published bank. */
   metaOf(): BlockMetaUpdate | null {
-    const view = this.views.find(({ bank, meta }) => bank === this.bank && meta !== null)
-    return view?.meta ?? null
+    return this.views.find(({ bank, meta }) => bank === this.bank && meta !== null)?.meta ?? null
   }
 
   addBank(parent: number | null): Bank {
@@ -318,6 +316,12 @@ export class TrackedSlot {
     this.#restart()
     this.#deferred = []
     this.statuses &= ~bankStatuses
+  }
+
+  /** It is dead, and another stream sends its bank from the start: what is missing may come. */
+  revive(view: SlotView): void {
+    view.hasReplacedBank = true
+    if (view.bank === this.bank) this.isLost = false
   }
 
   /** Its missing items will never come; those that a connection still sends are no duplicates. */

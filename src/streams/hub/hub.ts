@@ -142,7 +142,8 @@ export class Hub<U extends HubUpdate> {
       this.#emit(era, commitment, update)
       if (reached !== null && commitment <= reached) this.#reach(commitment, update.slot)
     }
-    if (reached === Commitment.finalized) this.abandon(update.slot)
+    // That it was finalized is kept: an item that is late is published at all commitments.
+    if (reached === Commitment.finalized && content !== undefined) this.#release(content)
     this.#trim()
   }
 

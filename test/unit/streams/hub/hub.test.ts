@@ -203,6 +203,11 @@ describe('the hub', () => {
     hub.status({ slot: 6, text: 'C' }, 1)
     hub.content({ slot: 6, text: 'late' })
     expect(heard[1].slice(2)).toEqual(['6a', '6C', '6late'])
+    hub.status({ slot: 6, text: 'F' }, 2)
+    hub.content({ slot: 6, text: 'last' })
+    for (const commitment of [0, 1, 2] as const)
+      expect(heard[commitment].slice(-2)).toEqual(['6F', '6last'])
+    expect([...hub.unfinalized(0)]).toEqual([])
   })
 
   it('replays one commitment from a slot as it was published, and knows its oldest slot', () => {

@@ -1,0 +1,92 @@
+// Streams whose items come later than usual: after the next slot has begun, after their meta, or
+// after their slot was declared dead by another node.
+import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
+import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
+import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
+import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex').slice(0, 24)
+
+function nameOf(update: SolanaUpdate): string {
+  if (update.kind === 'transaction') return `transaction ${hex(update.signature)}`
+  if (update.kind === 'entry') return `entry ${update.index}`
+  return update.kind
+}
+
+/** With what was published of each slot, statuses apart, at each commitment. */
+function open() {
+  const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 1e9 })
+  const sink = new SolanaUpstream(hub, { log: silentLog })
+  const published = [new Map(), new Map(), new Map()] as Map<number, string[]>[]
+  hub.listen((commitment, update) => {
+    if (update.kind === 'slot') return
+    const slots = published[commitment]!
+    slots.set(update.slot, [...(slots.get(update.slot) ?? []), nameOf(update)])
+  })
+  const send = (updates: readonly SolanaUpdate[], stream = 0) =>
+    sink.batch(batchFrom(updates.filter(isSent).map((one) => messageOf(one))), stream)
+  return { sink, published, send }
+}
+
+const isSent = ({ kind }: SolanaUpdate) => kind !== 'block'
+const isStatus = (update: SolanaUpdate, status: number) =>
+  update.kind === 'slot' && update.status === status
+const slotsOf = (count: number) => {
+  const chain = new SyntheticSolana({ seed: 3, finalizedAfter: 6 })
+  return Array.from({ length: count }, () => chain.next())
+}
+
+/** The slot with its last transaction and what follows it behind the meta. */
+function withEarlyMeta(slot: readonly SolanaUpdate[]): SolanaUpdate[] {
+  const meta = slot.find(({ kind }) => kind === 'blockMeta')!
+  const at = slot.findLastIndex(({ kind }) => kind === 'transaction')
+  const rest = slot.slice(at).filter((one) => one !== meta)
+  return [...slot.slice(0, at), meta, ...rest]
+}
+
+describe('a connection without a replay', () => {
+  it('leaves out every slot that it began inside of, as items of two interleave', () => {
+    const slots = slotsOf(12)
+    const [first, second] = [slots[0]!, slots[1]!].map((slot) => slot.filter(isSent))
+    const at = second!.findIndex((one) => isStatus(one, slotStatus.createdBank))
+    for (const isKnown of [true, false]) {
+      const { sink, published, send } = open()
+      sink.opened(null)
+      const late = first!.findLast(({ kind }) => kind === 'transaction')!
+      const later = slots.slice(2).flat()
+      const hasIt = (one: SolanaUpdate) => isKnown || !isStatus(one, slotStatus.createdBank)
+      send([late, ...second!.slice(at + 4), ...later].filter(hasIt))
+      for (const content of published)
+        expect([...content.keys()].filter((slot) => slot < 1_002)).toEqual([])
+      expect(published[2]!.get(1_002)).toContain('block')
+      expect(sink.counts().incompleteBlocks).toBe(0)
+    }
+  })
+})
+
+describe('a slot that is dead at one node', () => {
+  it('is confirmed whole as another has it, whose meta precedes its last transaction', () => {
+    const slots = slotsOf(8)
+    const expected = open()
+    expected.sink.opened(null)
+    expected.send(slots.flat())
+    const { sink, published, send } = open()
+    sink.opened(null, 0, 'one')
+    sink.opened(null, 1, 'other')
+    send(slots.slice(0, 3).flat())
+    const begun = slots[3]!.slice(0, slots[3]!.findIndex(({ kind }) => kind === 'transaction') + 1)
+    const dead = slotUpdate(
+      { slot: 1_003, createdAtMs: 1 },
+      { parent: 1_002, status: slotStatus.dead, deadError: 'x' },
+    )
+    send([...begun, dead])
+    send([...slots.slice(0, 3).flat(), ...withEarlyMeta(slots[3]!), ...slots.slice(4).flat()], 1)
+    const sorted = (names: string[] | undefined) => names?.toSorted()
+    expect(sorted(published[1]!.get(1_003))).toEqual(sorted(expected.published[1]!.get(1_003)))
+    expect(published[1]!.get(1_003)).toContain('block')
+  })
+})
