@@ -19,6 +19,7 @@ let endpoint: HttpEndpoint<string>
 let url = ''
 let last: Socket<State> | null = null
 const closes: number[] = []
+const released: Socket<State>[] = []
 
 beforeAll(async () => {
   endpoint = await openHttpEndpoint<string>({
@@ -62,6 +63,9 @@ beforeAll(async () => {
         close: (_, code) => {
           closes.push(code)
         },
+        release: (socket: Socket<State>) => {
+          released.push(socket)
+        },
       },
     ],
   })
@@ -96,6 +100,18 @@ async function statusOf(socket: WebSocket): Promise<number> {
 async function codeOf(socket: WebSocket): Promise<number> {
   const [code] = (await once(socket, 'close')) as [number]
   return code
+}
+
+/** A socket whose peer has stopped reading while so much is unsent. */
+async function stalled(unsentBytes: number): Promise<{ peer: WebSocket; socket: Socket<State> }> {
+  const peer = await opened()
+  peer.pause()
+  const socket = last!
+  let sent = 0
+  while (socket.unsentBytes < unsentBytes && sent < 200_000_000)
+    sent += socket.send(Buffer.alloc(50_000), true) === 'dropped' ? 0 : 50_000
+  expect(socket.unsentBytes).toBeGreaterThanOrEqual(unsentBytes)
+  return { peer, socket }
 }
 
 describe('the WebSocket endpoint', () => {
@@ -176,20 +192,47 @@ describe('the WebSocket endpoint', () => {
   })
 
   it('reports unsent bytes of a slow reader and their drain, not after close', async () => {
-    const socket = await opened()
-    socket.pause()
-    const target = last!
-    let sent = 0
-    while (target.unsentBytes < 100_000 && sent < 200_000_000)
-      sent += target.send(Buffer.alloc(50_000), true) === 'dropped' ? 0 : 50_000
-    expect(target.unsentBytes).toBeGreaterThanOrEqual(100_000)
-    socket.resume()
+    const { peer, socket: target } = await stalled(100_000)
+    peer.resume()
     await until(() => target.state.drains > 0 && target.unsentBytes === 0, 'the drain')
-    socket.terminate()
+    peer.terminate()
     await until(() => !target.isOpen, 'the close')
     expect(target.send('late')).toBe('dropped')
     target.end(1000, 'late')
     expect(target.unsentBytes).toBe(0)
+  })
+
+  it('counts a socket that was ended until its peer has read what was unsent', async () => {
+    const { peer, socket } = await stalled(1_000_000)
+    const others = [await opened(), await opened()]
+    closes.length = 0
+    socket.end(4013, 'too slow')
+    socket.end(4014, 'twice')
+    expect([closes, socket.isOpen, socket.send('late')]).toEqual([[4013], false, 'dropped'])
+    // Neither what is published nor what the peer sends reaches it.
+    endpoint.sockets.publish('all', 'late')
+    peer.send('throw')
+    expect([endpoint.sockets.open.size, released.includes(socket)]).toEqual([3, false])
+    expect(await statusOf(connect())).toBe(429)
+    const seen: string[] = []
+    peer.on('message', (data: Buffer) => seen.push(data.toString('latin1', 0, 4)))
+    peer.resume()
+    expect(await codeOf(peer)).toBe(4013)
+    expect(seen).not.toContain('late')
+    await until(() => released.includes(socket), 'the permits')
+    expect([endpoint.sockets.open.size, closes]).toEqual([2, [4013]])
+    for (const other of others) other.close()
+  })
+
+  it('closes a socket that was ended when its peer does not read for 10 s', async () => {
+    const { peer, socket } = await stalled(1_000_000)
+    socket.end(4013, 'too slow')
+    for (let seconds = 0; seconds < 10; seconds++) socket.tick(0)
+    expect([endpoint.sockets.open.size, released.includes(socket)]).toEqual([1, false])
+    socket.tick(0)
+    expect([endpoint.sockets.open.size, released.includes(socket)]).toEqual([0, true])
+    peer.resume()
+    expect(await codeOf(peer)).toBe(1006)
   })
 
   it('ends open sockets with 1001 when it stops', async () => {

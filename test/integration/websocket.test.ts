@@ -282,8 +282,11 @@ describe('the websocket endpoint', () => {
     for (let sent = 0; ended === before && sent < 2000; sent++) session.notify(message)
     expect(ended).toBe(before + 1)
     session.notify('after the end')
+    const permits = session.budget.state().open.connections
     socket.resume()
     expect(await code).toBe(1013)
+    // Its permit was taken for as long as it had something to read.
+    await until(() => session.budget.state().open.connections === permits - 1, 'the permit')
   })
 
   it('counts calls, closings and open sockets', async () => {

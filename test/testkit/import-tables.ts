@@ -253,13 +253,13 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  */
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_678,
-  products: 10_663,
-  customers: 7_549,
-  streams: 18_577,
+  products: 10_662,
+  customers: 7_548,
+  streams: 18_578,
   upstream: 9_439,
   chain: 7_880,
   base: 11_023,
-  devnode: 10_514,
+  devnode: 10_515,
   indexer: 20_819,
   'live client': 6_389,
   loadtest: 5_899,

@@ -4,12 +4,12 @@
 //
 //   up to half the limit in all    nobody can be near it: no address is read, nothing is counted
 //   above                          counted in the table + opened since, an upper bound
-//   an address above half of it    the table is read anew, off the main thread
+//   an address above half of it    the table is read anew, in slices
 //   an address above the limit     its new connections are closed
 //
 // A client that opens connections faster than the table is read may be refused below its limit
 // until the next reading.
-import { readFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
 import { addressKey, formatAddress, type IpAddress } from '../cidr.ts'
 import type { Clock } from '../clock.ts'
 import { assert } from '../errors.ts'
@@ -65,8 +65,8 @@ export class Connections {
     const own = before + (this.#since.get(key) ?? 0) + 1
     if (this.#counted === null || own > this.#half) void this.#read()
     if (own > this.#options.perAddressMax && this.#open > this.#options.perAddressMax) return false
-    add(this.#since, key)
-    if (this.#meanwhile !== null) add(this.#meanwhile, key)
+    add(this.#since, key, 1)
+    if (this.#meanwhile !== null) add(this.#meanwhile, key, 1)
     return true
   }
 
@@ -95,23 +95,31 @@ export class Connections {
 
 /** Reads the kernel's table of TCP connections; all to this port on this machine count. */
 export async function countConnections(port: number): Promise<ReadonlyMap<string, number>> {
-  const paths = ['/proc/net/tcp', '/proc/net/tcp6']
-  return countRows(await Promise.all(paths.map((path) => readFile(path, 'latin1'))), port)
+  const counts = new Map<string, number>()
+  for (const path of ['/proc/net/tcp', '/proc/net/tcp6'])
+    await countRows(createReadStream(path, 'latin1'), port, counts)
+  return counts
 }
 
-/** Established connections, and those that only the peer has closed. Exported for its test. */
-export function countRows(tables: readonly string[], port: number): Map<string, number> {
-  const counts = new Map<string, number>()
+/**
+ * Established connections, and those that only the peer has closed. A table may have tens of
+ * megabytes: others are served between its slices. Exported for its test.
+ */
+export async function countRows(
+  slices: AsyncIterable<string>,
+  port: number,
+  counts: Map<string, number>,
+): Promise<void> {
   const local = port.toString(16).toUpperCase().padStart(4, '0')
   const row = new RegExp(`^ *\\d+: [0-9A-F]+:${local} ([0-9A-F]+):[0-9A-F]{4} 0[18] `, 'gm')
-  const keys = new Map<string, string>()
-  for (const table of tables)
-    for (const [, remote] of table.matchAll(row)) {
-      const key = keys.get(remote!) ?? addressKey(addressIn(remote!))
-      keys.set(remote!, key)
-      add(counts, key)
-    }
-  return counts
+  let rest = ''
+  for await (const slice of slices) {
+    const rows = rest + slice
+    const end = rows.lastIndexOf('\n') + 1
+    for (const [, remote] of rows.slice(0, end).matchAll(row))
+      add(counts, addressKey(addressIn(remote!)), 1)
+    rest = rows.slice(end)
+  }
 }
 
 /** Words of 32 bits in the machine's byte order, which is little-endian wherever this runs. */
@@ -123,8 +131,11 @@ function addressIn(hex: string): string {
   return formatAddress({ family: bytes.length === 4 ? 4 : 6, words })
 }
 
-function add(counts: Map<string, number>, key: string): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1)
+/** A key that none are left of is removed. */
+export function add(counts: Map<string, number>, key: string, change: 1 | -1): void {
+  const count = (counts.get(key) ?? 0) + change
+  if (count === 0) counts.delete(key)
+  else counts.set(key, count)
 }
 
 // Counts the requests in flight of each client address: waiting for body, answer or reader.
@@ -160,7 +171,7 @@ export class InFlight {
     const key = addressKey(address)
     const count = this.#counts.get(key) ?? 0
     if (count >= this.max) return false
-    this.#counts.set(key, count + 1)
+    add(this.#counts, key, 1)
     if (count + 1 === this.max) this.#full++
     return true
   }
@@ -171,7 +182,6 @@ export class InFlight {
     assert(count > 0 && count <= this.max, 'a permit of an address is returned once')
     if (count === this.max) this.#full--
     assert(this.#full >= 0, 'addresses without a permit left are counted')
-    if (count <= 1) this.#counts.delete(key)
-    else this.#counts.set(key, count - 1)
+    add(this.#counts, key, -1)
   }
 }

@@ -82,7 +82,8 @@ export class Exchange implements OpenExchange {
       return
     }
     // A second request on this connection must wait: the native server would drop both.
-    if (!this.watchesClient) this.#pause()
+    this.#isPaused = !this.watchesClient && this.#state === 'open'
+    if (this.#isPaused) this.#response.pause()
     outcome.then(
       (reply) => (this.#state === 'open' ? this.answerCorked(reply) : discard(reply)),
       (error) => this.#corked(() => this.#owner.failed(this, error)),
@@ -179,12 +180,6 @@ export class Exchange implements OpenExchange {
     this.#isPaused = false
     this.#response.cork(write)
   }
-
-  #pause(): void {
-    if (this.#state !== 'open' || this.#isPaused) return
-    this.#isPaused = true
-    this.#response.pause()
-  }
 }
 
 /** Whether a body is sent in one write; others are sent with backpressure. */
@@ -257,8 +252,9 @@ export function sendPieces(response: NativeResponse, body: Pieces, exchange: Ope
   }
   if (push(0)) return
   watch = watchBlocked(response, exchange)
+  const blocked = watch
   response.onWritable((offset) => {
-    watch?.block()
+    blocked.sinceMs = performance.now()
     return exchange.isOpen() ? push(offset) : true
   })
 }
@@ -270,10 +266,10 @@ export async function sendStream(
   exchange: OpenExchange,
 ): Promise<void> {
   const watch = watchBlocked(response, exchange)
-  watch.flow()
+  watch.sinceMs = null
   let unblock: (() => void) | null = null
   response.onWritable(() => {
-    if (unblock !== null) watch.block()
+    if (unblock !== null) watch.sinceMs = performance.now()
     unblock?.()
     return true
   })
@@ -286,13 +282,13 @@ export async function sendStream(
           isWritten = response.write(chunk.subarray(at, at + CORKED_BYTES_MAX))
         })
         if (isWritten) continue
-        watch.block()
+        watch.sinceMs = performance.now()
         await new Promise<void>((resolve) => {
           unblock = resolve
           watch.onGone = resolve
         })
         unblock = null
-        watch.flow()
+        watch.sinceMs = null
       }
     if (!exchange.isOpen()) return
     response.cork(() => response.end(undefined, exchange.isLast))
@@ -306,32 +302,26 @@ export async function sendStream(
 }
 
 interface Watch {
-  /** The reader blocks, or has read some of it: its timeout starts now. */
-  block(): void
-  /** The reader has read everything: an idle source does not count as a blocked reader. */
-  flow(): void
+  /** When the reader blocked, or last read some of it; null once it has read everything: an idle
+   *  source does not count as a blocked reader. */
+  sinceMs: number | null
   end(): void
   onGone: (() => void) | null
 }
 
 /** Touches a blocked connection, and closes it when its reader read nothing for a minute. */
 function watchBlocked(response: NativeResponse, exchange: OpenExchange): Watch {
-  let blockedSinceMs: number | null = performance.now()
   const timer = setInterval(() => {
     if (!exchange.isOpen()) return watch.end()
-    const isStuck = blockedSinceMs !== null && performance.now() - blockedSinceMs > BLOCKED_MS_MAX
+    const { sinceMs } = watch
+    const isStuck = sinceMs !== null && performance.now() - sinceMs > BLOCKED_MS_MAX
     if (isStuck) return void response.close()
     response.pause()
     response.resume()
   }, BLOCKED_TOUCH_MS)
   const watch: Watch = {
     onGone: null,
-    block() {
-      blockedSinceMs = performance.now()
-    },
-    flow() {
-      blockedSinceMs = null
-    },
+    sinceMs: performance.now(),
     end() {
       clearInterval(timer)
       watch.onGone?.()

@@ -57,10 +57,8 @@ export async function probeGrpcLibrary(log: Log): Promise<void> {
   await callOnce(endpoint.address!.port, closed)
   await endpoint.stop()
   if (seen.repeated && seen.stream && !seen.message) return
-  throw new Fault(
-    'grpc-library',
-    'grpc: this version of @grpc/grpc-js hides raw headers or streams',
-  )
+  const why = 'grpc: this version of @grpc/grpc-js hides raw headers or streams'
+  throw new Fault('grpc-library', why)
 }
 
 /** Resolves when the call is over or the deadline has passed. */

@@ -19,7 +19,6 @@ import type {
   UntypedServiceImplementation,
 } from '@grpc/grpc-js'
 import { Metadata, Server, ServerInterceptingCall } from '@grpc/grpc-js'
-import { addressKey } from '../cidr.ts'
 import { Fault, isBrokenInvariant, messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
@@ -200,11 +199,8 @@ class GuardedCall<C> {
     const encoding = connections.encodingOf(stream)
     callers.set(metadata, { caller: admission.caller, encoding })
     if (inner !== null) this.#limit(inner, encoding)
-    if (!this.#method.requestStream)
-      this.#deadline = setTimeout(
-        () => this.#refuse(stream, lateRequest),
-        requestDeadlineMs,
-      ).unref()
+    const late = () => this.#refuse(stream, lateRequest)
+    if (!this.#method.requestStream) this.#deadline = setTimeout(late, requestDeadlineMs).unref()
     return true
   }
 
@@ -443,18 +439,13 @@ export class GrpcConnections {
       const { path } = this.#limits
       const address = socket.remoteAddress ?? (path === undefined ? undefined : localAddress)
       // Without an address the peer has disconnected already.
-      if (address === undefined || !descriptors.admits()) {
+      const isOpen = address !== undefined && descriptors.admits()
+      const isCounted = isOpen && !this.#limits.isProxy(address)
+      if (!isOpen || (isCounted && !this.#open.enter(address))) {
         socket.destroy()
         return
       }
-      const key = addressKey(address)
-      if (!this.#limits.isProxy(address)) {
-        if (!this.#open.enter(key)) {
-          socket.destroy()
-          return
-        }
-        socket.once('close', () => this.#open.leave(key))
-      }
+      if (isCounted) socket.once('close', () => this.#open.leave(address))
       for (const listener of accept) listener.call(http2Server, socket)
     })
   }

@@ -35,25 +35,16 @@ export function probePort(listen: ListenAddress, product: string): Promise<numbe
 }
 
 function explain(error: NodeJS.ErrnoException, listen: ListenAddress, product: string): Fault {
-  const where = `${listen.host}:${listen.port}`
-  const portKey = listen.portKey ?? `${product}.port`
+  const { host, port, portKey = `${product}.port` } = listen
+  const where = `${host}:${port}`
+  const fault = (kind: string, why: string) =>
+    new Fault(kind, `${product}: ${why}`, { cause: error })
   if (error.code === 'EADDRINUSE')
-    return new Fault(
-      'port-taken',
-      `${product}: ${where} is taken by another process; stop it or set ${portKey}`,
-      { cause: error },
-    )
-  if (error.code === 'EACCES')
-    return new Fault('port-forbidden', `${product}: no permission to listen on ${where}`, {
-      cause: error,
-    })
+    return fault('port-taken', `${where} is taken by another process; stop it or set ${portKey}`)
+  if (error.code === 'EACCES') return fault('port-forbidden', `no permission to listen on ${where}`)
   if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND')
-    return new Fault(
-      'address-absent',
-      `${product}: ${listen.host} is not an address of this machine; set ${product}.host`,
-      { cause: error },
-    )
-  return new Fault('port-unusable', `${product}: cannot listen on ${where}`, { cause: error })
+    return fault('address-absent', `${host} is not an address of this machine; set ${product}.host`)
+  return fault('port-unusable', `cannot listen on ${where}`)
 }
 
 // A TCP socket that several processes of one user may listen on, with SO_REUSEPORT: the kernel
@@ -76,10 +67,7 @@ interface SharedSocket {
 }
 
 /** Throws a Fault when the address cannot be bound. */
-export async function openSharedSocket(at: {
-  readonly host: string
-  readonly port: number
-}): Promise<SharedSocket> {
+export async function openSharedSocket(at: ListenAddress): Promise<SharedSocket> {
   const libc = await loadLibc()
   if (libc === null)
     throw new Fault('listen', 'cluster.sharePorts needs Linux with glibc: set it to false')

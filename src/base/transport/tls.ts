@@ -72,9 +72,8 @@ function readPair(
   try {
     createSecureContext({ cert, key })
   } catch (cause) {
-    throw new Fault('tls-pair', `tls.cert and tls.key do not match: ${messageOf(cause)}`, {
-      cause,
-    })
+    const why = `tls.cert and tls.key do not match: ${messageOf(cause)}`
+    throw new Fault('tls-pair', why, { cause })
   }
   return { cert, key }
 }

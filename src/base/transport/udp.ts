@@ -34,13 +34,10 @@ export class UdpSocket {
       lookup: (name, _, done) => done(null, name, isIPv6(name) ? 6 : 4),
     })
     await new Promise<void>((resolve, reject) => {
-      socket.once('error', (cause) =>
-        reject(
-          new Fault('udp-bind', `cannot listen on UDP ${host} port ${port}: ${messageOf(cause)}`, {
-            cause,
-          }),
-        ),
-      )
+      socket.once('error', (cause) => {
+        const why = `cannot listen on UDP ${host} port ${port}: ${messageOf(cause)}`
+        reject(new Fault('udp-bind', why, { cause }))
+      })
       socket.bind({ address: host, port }, () => resolve())
     })
     socket.removeAllListeners('error')

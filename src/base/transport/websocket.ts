@@ -10,10 +10,13 @@
 // Inbound messages over the limit get 1009 and silent peers are closed, because the native server
 // would drop them without a close code. Backpressure is the product's job: check `unsentBytes`
 // after a send or publish, wait for `drain`, call `end(1013)` when it is too much; the native
-// server itself discards only at twice `unsentBytesMax`.
+// server itself discards only at twice `unsentBytesMax`. A socket that is ended keeps its permits
+// until the peer has read what is unsent: the native server reports the close of one with a backlog
+// and keeps that backlog for minutes.
 import type { Clock } from '../clock.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
+import { add } from './connections.ts'
 import { CLOSE_BUG, CLOSE_GOING_AWAY, CLOSE_TOO_LONG, Reply, statusLine } from './reply.ts'
 import { Request } from './request.ts'
 import {
@@ -32,14 +35,17 @@ interface Upgrade<S> {
   readonly protocol: string
 }
 
-export interface SocketRoute<C, S> {
-  readonly path: string
-  readonly inboundBytesMax: number
-  readonly unsentBytesMax: number
+interface Timing {
   /** Interval of pings. */
   readonly pingMs: number
   /** Timeout after which a peer that sent nothing, not even a pong, is closed. */
   readonly silenceMsMax: number
+}
+
+export interface SocketRoute<C, S> extends Timing {
+  readonly path: string
+  readonly inboundBytesMax: number
+  readonly unsentBytesMax: number
   /** Open sockets per address (IPv6: per /64); 0 is no limit. */
   readonly perAddressMax: number
   /** Decides on the handshake; a Reply refuses it. `context` is what `admit` returned. */
@@ -49,7 +55,10 @@ export interface SocketRoute<C, S> {
   /** The peer sent a ping frame; the pong is sent automatically. */
   ping?(socket: Socket<S>): void
   drain?(socket: Socket<S>): void
+  /** The socket was ended, by either side: nothing more is sent or received. */
   close(socket: Socket<S>, code: number): void
+  /** After `close`: nothing of it is in memory any more, and its permits can be returned. */
+  release?(socket: Socket<S>): void
 }
 
 interface SocketParts<C> {
@@ -76,6 +85,8 @@ export const NATIVE_UNSENT_FACTOR = 2
 // Closes sockets that no ping reaches any more, such as a closed one whose peer never reads.
 const NATIVE_IDLE_SECS = 120
 const TICK_MS = 1_000
+/** Ticks for the peer to read what is unsent before the close frame. */
+const ENDING_TICKS_MAX = 10
 
 export class Sockets<C> {
   readonly #routes: readonly SocketRoute<C, unknown>[]
@@ -138,16 +149,18 @@ export class Sockets<C> {
         socket.heardMs = this.#parts.clock.monotonicMs()
         if (data.byteLength > route.inboundBytesMax)
           socket.end(CLOSE_TOO_LONG, `a message has at most ${route.inboundBytesMax} bytes`)
-        else this.#guard(socket, () => route.message(socket, Buffer.from(data), isBinary))
+        else if (socket.isOpen)
+          this.#guard(socket, () => route.message(socket, Buffer.from(data), isBinary))
       },
       drain: (native) => {
         const { socket } = native.getUserData()
-        this.#guard(socket, () => route.drain?.(socket))
+        if (socket.isOpen) this.#guard(socket, () => route.drain?.(socket))
+        else socket.finishEnd()
       },
       ping: (native) => {
         const { socket } = native.getUserData()
         socket.heardMs = this.#parts.clock.monotonicMs()
-        this.#guard(socket, () => route.ping?.(socket))
+        if (socket.isOpen) this.#guard(socket, () => route.ping?.(socket))
       },
       pong: (native) => {
         native.getUserData().socket.heardMs = this.#parts.clock.monotonicMs()
@@ -170,11 +183,7 @@ export class Sockets<C> {
       const key = native.getHeader('sec-websocket-key')
       const extensions = native.getHeader('sec-websocket-extensions')
       const request = new Request(native, response, this.#parts, null)
-      const { problem } = request
-      const decided =
-        problem === null
-          ? this.#decide(route, request)
-          : this.#parts.error(problem.status, problem.message, request)
+      const decided = this.#decide(route, request)
       if (decided instanceof Promise) {
         const answer = (reply: Reply) => isGone || response.cork(() => refuse(response, reply))
         decided.then(answer, (error) => this.#report('WebSocket handshake failed', error))
@@ -184,11 +193,8 @@ export class Sockets<C> {
         refuse(response, decided)
         return
       }
-      const socket = new Socket(decided, request, this.#parts.clock.monotonicMs())
-      socket.pingMs = route.pingMs
-      socket.silenceMsMax = route.silenceMsMax
-      const data: UserData = { socket }
-      response.upgrade(data, key, decided.protocol, extensions, context)
+      const socket = new Socket(decided, request, route, this.#parts.clock.monotonicMs())
+      response.upgrade<UserData>({ socket }, key, decided.protocol, extensions, context)
     } catch (error) {
       this.#report('WebSocket handshake failed', error)
       refuse(response, this.#parts.error(500, 'internal error', null))
@@ -199,6 +205,8 @@ export class Sockets<C> {
     route: SocketRoute<C, unknown>,
     request: Request,
   ): Upgrade<unknown> | Reply | Promise<Reply> {
+    const { problem } = request
+    if (problem !== null) return this.#parts.error(problem.status, problem.message, request)
     if (this.#isStopping) return this.#parts.error(503, 'the server is stopping', request)
     const limited = this.#parts.limit(request)
     if (limited !== null) return limited
@@ -212,23 +220,21 @@ export class Sockets<C> {
 
   #opened(app: App, route: SocketRoute<C, unknown>, native: NativeSocket<UserData>): void {
     const { socket } = native.getUserData()
-    socket.attach(native)
+    socket.attach(native, (code) => this.#guard(socket, () => route.close(socket, code)))
     this.#open.add(socket)
     this.#apps.set(app, this.openOn(app) + 1)
-    this.#perAddress.set(socket.addressKey, (this.#perAddress.get(socket.addressKey) ?? 0) + 1)
+    add(this.#perAddress, socket.addressKey, 1)
     this.#guard(socket, () => route.open(socket))
     if (this.#isStopping) socket.end(CLOSE_GOING_AWAY, 'the server is stopping')
   }
 
   #closed(app: App, route: SocketRoute<C, unknown>, socket: Socket<unknown>, code: number): void {
-    socket.detach()
+    socket.detach(code)
     this.#parts.closed()
     this.#open.delete(socket)
     this.#apps.set(app, this.openOn(app) - 1)
-    const left = (this.#perAddress.get(socket.addressKey) ?? 1) - 1
-    if (left === 0) this.#perAddress.delete(socket.addressKey)
-    else this.#perAddress.set(socket.addressKey, left)
-    this.#guard(socket, () => route.close(socket, code))
+    add(this.#perAddress, socket.addressKey, -1)
+    this.#guard(socket, () => route.release?.(socket))
   }
 
   #report(what: string, error: unknown): void {
@@ -278,14 +284,19 @@ export class Socket<S> {
   readonly path: string
   /** When the peer last sent anything. Set by websocket.ts. */
   heardMs: number
-  pingMs = 0
-  silenceMsMax = 0
+  readonly #timing: Timing
   #pingedMs: number
   #native: NativeSocket<unknown> | null = null
+  /** The native socket once it was ended while something is unsent, and its close frame. */
+  #ending: NativeSocket<unknown> | null = null
+  #lastFrame: [code: number, reason: string | Uint8Array] = [0, '']
+  #endingTicks = 0
+  #onEnd: (code: number) => void = () => {}
 
-  constructor(decided: { state: S; protocol: string }, request: Request, nowMs: number) {
+  constructor(decided: Upgrade<S>, request: Request, timing: Timing, nowMs: number) {
     this.state = decided.state
     this.protocol = decided.protocol
+    this.#timing = timing
     this.address = request.address
     this.addressKey = request.addressKey
     this.path = request.path
@@ -322,28 +333,44 @@ export class Socket<S> {
 
   /** Closes with a code; the route's `close` runs before this returns. */
   end(code: number, reason: string): void {
-    this.#native?.end(code, nativeText(reason))
-  }
-
-  /** Closes without a close frame, for a peer that cannot receive one. */
-  cut(): void {
-    this.#native?.close()
+    const native = this.#native
+    if (native === null) return
+    this.#lastFrame = [code, nativeText(reason)]
+    if (native.getBufferedAmount() === 0) {
+      native.end(...this.#lastFrame)
+      return
+    }
+    for (const topic of native.getTopics()) native.unsubscribe(topic)
+    this.#native = null
+    this.#ending = native
+    this.#onEnd(code)
   }
 
   // The methods below are for websocket.ts only.
 
-  attach(native: NativeSocket<unknown>): void {
+  attach(native: NativeSocket<unknown>, onEnd: (code: number) => void): void {
     this.#native = native
+    this.#onEnd = onEnd
   }
 
-  detach(): void {
-    this.#native = null
+  detach(code: number): void {
+    const wasOpen = this.isOpen
+    this.#native = this.#ending = null
+    if (wasOpen) this.#onEnd(code)
   }
 
-  /** Pings when it is due, closes a peer that has been silent longer than its timeout. */
+  /** Sends the close frame once the peer has read everything before it. */
+  finishEnd(): void {
+    if (this.#ending?.getBufferedAmount() === 0) this.#ending.end(...this.#lastFrame)
+  }
+
+  /** Pings when it is due; closes, without a close frame, a peer that is silent or that does not
+   *  read for longer than its timeout. */
   tick(nowMs: number): void {
-    if (nowMs - this.heardMs >= this.silenceMsMax) this.cut()
-    else if (nowMs - this.#pingedMs >= this.pingMs) {
+    if (this.#ending !== null) {
+      if (++this.#endingTicks > ENDING_TICKS_MAX) this.#ending.close()
+    } else if (nowMs - this.heardMs >= this.#timing.silenceMsMax) this.#native?.close()
+    else if (nowMs - this.#pingedMs >= this.#timing.pingMs) {
       this.#pingedMs = nowMs
       this.#native?.ping()
     }

@@ -141,6 +141,7 @@ function socketRoute(
       deps.meters.closed[closingOf(code)].inc()
       state.close()
     },
+    release: ({ state }) => state.budget.leave('connections'),
   }
 }
 
@@ -242,8 +243,8 @@ function errorReply(status: number, message: string, retryAfterMs = BUSY_RETRY_M
   return new Reply(status, head, errorMessage('null', { code: rpcCodeOf(status), message }))
 }
 
-// One customer's connection from upgrade to close: its permit of the plan, the lease of its token,
-// and the bound of its unsent bytes.
+// One customer's connection from upgrade to close: the lease of its token and the bound of its
+// unsent bytes. Its permit of the plan is taken before, and returned when its memory is free.
 
 /** Clients ping every few seconds to keep a connection warm; only a flood shall cost something. */
 const PINGS_PER_CREDIT = 10
@@ -272,7 +273,6 @@ export class PubsubConnection implements Session {
   #burstBytes = 0
   #pings = 0
 
-  /** The caller has entered the budget's connections; `close` leaves them. */
   constructor(deps: ConnectionDeps) {
     this.#principal = deps.principal
     this.budget = deps.budget
@@ -367,7 +367,6 @@ export class PubsubConnection implements Session {
 
   close(): void {
     this.#socket = null
-    this.budget.leave('connections')
     for (const end of this.#endings.splice(0)) end()
   }
 }

@@ -40,6 +40,7 @@ export class FrameBatch {
   /** Start of the unpublished run, and offset of the next frame. */
   #start = 0
   #at = 0
+  #slabSinceMs = 0
   #runs: Run[] = []
   /** Bytes and frames since the last `take`. */
   bytes = 0
@@ -100,7 +101,9 @@ export class FrameBatch {
     const slab = this.#slab
     if (slab !== null && slab.bytes.length - this.#at >= bytes) return slab.bytes
     this.#close()
-    const fresh = this.#pool.take(bytes, slab?.bytes.length ?? 0)
+    const nowMs = performance.now()
+    const fresh = this.#pool.take(bytes, slab?.bytes.length ?? 0, nowMs - this.#slabSinceMs)
+    this.#slabSinceMs = nowMs
     // The old slab lives until its runs are sent.
     slab?.release()
     this.#slab = fresh
@@ -169,6 +172,8 @@ function copyInto(target: Buffer, source: Uint8Array, at: number): number {
 /** Several runs long, so that few runs are split at its end. */
 export const slabBytesMax = 256 * 1024
 const slabBytesMin = 4 * 1024
+/** A slab that is full earlier is followed by one of twice its size, one that lasts by half. */
+const fullEarlyMs = 1_000
 /** Buffers in the pool: 16 MiB. */
 const pooledMax = 64
 
@@ -176,9 +181,10 @@ export class SlabPool {
   readonly #free: Buffer[] = []
 
   /** A slab of at least `wanted` bytes, retained once for the writer. */
-  take(wanted: number, lastBytes: number): Slab {
-    // Twice the last one, so that a quiet group stays small and a busy one takes large runs.
-    const size = Math.max(wanted, Math.min(slabBytesMax, Math.max(slabBytesMin, lastBytes * 2)))
+  take(wanted: number, lastBytes: number, lastedMs = 0): Slab {
+    // By its rate a quiet group stays small, however old it is, and a busy one takes large runs.
+    const next = lastedMs < fullEarlyMs ? lastBytes * 2 : lastBytes >> 1
+    const size = Math.max(wanted, Math.min(slabBytesMax, Math.max(slabBytesMin, next)))
     if (size !== slabBytesMax) return new Slab(Buffer.allocUnsafeSlow(size), null)
     const bytes = this.#free.pop() ?? Buffer.allocUnsafeSlow(size)
     assert(bytes.length === slabBytesMax, 'pooled buffers have one size')

@@ -20,10 +20,7 @@ import type { ReplayTurns } from '../hub/replay-turns.ts'
 export type SolanaHub = Hub<SolanaUpdate>
 
 /** As yellowstone keeps by default. */
-export const yellowstoneBounds: HubBounds = {
-  replaySlots: 150,
-  replayBytesMax: 256 * 1024 * 1024,
-}
+export const yellowstoneBounds: HubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
 
 /** The same time where slots are shorter than 400 ms. */
 export const gatewayBounds = { ...yellowstoneBounds, replayMs: 60_000 } satisfies HubBounds

@@ -105,10 +105,7 @@ export class GeyserService<C> {
       consumers: this.#deps.consumersOf?.(caller) ?? null,
       fanOut: this.#fanOuts.of(chain),
       codec,
-      limits: () => ({
-        ...limits,
-        accountsMax: Math.min(limits.accountsMax, keysMax(caller)),
-      }),
+      limits: () => ({ ...limits, accountsMax: Math.min(limits.accountsMax, keysMax(caller)) }),
       backlogBytesMax,
       clock,
       meters,

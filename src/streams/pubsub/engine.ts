@@ -111,11 +111,9 @@ export class PubsubEngine {
     this.#retracting = new RetractingFeeds({ ...shared, ...reads, index: retracting })
     this.#cursors = new CursorFeeds({ ...shared, ...reads, index: cursors })
     this.#replays = new FeedReplays({
-      ...{ ...reads, meters, chain },
+      ...{ ...reads, meters, chain, registry },
       live: this.#cursors,
       catchUp: () => this.catchUp(),
-      unsubscribe: (session, id) => registry.unsubscribe(session, id),
-      isOpen: (session) => registry.has(session),
     })
     this.#prime()
     const throttle = new LogThrottle()
@@ -228,10 +226,7 @@ export class PubsubEngine {
   }
 
   #liveCursors(session: Session): Feed[] {
-    return [...this.registry.of(session)].filter((feed) => {
-      const isLive = feed.shares.get(session)?.isReplaying === false
-      return isLive && hasCursor(feed.params) && this.#cursors.canLeave(feed)
-    })
+    return this.registry.liveCursors(session).filter((feed) => this.#cursors.canLeave(feed))
   }
 
   /** Takes what was published and waits for its slice. */
@@ -250,13 +245,16 @@ export class PubsubEngine {
     this.#replays.stop()
   }
 
-  /** The engine starts with the first connection: which of the newest slot is sent is known. */
+  /** The engine starts with the first connection: what the newest slot had before is known. */
   #prime(): void {
     const { hub } = this.#chain
     this.#cursors.startLive((commitment) => hub.newestAt(commitment))
     const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
-    for (let update = open?.next() ?? null; update !== null; update = open!.next())
+    for (let update = open?.next() ?? null; update !== null; update = open!.next()) {
       this.#cursors.take(Commitment.processed, update)
+      if (update.kind === 'transaction') this.#signatures.take(Commitment.processed, update)
+      else if (update.kind === 'slot') this.#signatures.takeSlot(update)
+    }
   }
 
   /** The subscriptions stay: their next notifications are of the chain that begins. */

@@ -15,7 +15,8 @@ import { ReplayPace, type ReplayStep } from '../hub/replay-turns.ts'
 import type { Customer, PubsubChain, Session } from './chain.ts'
 import { type PubsubCursor, windowSlots } from './cursor.ts'
 import { CursorFeeds, type CursorFeedsDeps, isReached } from './cursor-feeds.ts'
-import { type Feed, FeedIndex, type FeedShare, type ShareReplay } from './feed.ts'
+import type { Feed, FeedRegistry, FeedShare, ShareReplay } from './feed.ts'
+import { FeedIndex } from './feed.ts'
 import { COMPARISON_BYTES, NOTIFICATION_BYTES } from './notifier.ts'
 import type { TransactionParams } from './read-params.ts'
 
@@ -38,9 +39,7 @@ export interface FeedReplaysDeps extends Omit<CursorFeedsDeps, 'index' | 'notifi
   readonly live: CursorFeeds
   /** Lets the live ones take what was published and waits for them. */
   catchUp(): void
-  unsubscribe(session: Session, id: number): void
-  /** False once the connection has ended. */
-  isOpen(session: Session): boolean
+  readonly registry: FeedRegistry
 }
 
 /** Why a cursor cannot be resumed here. */
@@ -84,7 +83,6 @@ export class FeedReplays {
   start(session: Session, feed: Feed, cursor: PubsubCursor, isHeld: boolean): void {
     const replay = this.#make({ session, feed, share: feed.shares.get(session)!, cursor })
     replay.isHeld = isHeld
-    this.#waiting.push(replay)
     this.#next()
   }
 
@@ -99,7 +97,7 @@ export class FeedReplays {
   fallBehind(session: Session, feeds: readonly Feed[], from: LivePosition): void {
     // Sent first: with it goes what was published in this turn, which is before the cursors.
     this.#notify(session, true, feeds)
-    if (!this.#deps.isOpen(session)) return
+    if (!this.#deps.registry.has(session)) return
     const behind = this.#behind.get(session) ?? new Set()
     this.#behind.set(session, behind)
     for (const feed of feeds) {
@@ -111,7 +109,6 @@ export class FeedReplays {
       replay.isFallen = true
       replay.needsRoom = true
       behind.add(replay)
-      this.#waiting.push(replay)
     }
     this.#next()
   }
@@ -136,6 +133,7 @@ export class FeedReplays {
       },
     })
     of.share.replay = replay
+    this.#waiting.push(replay)
     return replay
   }
 
@@ -146,6 +144,8 @@ export class FeedReplays {
   #next(): void {
     if (this.#isStopped) return
     const starting: FeedReplay[] = []
+    // Asked once for all replays of a connection: many may wait.
+    const withRoom = new Set([...this.#behind.keys()].filter((session) => session.hasRoom()))
     this.#waiting = this.#waiting.filter((replay) => {
       if (replay.isOver) {
         this.#finish(replay)
@@ -155,7 +155,7 @@ export class FeedReplays {
       const isFull =
         (!replay.isStarted && (this.#running.get(session) ?? 0) >= PER_CONNECTION) ||
         (this.#running.get(session.budget) ?? 0) >= PER_CUSTOMER
-      const isWaiting = replay.needsRoom && !replay.isLost && !session.hasRoom()
+      const isWaiting = replay.needsRoom && !replay.isLost && !withRoom.has(session)
       if (replay.isHeld || isFull || isWaiting) return true
       if (!replay.isStarted) this.#count(session, 1)
       this.#count(session.budget, 1)
@@ -177,7 +177,7 @@ export class FeedReplays {
     const behind = this.#behind.get(session)
     if (behind?.delete(replay) !== true || behind.size > 0) return
     this.#behind.delete(session)
-    if (this.#deps.isOpen(session)) this.#notify(session, false, [])
+    if (this.#deps.registry.has(session)) this.#notify(session, false, [])
   }
 
   /** A connection gets what follows from what is kept, or is up to date again. */
@@ -208,7 +208,6 @@ interface ReplayOf {
 
 class FeedReplay implements ShareReplay {
   readonly of: ReplayOf
-  readonly index = new FeedIndex()
   newestSlot = -1
   /** It waits for changes of keys; for its connection to read, which has fallen behind. */
   isHeld = false
@@ -217,6 +216,7 @@ class FeedReplay implements ShareReplay {
   isStarted = false
   readonly #deps: FeedReplaysDeps
   readonly #events: { done(): void; waitForRoom(): void }
+  #index: FeedIndex | null = null
   #feeds: CursorFeeds | null = null
   #source: ReplaySource<SolanaUpdate> | null = null
   readonly #pace: ReplayPace
@@ -227,7 +227,14 @@ class FeedReplay implements ShareReplay {
     this.#deps = deps
     this.#events = events
     this.#pace = new ReplayPace(deps.chain.hub)
-    this.index.add(of.feed)
+  }
+
+  /** Made when it is used first: many wait. */
+  get index(): FeedIndex {
+    if (this.#index !== null) return this.#index
+    this.#index = new FeedIndex()
+    this.#index.add(this.of.feed)
+    return this.#index
   }
 
   /** Its connection or its subscription is gone, or it has joined the live ones. */
@@ -242,8 +249,8 @@ class FeedReplay implements ShareReplay {
   }
 
   moveTo(feed: Feed, share: FeedShare): void {
-    this.index.remove(this.of.feed)
-    this.index.add(feed)
+    this.#index?.remove(this.of.feed)
+    this.#index?.add(feed)
     this.of.feed = feed
     this.of.share = share
   }
@@ -355,13 +362,10 @@ class FeedReplay implements ShareReplay {
     const { feed } = this.of
     if (update.slot <= this.newestSlot || !isReached(this.#commitment, update)) return
     this.newestSlot = update.slot
+    if (feed.keys === null) return
+    const gone = feed.keys.settle(update.slot)
     // Reason for the cast: only those have keys that change.
-    if (feed.keys !== null)
-      this.index.changeKeys(
-        feed as Feed<TransactionParams>,
-        'remove',
-        feed.keys.settle(update.slot),
-      )
+    this.index.changeKeys(feed as Feed<TransactionParams>, 'remove', gone)
   }
 
   get #commitment(): Commitment {
@@ -406,7 +410,7 @@ class FeedReplay implements ShareReplay {
     const message = `Subscription ${id} has ended: the slots after its cursor are not kept`
     const data = { reason: 'replay-lost', subscription: id }
     session.notify(errorMessage('null', { code: CLEANED_UP, message, data }))
-    this.#deps.unsubscribe(session, id)
+    this.#deps.registry.unsubscribe(session, id)
     this.#events.done()
   }
 }

@@ -10,6 +10,7 @@ import type { ChangingKeys, IndexedKeys } from './key-changes.ts'
 import {
   type AccountParams,
   type BlockParams,
+  hasCursor,
   hasRetractions,
   type LogsParams,
   type ProgramParams,
@@ -56,8 +57,8 @@ interface FeedOptions<W extends SubscriptionParams> {
   readonly topic: string
   /** Takes all connections of a customer out. */
   evict(feed: Feed, budget: Customer): void
-  /** It has connections that get what is published, or has none any more. */
-  turn(feed: Feed, isLive: boolean): void
+  /** A connection gets what is published from now on, or does not any more. */
+  turn(feed: Feed, session: Session, isLive: boolean): void
 }
 
 export class Feed<W extends SubscriptionParams = SubscriptionParams> {
@@ -126,9 +127,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     const share = { meteredMessages, meteredBytes, isReplaying, replay: null }
     this.shares.set(session, share)
     this.#customers.set(session.budget, (this.#customers.get(session.budget) ?? 0) + 1)
-    if (isReplaying) return
-    this.#turn(1)
-    session.join(this.topic)
+    if (!isReplaying) this.#turn(session, 1)
   }
 
   /** The connection has got everything that was published before. */
@@ -137,8 +136,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     this.settle(session, share)
     share.isReplaying = false
     share.replay = null
-    this.#turn(1)
-    session.join(this.topic)
+    this.#turn(session, 1)
   }
 
   /** The connection gets what follows from a replay, until it has caught up. */
@@ -146,8 +144,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     assert(!share.isReplaying && this.shares.get(session) === share, 'it leaves once')
     this.settle(session, share)
     share.isReplaying = true
-    this.#turn(-1)
-    session.leave(this.topic)
+    this.#turn(session, -1)
   }
 
   /** The connections that get what is published now. */
@@ -198,15 +195,15 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     assert(left >= 0, 'the connections of a customer are counted')
     if (left === 0) this.#customers.delete(session.budget)
     else this.#customers.set(session.budget, left)
-    if (!share.isReplaying) this.#turn(-1)
-    session.leave(this.topic)
+    if (!share.isReplaying) this.#turn(session, -1)
   }
 
-  #turn(change: 1 | -1): void {
-    const was = this.liveCount
+  #turn(session: Session, change: 1 | -1): void {
     this.liveCount += change
     assert(this.liveCount >= 0, 'the connections that get what is published are counted')
-    if (was === 0 || this.liveCount === 0) this.#options.turn(this, this.liveCount > 0)
+    this.#options.turn(this, session, change === 1)
+    if (change === 1) session.join(this.topic)
+    else session.leave(this.topic)
   }
 }
 
@@ -385,7 +382,11 @@ function selectiveKeys({ params, keys }: Feed<TransactionParams>): Iterable<stri
 /** As many as a validator takes. */
 const SUBSCRIPTIONS_MAX = 1_000_000
 
-type SessionFeeds = Map<number, Feed>
+/** By id. */
+class SessionFeeds extends Map<number, Feed> {
+  /** Those that have a cursor and get what is published. */
+  readonly liveCursors = new Set<Feed>()
+}
 
 /** Numbers of feeds; the engines of an endpoint share them, because topics are the endpoint's. */
 export class Ids {
@@ -457,9 +458,9 @@ export class FeedRegistry {
     return this.#sessions.has(session)
   }
 
-  /** The subscriptions of a connection. */
-  of(session: Session): Iterable<Feed> {
-    return this.#sessions.get(session)?.values() ?? []
+  /** The subscriptions of a connection that have a cursor and get what is published. */
+  liveCursors(session: Session): Feed[] {
+    return [...(this.#sessions.get(session)?.liveCursors ?? [])]
   }
 
   /** A feed with the same id and params that no other connection has: its keys can change. */
@@ -474,8 +475,8 @@ export class FeedRegistry {
     }
     const { budget } = session
     // Where no other connection of the customer stays on the feed, one takes the other's place.
-    const others = [...feed.shares.keys()].filter((one) => one !== session)
-    const isOneMore = others.some((one) => one.budget === budget)
+    const isOther = (one: Session) => one !== session && one.budget === budget
+    const isOneMore = [...feed.shares.keys()].some(isOther)
     if (isOneMore && !budget.enter('distinctSubscriptions')) return 'customer-full'
     const own = this.#open(feed.params, text, { id: feed.id, topic: text })
     const before = feed.shares.get(session)!
@@ -497,17 +498,15 @@ export class FeedRegistry {
 
   /** False when the connection has no such subscription. */
   unsubscribe(session: Session, id: number): boolean {
-    const own = this.#sessions.get(session)
-    const feed = own?.get(id)
-    if (own === undefined || feed === undefined) return false
-    this.#remove(session, own, feed)
+    const feed = this.find(session, id)
+    if (feed === undefined) return false
+    this.#remove(session, feed)
     return true
   }
 
   /** The last notification was sent: removes all subscribers. */
   finish(feed: Feed): void {
-    for (const session of [...feed.shares.keys()])
-      this.#remove(session, this.#sessions.get(session)!, feed)
+    for (const session of [...feed.shares.keys()]) this.#remove(session, feed)
     feed.isOver = true
   }
 
@@ -521,9 +520,12 @@ export class FeedRegistry {
       ...{ id, params, text, topic: named?.topic ?? String(id) },
       evict: (one, budget) => {
         for (const session of [...one.shares.keys()])
-          if (session.budget === budget) this.#remove(session, this.#sessions.get(session)!, one)
+          if (session.budget === budget) this.#remove(session, one)
       },
-      turn: (one, isLive) => this.indexOf(params)[isLive ? 'add' : 'remove'](one),
+      turn: (one, session, isLive) => {
+        if (one.liveCount === (isLive ? 1 : 0)) this.indexOf(params)[isLive ? 'add' : 'remove'](one)
+        if (hasCursor(params)) this.#feedsOf(session).liveCursors[isLive ? 'add' : 'delete'](one)
+      },
     })
     this.#feeds.set(text, feed)
     return feed
@@ -532,19 +534,19 @@ export class FeedRegistry {
   #feedsOf(session: Session): SessionFeeds {
     const known = this.#sessions.get(session)
     if (known !== undefined) return known
-    const own: SessionFeeds = new Map()
+    const own = new SessionFeeds()
     this.#sessions.set(session, own)
     session.onEnd(() => {
-      for (const feed of [...own.values()]) this.#remove(session, own, feed)
+      for (const feed of [...own.values()]) this.#remove(session, feed)
       this.#sessions.delete(session)
     })
     return own
   }
 
-  #remove(session: Session, own: SessionFeeds, feed: Feed): void {
+  #remove(session: Session, feed: Feed): void {
     feed.drop(session)
     if (!feed.hasCustomer(session.budget)) session.budget.leave('distinctSubscriptions')
-    const isRemoved = own.delete(feed.id)
+    const isRemoved = this.#feedsOf(session).delete(feed.id)
     this.count--
     assert(isRemoved && this.count >= 0, 'a subscription is counted and removed once')
     if (feed.shares.size > 0) return

@@ -33,11 +33,7 @@ export class ChangingKeys {
 
   constructor({ signature, include, exclude, required }: InitialLists) {
     const listOf = (keys: readonly string[]) => new KeyList(new Set(keys))
-    this.#lists = {
-      include: listOf(include),
-      exclude: listOf(exclude),
-      required: listOf(required),
-    }
+    this.#lists = { include: listOf(include), exclude: listOf(exclude), required: listOf(required) }
     const conditions = [this.#lists.required, this.#lists.include].filter((one) => one.isCondition)
     this.#indexed = signature === null ? (conditions[0] ?? null) : null
   }

@@ -96,8 +96,7 @@ const readers: Readonly<Record<Exclude<Topic, SlotParams['kind']>, Reader>> = {
       throw new Invalid('Method does not support commitment below `confirmed`')
     const view = transactionView(given)
     const { name, content } = variantOf(filter, blockFilters)
-    if (name === 'all') return { kind: 'block', ...at, mention: null, view }
-    const mention = keyFrom(content, 'mentions_account_or_program')
+    const mention = name === 'all' ? null : keyFrom(content, 'mentions_account_or_program')
     return { kind: 'block', ...at, mention, view }
   },
   transaction: ([filter, config]) => {

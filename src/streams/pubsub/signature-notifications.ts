@@ -103,12 +103,6 @@ export class SignatureNotifications {
   constructor(deps: SignatureNotificationsDeps) {
     this.#deps = deps
     this.#search = new SignatureSearch(deps.chain)
-    // The engine starts with the first connection, which may be opened after a transaction ran.
-    const { hub } = deps.chain
-    const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
-    for (let update = open?.next() ?? null; update !== null; update = open!.next())
-      if (update.kind === 'transaction') this.#remember(keyOf(update.signature), update)
-      else if (update.kind === 'slot') this.takeSlot(update)
   }
 
   /** A connection has subscribed; its answer is sent after this returns. */
@@ -211,8 +205,7 @@ export class SignatureNotifications {
       this.#send(feed, () => this.#deps.notifier.send(feed, retractedText(update), update.slot))
       const again = restated.get(feed.params.key)
       if (again === undefined) continue
-      const { slot, err } = again
-      this.#landed(feed, { slot, err: errText(err), isConfirmed: false }, null)
+      this.#landed(feed, { slot: again.slot, err: errText(again.err), isConfirmed: false }, null)
     }
   }
 
@@ -269,10 +262,9 @@ export class SignatureNotifications {
           return
         }
       }
-      const waitMs =
-        lookups < QUICK_LOOKUPS ? LOOKUP_MS : LOOKUP_MS * 2 ** (lookups - QUICK_LOOKUPS)
-      const dueMs = Math.min(waitMs, LOOKUP_MS_MAX)
-      await new Promise((resolve) => setTimeout(resolve, dueMs).unref())
+      const doublings = Math.max(0, lookups - QUICK_LOOKUPS)
+      const waitMs = Math.min(LOOKUP_MS * 2 ** doublings, LOOKUP_MS_MAX)
+      await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
     }
   }
 

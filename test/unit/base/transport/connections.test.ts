@@ -96,7 +96,7 @@ describe('table of the kernel', () => {
   const row = (local: string, remote: string, state: string) =>
     `   1: ${local} ${remote} ${state} 00000000:00000000 00:00000000 00000000     0        0 5 1\n`
 
-  it('gives the open connections of a port by address, IPv6 by /64, IPv4-mapped as IPv4', () => {
+  it('gives the open connections of a port by address, IPv6 by /64, IPv4-mapped as IPv4', async () => {
     const v4 = [
       row('0100007F:22C3', '010200C0:9CFE', '01'),
       row('0100007F:22C3', '010200C0:9CFF', '08'),
@@ -110,7 +110,18 @@ describe('table of the kernel', () => {
       row(local, 'B80D0120000000000000000001000000:9CFE', '01'),
       row(local, 'B80D0120000000000000000002000000:9CFE', '01'),
     ]
-    const counts = countRows([`  sl  local_address\n${v4.join('')}`, v6.join('')], 0x22c3)
+    const table = `  sl  local_address\n${v4.join('')}${v6.join('')}`
+    const counts = new Map<string, number>()
+    const seen = new Set<number | undefined>()
+    async function* slices() {
+      for (let at = 0; at < table.length; at += 100) {
+        yield table.slice(at, at + 100)
+        seen.add(counts.get('192.0.2.1'))
+      }
+    }
+    await countRows(slices(), 0x22c3, counts)
+    // Rows are counted as they are read, wherever a slice ends.
+    expect([...seen]).toEqual([undefined, 1, 2, 3])
     expect([...counts]).toEqual([
       ['192.0.2.1', 3],
       ['2001:db8::/64', 2],

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 import {
   createdAtSuffix,
@@ -62,6 +62,28 @@ describe('slabs', () => {
     odd.release()
     expect(pool.take(slabBytesMax, 0).bytes === odd.bytes).toBe(false)
   })
+})
+
+it('a group has slabs by its rate, however much it has been sent in all', () => {
+  let nowMs = 0
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+  const batch = new FrameBatch(new SlabPool())
+  const body = Buffer.alloc(1_000)
+  /** The largest slab at the end of so many kilobytes. */
+  const sent = (kilobytes: number, perSecond: number) => {
+    let slabBytes = 0
+    for (let count = 0; count < kilobytes; count++) {
+      nowMs += 1_000 / perSecond
+      batch.append(updateTag.account, namePrefix('n'), body, createdAtSuffix(1_000))
+      const [run] = batch.take()
+      if (count > kilobytes / 2) slabBytes = Math.max(slabBytes, run!.bytes.buffer.byteLength)
+    }
+    return slabBytes
+  }
+  expect(sent(2_000, 10)).toBeLessThanOrEqual(32 * 1024)
+  expect(sent(2_000, 1_000)).toBe(slabBytesMax)
+  expect(sent(2_000, 10)).toBeLessThanOrEqual(32 * 1024)
+  clock.mockRestore()
 })
 
 describe('frames', () => {

@@ -74,6 +74,39 @@ describe('a connection that reads too slowly', () => {
     expect(notices(session)).toEqual([])
   })
 
+  it('is not searched for cursors among subscriptions that have none, or are behind', () => {
+    const gateway = new PubsubGateway()
+    const session = gateway.connect()
+    session.hasRoom = () => false
+    const ask = (at: number, config: object) => {
+      const slice = { dataSlice: { offset: 0, length: 1 + at } }
+      gateway.ask(session, 'program', paramsOf('program', { ...config, ...slice }))
+    }
+    for (let at = 0; at < 50; at++) ask(at, { commitment: 'processed' })
+    ask(0, params)
+    gateway.publish(slotsOf(1).flat())
+    expect(session.engine.fallBehind(session)).toBe(true)
+    const looks = vi.spyOn(Map.prototype, 'get')
+    const isBehind = session.engine.fallBehind(session)
+    const count = looks.mock.calls.length
+    looks.mockRestore()
+    expect([isBehind, count < 10]).toEqual([false, true])
+  })
+
+  it('is asked once whether it has room, however many of its subscriptions wait', () => {
+    const gateway = new PubsubGateway()
+    const session = gateway.connect()
+    const hasRoom = vi.fn(() => false)
+    session.hasRoom = hasRoom
+    for (let at = 0; at < 50; at++) {
+      const slice = { dataSlice: { offset: 0, length: 1 + at } }
+      gateway.ask(session, 'program', paramsOf('program', { ...params, ...slice }))
+    }
+    gateway.publish(slotsOf(1).flat())
+    expect(session.engine.fallBehind(session)).toBe(true)
+    expect(hasRoom).toHaveBeenCalledTimes(1)
+  })
+
   it('costs nothing while it does not read, two hundred of them', async () => {
     const gateway = new PubsubGateway()
     const sessions = Array.from({ length: 200 }, () => gateway.connect())
