@@ -194,6 +194,7 @@ class Run {
     for (let index = 0; index < count; index++)
       this.#gateways.push(new Gateway(this.#time, `g${index}`))
     await this.#time.advance(1_000)
+    while (!this.#gateways[0]!.cluster.writing.isUp()) await this.#time.advance(100)
     const seeded = this.#gateways[0]!.verbs.seed([], [], emptyHead, async () => {})
     await this.#time.advance(1_000)
     if (!(await seeded)) throw new Error('the registry was not seeded')
