@@ -277,7 +277,7 @@ export class SlotTracker {
     // What it has sent before is of another bank, and all that follows is sent for the first time.
     if (view.hasContent) tracked.names?.restart(view.stream)
     view.begin(bank)
-    if (tracked.hasStatus(slotStatus.dead)) tracked.revive(view)
+    if (tracked.hasStatus(slotStatus.dead)) tracked.reopen(view)
     // A complete block is not replaced while another stream has it, a confirmed one never.
     const isKept = tracked.isComplete && this.#streams.isHeld(tracked, tracked.bank)
     const isNext = known === null && !tracked.hasStatus(slotStatus.confirmed)

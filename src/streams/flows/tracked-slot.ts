@@ -319,7 +319,7 @@ export class TrackedSlot {
   }
 
   /** It is dead, and another stream sends its bank from the start: what is missing may come. */
-  revive(view: SlotView): void {
+  reopen(view: SlotView): void {
     view.hasReplacedBank = true
     if (view.bank === this.bank) this.isLost = false
   }
