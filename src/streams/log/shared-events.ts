@@ -263,9 +263,10 @@ export class SharedEvents {
   /** Reads the whole log; what it lacks of the own source is appended next. */
   async #sync(lease: Lease): Promise<void> {
     const { shared, clock, log } = this.#deps
-    await this.#pullOnce()
     const { run, next } = await shared.head()
-    // Read again: it is another run, or lost frames that were sent.
+    // After the head: an append whose answer was lost may still be committed in between.
+    await this.#pullOnce()
+    // Read again: it is another run, has more frames by now, or lost some that were sent.
     if (run !== this.#events.run || next <= this.#events.position) return
     this.#next = next
     this.#queue = this.#recent.missing(clock.monotonicMs())

@@ -1,7 +1,7 @@
 // A gateway on a shared event log in memory: invalid rows, kinds of a later version, new runs.
 
 import { afterEach, describe, expect, test } from 'vitest'
-import { type LogFrame, runJump } from '../../../../src/base/shared-log.ts'
+import { type Lease, type LogFrame, runJump } from '../../../../src/base/shared-log.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
@@ -9,6 +9,7 @@ import { SharedEvents } from '../../../../src/streams/log/shared-events.ts'
 import { contentionOf, HandClock } from '../../../testkit/fake-execution.ts'
 import { FeedStream } from '../../../testkit/feed-stream.ts'
 import { StreamStage, turn } from '../../../testkit/stream-stage.ts'
+import { until } from '../../../testkit/until.ts'
 
 /** The log of PostgreSQL, as rows in memory. */
 class MemoryLog {
@@ -32,7 +33,7 @@ class MemoryLog {
     this.reads++
     return this.rows.filter((row) => row.seq > seq).slice(0, max)
   }
-  append = async () => false
+  append = async (_lease: Lease, _first: number, _frames: readonly Uint8Array[]) => false
   renumber = async (_run: string, floor: number) => {
     this.run = 'two'
     this.next = floor + runJump
@@ -45,9 +46,14 @@ afterEach(async () => {
   for (const follower of followers.splice(0)) await follower.stop()
 })
 
-const leases = { hold: async () => [], giveBack: async () => {} }
+const nobody = { hold: async () => [] as Lease[], giveBack: async () => {} }
 
-async function follow(shared: MemoryLog, events: EventLog, clock = new HandClock()) {
+async function follow(
+  shared: MemoryLog,
+  events: EventLog,
+  clock = new HandClock(),
+  leases = nobody,
+) {
   const lines: string[] = []
   const log = { ...silentLog, error: (text: string) => void lines.push(text) }
   const follower = new SharedEvents(events, { shared, leases, clock, log })
@@ -81,6 +87,44 @@ describe('a row that is no frame', () => {
     expect(lines).toEqual(['a row of the shared event log is no frame; a Gap is sent'])
     expect(follower.ageMs()).toBe(0)
   })
+})
+
+test('an append whose answer was lost and that commits late is not repeated', async () => {
+  const shared = new MemoryLog()
+  shared.put(tps(1))
+  const late: Uint8Array[] = []
+  const text = (frame: Uint8Array) => Buffer.from(frame).toString()
+  shared.append = async (_lease, _first, frames) => {
+    late.push(...frames)
+    // Committed by a session that nobody hears any more, after the log was read again.
+    const { after } = shared
+    shared.after = async (seq, max) => {
+      const rows = await after(seq, max)
+      shared.put(...late.splice(0).map(text))
+      return rows
+    }
+    shared.append = appended
+    throw new Error('connection is lost')
+  }
+  const appended = async (_lease: Lease, first: number, frames: readonly Uint8Array[]) => {
+    if (first !== shared.next) return false
+    shared.put(...frames.map(text))
+    return true
+  }
+  const held = { ...nobody, hold: async () => [{ name: 'events', term: 1, untilMs: 1e9 }] }
+  const events = newLog()
+  const { follower } = await follow(shared, events, new HandClock(), held)
+  const put = (block: number) =>
+    follower.append('TPS', Buffer.from(`${block}`), 0, {
+      blockNumber: block,
+      atNs: 1n,
+      key: `${block}`,
+    })
+  put(2)
+  await until(() => late.length > 0 || shared.next > 2, 'an append')
+  put(3)
+  await until(() => events.newestSeq >= 3, 'both frames')
+  expect(shown(events)).toEqual(['1 TPS 1', '2 TPS 2', '3 TPS 3'])
 })
 
 describe("a frame of a later version's kind", () => {
