@@ -254,9 +254,9 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_678,
   products: 10_662,
-  customers: 7_548,
+  customers: 7_549,
   streams: 18_578,
-  upstream: 9_439,
+  upstream: 9_438,
   chain: 7_880,
   base: 11_023,
   devnode: 10_515,

@@ -44,6 +44,9 @@ const stalledMs = 10_000
 const stalledAloneMs = 30_000
 /** How long a node may lag the best node of the set before a failover. */
 const laggingMs = 3_000
+/** The same of one that lags by less, while another is nearer than `farMs` to the head. */
+const behindMs = 1_000
+const farMs = 2_000
 /** A stream without updates is frozen when the node's own slot is so far above it. */
 const frozenSlots = 5
 /** How long a set may take to catch up with what was published before the stream begins anew. */
@@ -67,6 +70,8 @@ interface FeedSet {
   /** Slots by which its nodes may differ. */
   readonly lagSlots: number
   readonly slotTime: SlotTime
+  /** The slot that its nodes are compared with; null when none reported one. */
+  readonly head: number | null
   /** How often its chain began anew. */
   readonly restarts: number
   /** The node whose stream is published; of several, that of the last confirmed block. */
@@ -120,7 +125,7 @@ export class GeyserFeed {
       ...deps,
       set,
       counts: this.counts,
-      rotation: new NodeRotation(set.nodes, deps.clock),
+      rotation: new NodeRotation(set, deps.clock),
       throttle: new LogThrottle(),
       streams: [],
       newest: { slot: null, sinceMs: this.#openMs },
@@ -194,9 +199,10 @@ class FeedStream {
   #client: GeyserConnection | null = null
   /** Ends the current connection. */
   #leave: ((end: GeyserEnd) => void) | null = null
-  /** Times when it last sent an update, and last was not lagging. */
+  /** Times when it last sent an update, did not lag, and its node was near the head. */
   #updateMs = 0
   #inSyncMs = 0
+  #nearMs = 0
   /** The newest slot that this connection has sent. */
   #newest = 0
   #isStopped = false
@@ -218,7 +224,7 @@ class FeedStream {
     while (!this.#isStopped) {
       const node = rotation.pick()
       if (node === null) {
-        await pause(rotation.nextMs())
+        await new Promise((resolve) => setTimeout(resolve, rotation.nextMs()).unref())
         continue
       }
       const end = await this.#follow(node)
@@ -260,10 +266,10 @@ class FeedStream {
     const wanted = isAhead ? null : resumeSlot
     if (newest !== null && published !== null && published - newest > set.lagSlots)
       return { ...lagging, details: `${published - newest} slots behind` }
-    const first = firstIn(replay!)
+    const first = replay!.ok ? firstAvailableIn(replay!.value) : null
     // A node without a block is inside of its first slot.
     const start = wanted ?? (newest === null ? first : Math.max(0, newest - warmSlots))
-    if (start === null || this.#shared.rotation.isWithoutReplay(node))
+    if (start === null || this.#shared.rotation.of(node).hasNoReplay)
       return (await this.#read(client, node, null)).end
     return this.#replay(client, node, { start, isResumed: wanted !== null, first })
   }
@@ -296,15 +302,16 @@ class FeedStream {
     let { first } = want
     for (let tries = 1; ; tries++) {
       const isTooOld = first !== null && start < first
-      if (isTooOld && isResumed && rotation.hasOther(node)) return cannotReplay
+      if (isTooOld && isResumed && rotation.others(node).length > 0) return cannotReplay
       const from = isTooOld ? first! + (tries - 1) * set.slotTime.slotsIn(laterMs) : start
       const { end, isReplayRefused } = await this.#read(client, node, from)
       if (!isReplayRefused || this.#isStopped) return end
       if (end.code === unimplemented || tries === replayTriesMax) {
-        rotation.hasNoReplay(node)
+        rotation.of(node).hasNoReplay = true
         return end
       }
-      first = firstIn(await client.call('SubscribeReplayInfo', nothing, askTimeoutMs))
+      const info = await client.call('SubscribeReplayInfo', nothing, askTimeoutMs)
+      first = info.ok ? firstAvailableIn(info.value) : null
     }
   }
 
@@ -315,7 +322,7 @@ class FeedStream {
     if (published === null) return false
     if (set.restarts !== restarts) return true
     if (streams.some((other) => other !== this && other.node !== null)) return false
-    const unknown = rotation.hasOther(node) ? published : 0
+    const unknown = rotation.others(node).length > 0 ? published : 0
     const behind = published - Math.max(newest ?? published, set.slot() ?? unknown)
     if (behind <= set.lagSlots) return false
     const waitedMs = clock.monotonicMs() - this.#shared.newest.sinceMs
@@ -369,7 +376,7 @@ class FeedStream {
     this.node = node
     set.followed = node
     this.#updateMs = clock.monotonicMs()
-    this.#inSyncMs = this.#updateMs
+    this.#inSyncMs = this.#nearMs = this.#updateMs
     this.#newest = 0
     counts.connections++
     log.info('geyser stream opened', { node: node.name, fromSlot })
@@ -385,18 +392,21 @@ class FeedStream {
     const newest = streams.length === 1 ? published : Math.min(this.#newest, published)
     if (newest > 0) node.observeSlot(newest, Commitment.processed)
     const best = set.slot() ?? published
-    const { lagSlots } = set
-    if (best - newest <= lagSlots) this.#inSyncMs = nowMs
-    const isAlone = !rotation.hasOther(node)
-    const isOnly = isAlone && !streams.some((other) => other !== this && other.node !== null)
+    if (best - newest <= set.lagSlots) this.#inSyncMs = nowMs
+    if (rotation.isNear(node)) this.#nearMs = nowMs
+    const others = rotation.others(node)
+    const isOnly =
+      others.length === 0 && !streams.some((other) => other !== this && other.node !== null)
     const quietMs = nowMs - this.#updateMs
-    const isStuck = published - best > lagSlots && nowMs - last.sinceMs >= laggingMs
+    const isStuck = published - best > set.lagSlots && nowMs - last.sinceMs >= laggingMs
     const isFrozen = quietMs >= laggingMs && node.probed.slot - newest >= frozenSlots
     if (set.restarts !== restarts || isStuck) this.#leave?.(otherChain)
     else if (isFrozen && !isOnly) this.#leave?.(this.#faulty(node, frozen))
     else if (node.state === 'drained' && !isOnly) this.#leave?.(drained)
     else if (quietMs >= (isOnly ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
-    else if (nowMs - this.#inSyncMs >= laggingMs && !isAlone) this.#leave?.(lagging)
+    else if (nowMs - this.#inSyncMs >= laggingMs && others.length > 0) this.#leave?.(lagging)
+    else if (nowMs - this.#nearMs >= behindMs && others.some((other) => rotation.isNear(other)))
+      this.#leave?.(lagging)
   }
 
   #report(node: UpstreamNode, { kind, code, details }: GeyserEnd): void {
@@ -453,15 +463,6 @@ function endIn(answer: Outcome<Uint8Array>): GeyserEnd | null {
   return end.kind === 'status' ? null : end
 }
 
-/** The first slot that a node can replay; null when it does not say. */
-function firstIn(answer: Outcome<Uint8Array>): number | null {
-  return answer.ok ? firstAvailableIn(answer.value) : null
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref())
-}
-
 // Picks the node of a set to stream from next; no two streams read one node.
 // A node that failed is retried with exponential back-off.
 
@@ -490,15 +491,17 @@ const order: Readonly<Partial<Record<NodeState, number>>> = {
   drained: 4,
 }
 /** Added for a node whose stream was bad while its JSON-RPC was fine. */
-const faultRank = 20
+const faultRank = 40
 
 class NodeRotation {
+  readonly #set: FeedSet
   readonly #nodes: readonly UpstreamNode[]
   readonly #clock: Clock
   readonly #retries = new Map<UpstreamNode, Retry>()
 
-  constructor(nodes: readonly UpstreamNode[], clock: Clock) {
-    this.#nodes = nodes.filter((node) => node.has('grpc'))
+  constructor(set: FeedSet, clock: Clock) {
+    this.#set = set
+    this.#nodes = set.nodes.filter((node) => node.has('grpc'))
     this.#clock = clock
     for (const node of this.#nodes)
       this.#retries.set(node, { atMs: 0, failures: 0, hasNoReplay: false, isTaken: false })
@@ -507,7 +510,7 @@ class NodeRotation {
   /** Takes the best node that is not backing off, until it has failed; null when there is none. */
   pick(): UpstreamNode | null {
     const nowMs = this.#clock.monotonicMs()
-    const isFirst = !this.#nodes.some((node) => this.#of(node).isTaken)
+    const isFirst = !this.#nodes.some((node) => this.of(node).isTaken)
     const ready = this.#nodes.filter(
       (node) =>
         this.#isReady(node, nowMs) &&
@@ -515,27 +518,34 @@ class NodeRotation {
         (isFirst || node.state !== 'drained'),
     )
     const rank = (node: UpstreamNode) =>
-      order[node.state]! * 2 +
+      order[node.state]! * 4 +
+      (this.isNear(node) ? 0 : 2) +
       (node.weight > 0 ? 0 : 1) +
       (node.streamFault === '' ? 0 : faultRank) +
-      this.#of(node).failures * 0.1
+      this.of(node).failures * 0.1
     const best = ready.sort((a, b) => rank(a) - rank(b) || b.weight - a.weight)[0] ?? null
-    if (best !== null) this.#of(best).isTaken = true
+    if (best !== null) this.of(best).isTaken = true
     return best
   }
 
   /** Milliseconds until a node can be retried. */
   nextMs(): number {
     const nowMs = this.#clock.monotonicMs()
-    const free = this.#nodes.filter((node) => !this.#of(node).isTaken)
-    const waits = free.map((node) => this.#of(node).atMs - nowMs)
+    const free = this.#nodes.filter((node) => !this.of(node).isTaken)
+    const waits = free.map((node) => this.of(node).atMs - nowMs)
     return Math.max(1, Math.min(pollMs, ...waits))
   }
 
-  /** Whether another node is available now. */
-  hasOther(node: UpstreamNode): boolean {
+  /** Whether a node is at most `farMs` behind the head of the set, or may be. */
+  isNear(node: UpstreamNode): boolean {
+    const { head, slotTime } = this.#set
+    return (head ?? 0) - (node.slot() ?? head ?? 0) <= slotTime.slotsIn(farMs)
+  }
+
+  /** Other nodes that are available now. */
+  others(node: UpstreamNode): UpstreamNode[] {
     const nowMs = this.#clock.monotonicMs()
-    return this.#nodes.some(
+    return this.#nodes.filter(
       (other) =>
         other !== node &&
         other.state === 'up' &&
@@ -545,33 +555,23 @@ class NodeRotation {
   }
 
   failed(node: UpstreamNode): void {
-    const retry = this.#of(node)
+    const retry = this.of(node)
     retry.isTaken = false
     retry.failures++
     retry.atMs = this.#clock.monotonicMs() + backoffMs(retry.failures, backoff)
   }
 
   started(node: UpstreamNode): void {
-    const retry = this.#of(node)
-    retry.failures = 0
-    retry.hasNoReplay = false
+    Object.assign(this.of(node), { failures: 0, hasNoReplay: false })
     node.streamFault = ''
   }
 
-  hasNoReplay(node: UpstreamNode): void {
-    this.#of(node).hasNoReplay = true
-  }
-
-  isWithoutReplay(node: UpstreamNode): boolean {
-    return this.#of(node).hasNoReplay
-  }
-
   #isReady(node: UpstreamNode, nowMs: number): boolean {
-    const { isTaken, atMs } = this.#of(node)
+    const { isTaken, atMs } = this.of(node)
     return !isTaken && atMs <= nowMs
   }
 
-  #of(node: UpstreamNode): Retry {
+  of(node: UpstreamNode): Retry {
     // Reason for the assertion: the constructor adds every node with a geyser address.
     return this.#retries.get(node)!
   }

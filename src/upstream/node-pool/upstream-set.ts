@@ -49,6 +49,8 @@ export class UpstreamSet {
   readonly log: Log
   /** The node whose geyser stream is published. */
   followed: UpstreamNode | null = null
+  /** The slot that its nodes are compared with; null when none reported one. */
+  head: number | null = null
   readonly #random: () => number
   readonly #genesis: SetGenesis<UpstreamNode>
   readonly #head: SetHead
@@ -155,6 +157,7 @@ export class UpstreamSet {
     }
     for (const node of this.nodes) node.health.setForeign(this.#genesis.isForeign(node))
     const head = this.#head.of(this.#countedSlots())
+    this.head = head
     for (const node of this.nodes) {
       const { lagSlots } = this
       const slot = node.slot()

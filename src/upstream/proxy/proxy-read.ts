@@ -90,7 +90,7 @@ export class ProxyRead {
       const node = this.#pick()
       if (node === null) {
         if (!this.#hasNextRound()) return ownAnswer(this.#refusal ?? unhealthy)
-        await pause(ROUND_PAUSE_MS)
+        await new Promise((resolve) => setTimeout(resolve, ROUND_PAUSE_MS))
         continue
       }
       if (this.#tries > 0) this.#deps.tally.failovers++
@@ -183,10 +183,6 @@ export class ProxyRead {
 
 function ownAnswer(answer: Answer): ReadResult {
   return { answer, node: null, slot: null }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
 /** True when the promise is pending after so many milliseconds. */

@@ -338,8 +338,11 @@ export interface GatewayRow {
 }
 
 const writeMs = 1_000
-/** Rows of gateways that are gone are removed after this. */
-const keptHours = 24
+/** Rows of gateways that are gone are removed after a day. */
+const beatSql = `
+  WITH gone AS (DELETE FROM gateways WHERE seen < clock_timestamp() - interval '24 hours')
+  INSERT INTO gateways VALUES ($1, $2, clock_timestamp(), $3)
+  ON CONFLICT (session) DO UPDATE SET seen = excluded.seen, info = excluded.info`
 
 /** Writes this gateway's row every second while it runs. */
 export function startHeartbeat(
@@ -347,19 +350,17 @@ export function startHeartbeat(
   who: { readonly session: string; readonly name: string },
   info: () => GatewayInfo,
 ) {
-  let isWriting = false
+  let [isWriting, isStale] = [false, false]
   const write = async () => {
-    if (isWriting || !connection.isUp()) return
+    isStale = true
+    if (isWriting) return
     isWriting = true
     try {
-      await connection.query(
-        `WITH gone AS (
-           DELETE FROM gateways WHERE seen < clock_timestamp() - interval '${keptHours} hours'
-         )
-         INSERT INTO gateways VALUES ($1, $2, clock_timestamp(), $3)
-         ON CONFLICT (session) DO UPDATE SET seen = excluded.seen, info = excluded.info`,
-        [who.session, who.name, JSON.stringify(info())],
-      )
+      // What changed during a write is written at once: commands wait for it.
+      while (isStale && connection.isUp()) {
+        isStale = false
+        await connection.query(beatSql, [who.session, who.name, JSON.stringify(info())])
+      }
     } finally {
       isWriting = false
     }

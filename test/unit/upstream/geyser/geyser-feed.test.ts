@@ -311,6 +311,21 @@ describe('merged streams', () => {
     expect(feed.nodes.toSorted()).toEqual(['main/2', 'main/3'])
   })
 
+  it('leave nodes that lag for those that do not', async () => {
+    const { geysers, feed, sink, slot, pass } = await stage(4, undefined, undefined, 2)
+    for (const geyser of geysers.slice(0, 2)) geyser.send(from(1_001, 5))
+    // Within what an operator allows (20 s), and far from what the others have.
+    for (const geyser of geysers.slice(2)) geyser.slot = 1_005
+    await pass(400)
+    for (const geyser of geysers.slice(2)) geyser.slot = 1_013
+    await pass(2_000)
+    expect(feed.nodes.toSorted()).toEqual(['main/3', 'main/4'])
+    for (const geyser of geysers.slice(2)) geyser.send(from(1_006, 8))
+    expect([slot(), sink.counts().gapSlots]).toEqual([1_013, 0])
+    await pass(3_000)
+    expect(feed.nodes.toSorted()).toEqual(['main/3', 'main/4'])
+  })
+
   it('leave a node that is drained, and return to it', async () => {
     const { set, geysers, feed, sink, slot, pass } = await stage(2, undefined, undefined, 2)
     for (const geyser of geysers) geyser.send(from(1_001, 5))
