@@ -28,9 +28,9 @@ export class Cluster {
   readonly gateway: string
   /** Unique to this process: leases and exchange numbers belong to it. */
   readonly session: string
-  /** Follows the registry: LISTEN, polls, short reads, so that a half-open one is soon noticed. */
+  /** Follows the registry, and says so: LISTEN and polls, by which a half-open one is noticed. */
   readonly reading: PostgresConnection
-  /** Durable changes: registry, usage, heartbeat. */
+  /** Durable changes: registry, usage. */
   readonly writing: PostgresConnection
   readonly #config: ClusterSection
   readonly #deps: ClusterDeps
@@ -61,7 +61,7 @@ export class Cluster {
   /** Adds this gateway to the table of gateways while it runs. A command does not. */
   announce(): void {
     const who = { session: this.session, name: this.gateway }
-    this.#heartbeat = startHeartbeat(this.writing, who, () => this.#infoNow())
+    this.#heartbeat = startHeartbeat(this.reading, who, () => this.#infoNow())
   }
 
   /** A connection of its own; stopped with the cluster. */
