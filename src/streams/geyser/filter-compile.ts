@@ -59,6 +59,8 @@ export interface FilterLimits {
 }
 
 const nameBytesMax = 128
+/** Of one request: each is asked for every key of every update. */
+const cuckoosMax = 10
 
 export function compileFilters(
   request: SubscribeRequest,
@@ -135,6 +137,7 @@ function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
   }
   const slices = dataSlices(request, limits)
   checkStates(request)
+  checkCuckoos(request)
   const states = compares(request) ? new StreamStates() : null
   return {
     key: states === null ? digestOf(request) : randomUUID(),
@@ -160,6 +163,14 @@ function compares({ accounts, transactions }: SubscribeRequest): boolean {
     Object.values(accounts).some((filter) => given(filter, 'diffOnly') === true) ||
     Object.values(transactions).some((filter) => given(filter, 'accountStates') === true)
   )
+}
+
+function checkCuckoos({ accounts, transactions, transactionsStatus, blocks }: SubscribeRequest) {
+  const sets = Object.values(accounts).map((filter) => filter.cuckooAccountsFilter)
+  for (const named of [transactions, transactionsStatus, blocks])
+    sets.push(...Object.values(named).map((filter) => filter.cuckooAccountInclude))
+  if (sets.filter(Boolean).length > cuckoosMax)
+    throw new Problem(`at most ${cuckoosMax} cuckoo filters are allowed in a request`)
 }
 
 /** States are of whole slots of the chain, and of few accounts. */

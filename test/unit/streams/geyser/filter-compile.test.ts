@@ -30,6 +30,20 @@ function problem(request: object, changed: Partial<typeof limits> = {}): string 
 }
 
 describe('a request', () => {
+  it('has ten cuckoo filters of all kinds at most', () => {
+    const named = (count: number, filter: object) =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`${at}`, filter]))
+    const include = { cuckooAccountInclude: { data: Buffer.alloc(8) } }
+    const request = (accounts: number) => ({
+      accounts: named(accounts, { cuckooAccountsFilter: { data: Buffer.alloc(8) } }),
+      transactions: named(2, include),
+      transactionsStatus: named(2, include),
+      blocks: named(2, include),
+    })
+    expect(problem(request(4), { filtersMax: 10 })).toBe('ok')
+    expect(problem(request(5), { filtersMax: 10 })).toContain('at most 10 cuckoo filters')
+  })
+
   it('of five bytes selects all slots: an entry without a value is an empty filter', () => {
     const read = codec.decode<SubscribeRequest>(
       'geyser.SubscribeRequest',
