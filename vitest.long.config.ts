@@ -31,7 +31,6 @@ const slice = files('long', [
   'cluster-box',
   'command-live',
   'execution-death',
-  'failover',
   'fuzz',
   'geyser-relay',
   'registry-kills',
