@@ -32,7 +32,7 @@ const whileBlocked = (call: string) => `
     require('node:worker_threads').parentPort.postMessage('ready')
     sleep(${blockedSeconds})\`
   new Worker(blocked, { eval: true, execArgv: [] })
-    .once('message', () => setTimeout(() => { ${call} }, 50))`
+    .once('message', () => setTimeout(() => { ${call} }, 1_000))`
 
 test.concurrent('an exit after a bug does not wait for a transaction of LMDB', async () => {
   const path = mkdtempSync(join(tmpdir(), 'sluice-exit-'))

@@ -72,7 +72,7 @@ describe('the index writer', () => {
   })
 
   test('batches deliveries that arrive while it waits or writes', async () => {
-    const { sink, writer } = await stage(30)
+    const { sink, writer } = await stage(1_000)
     await Promise.all([1, 2, 3].map((seq) => writer.take(delivery([seq]))))
     expect(sink.writes).toBe(1)
     expect(seqs(sink)).toEqual([1, 2, 3])

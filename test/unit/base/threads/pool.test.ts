@@ -72,6 +72,8 @@ describe('pool', () => {
   it('rejects the queued jobs when it stops', async () => {
     const gate = new SharedArrayBuffer(4)
     const jobs = open()
+    // Its thread has started: the stop waits for the job alone.
+    await jobs.run({ does: 'answer' })
     const running = jobs.run({ does: 'wait', gate })
     const waiting = jobs.run({ does: 'answer' })
     const stopped = jobs.stop()

@@ -117,6 +117,8 @@ describe('the intake', () => {
     const { intake, taken, settle } = stage({ careful: 16, trying })
     const groups = 256
     for (let seq = 1; seq <= 16 * groups + 1_000; seq++) intake.add(event(seq))
+    // Behind the timer of the intake, which hands over the last ones.
+    await new Promise((resolve) => setTimeout(resolve, 10))
     for (let group = 0; group < groups; group++) {
       await until(() => taken.length > 0, 'a group')
       expect([taken.length, taken[0]!.delivery.parcels.length]).toEqual([1, 16])

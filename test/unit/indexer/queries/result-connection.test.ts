@@ -45,9 +45,13 @@ async function filled() {
   while (!isWaiting) {
     const writing = sink.write(Buffer.alloc(8 * 1024))
     sent += 8 * 1024 + 20
+    // Twice: after a stall the first timer is before the sockets.
+    const pause = () => new Promise((resolve) => setTimeout(resolve, 50))
     isWaiting = await Promise.race([
       writing.then(() => false),
-      new Promise<boolean>((resolve) => setTimeout(resolve, 50, true)),
+      pause()
+        .then(pause)
+        .then(() => true),
     ])
   }
   return { connection, sink, sent: () => sent }

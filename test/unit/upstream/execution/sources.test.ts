@@ -90,7 +90,8 @@ describe('opening a source', () => {
       if (type === EventType.BlockEnd) source.stop()
     }
     await source.run(seen)
-    expect(seen.count(EventType.BlockStart)).toBe(1)
+    // One block number in 500 has a rejected proposal before its own, and the clock chooses it.
+    expect(seen.count(EventType.BlockStart) - seen.count(EventType.BlockReject)).toBe(1)
     expect(seen.misshapen + seen.jumps).toBe(0)
   })
 
