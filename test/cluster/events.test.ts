@@ -114,10 +114,15 @@ interface Term {
 }
 
 async function pauseNumberer(): Promise<void> {
-  const paused = gateways[await numberer()]!
-  const [before] = await primary.sql<Term>(`SELECT term, holder FROM leases WHERE name = 'events'`)
+  await numberer()
+  const held = `SELECT term, holder, info FROM leases WHERE name = 'events'`
+  const [before] = await primary.sql<Term & { readonly info: string }>(held)
+  const paused = gateways[Number(before!.info.slice(1)) - 1]!
   paused.child.kill('SIGSTOP')
   await goesOn('the pause of the numberer')
+  // What goes on may have been appended before it.
+  const isTaken = async () => (await primary.sql<Term>(held))[0]?.term !== before!.term
+  await until(isTaken, 'another numberer')
   // What it appends when it wakes, with the right next number.
   const [refused] = await primary.sql<{ done: boolean }>(
     'SELECT append_events($1, $2, (SELECT next FROM event_head), ARRAY[]::bytea[]) AS done',

@@ -91,8 +91,8 @@ describe.skipIf(!hasPostgres())('usage of a gateway that is killed', () => {
     await until(async () => (await counted()) === calls, 'the usage of the first calls')
     postgres.stop()
     for (; calls < 150; calls++) expect(await statusOf(first, token)).toBe(200)
-    // What the contract forgives.
-    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    // What the contract forgives, and time for a disk that is slow.
+    await new Promise((resolve) => setTimeout(resolve, 3_000))
     await first.stop('SIGKILL')
     postgres.start()
     const second = await start()

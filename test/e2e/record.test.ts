@@ -206,13 +206,15 @@ it('is whole up to its last record when command and server are killed', async ()
   const main = join(packageRoot(), 'dist', 'src', 'main.js')
   const words = ['record', '--for=1h', `--out=${out}`, `--data=${server.data}`]
   const command = spawn(process.execPath, [main, ...words], { stdio: 'ignore' })
-  await until(async () => ((await state())?.bytes ?? 0) > 0 && !(await state())!.isOver, 'records')
+  const bytesNow = async () => (await state())?.bytes ?? 0
+  const isRunning = async () => (await state())?.isOver === false
+  await until(async () => (await bytesNow()) > 0 && (await isRunning()), 'records')
   command.kill('SIGKILL')
   await once(command, 'exit')
   const early = await sluiceHere(server.data, 'record', 'seal', out)
   expect([early.code, early.stderr]).toEqual([1, expect.stringContaining('is being recorded')])
-  const { bytes } = (await state())!
-  await until(async () => (await state())!.bytes > bytes + 100_000, 'records without the command')
+  const bytes = await bytesNow()
+  await until(async () => (await bytesNow()) > bytes + 100_000, 'records without the command')
   await server.stop('SIGKILL')
   const endsEarly = 'the recording ends early, it was cut'
   const unsealed = await sluiceHere(server.data, 'record', 'replay', out)

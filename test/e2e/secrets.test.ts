@@ -108,8 +108,16 @@ function afterCredentials(stdout: string): string {
 function filesOf(folder: string): [string, Buffer][] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((name) => join(folder, name))
-    .filter((path) => statSync(path).isFile())
-    .map((path) => [path, readFileSync(path)])
+    .flatMap((path): [string, Buffer][] => {
+      // The indexer replaces its files meanwhile.
+      if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return []
+      try {
+        return [[path, readFileSync(path)]]
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+        throw error
+      }
+    })
 }
 
 /** A secret as token, as password, as user and inside SQL; none of it is a good pair. */

@@ -39,7 +39,13 @@ describe('piped', () => {
       }
     })()
     await callRpc('wrong')
-    const ran = await runCommand(['top', '--data', server.data, '--output', 'json'])
+    type Products = { readonly products: Record<string, number | string>[] }
+    let ran!: Awaited<ReturnType<typeof runCommand>>
+    // Where this process stalled there were no calls in its second.
+    await until(async () => {
+      ran = await runCommand(['top', '--data', server.data, '--output', 'json'])
+      return ran.code !== 0 || Number((ran.json() as never as Products).products[0]?.rate) > 0
+    }, 'calls in a frame')
     isDone = true
     await calling
     expect([ran.code, ran.stderr]).toEqual([0, ''])

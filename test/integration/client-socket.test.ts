@@ -119,9 +119,9 @@ describe('the socket of sluice/client/node', () => {
       await until(() => one.messages.length === 1, 'the message to come back')
       expect(one.messages[0] === message).toBe(true)
       expect(server.requests[0]!.headers['x-token']).toBe('abc')
+      expect(one.errors).toEqual([])
       one.socket.close()
       await until(() => one.closes.length === 1, 'it to close')
-      expect(one.errors).toEqual([])
     },
   )
 

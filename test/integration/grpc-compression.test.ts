@@ -17,7 +17,8 @@ const ping = Buffer.from(codec.encode('geyser.PingRequest', { count: 9 }))
 let stage: GrpcStage
 let token: string
 beforeEach(async () => {
-  stage = await GrpcStage.open()
+  // Pings have the time in them.
+  stage = await GrpcStage.open({ section: { pingMs: 600_000 } })
   token = stage.provision({ plan: 'unlimited' }).token
 })
 afterEach(() => stage.close())

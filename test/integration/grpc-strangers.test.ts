@@ -172,10 +172,9 @@ describe('the health service', () => {
       return stream
     }
     const answers: RawStream[] = []
-    for (let calls = 0; calls < 8; calls++) answers.push(await ask(opened))
+    while (answers.at(-1)?.status !== 8) answers.push(await ask(opened))
     const refused = answers.filter(({ status }) => status === 8)
     expect(answers[0]!.status).toBe(0)
-    expect(refused.length).toBeGreaterThan(0)
     expect(refused[0]!.details).toBe('this address has used up its budget')
     expect(await stage.meter(refusedMeter)).toBe(refused.length)
     expect((await ask(session('127.0.0.2'))).status).toBe(0)
@@ -230,14 +229,16 @@ describe('connections', () => {
   })
 
   it('without a call are closed with GOAWAY after the idle time, others are not', async () => {
-    stage = await GrpcStage.open({ section: { connectionIdleMs: 500 } })
-    const [idle, busy] = [session(), session()]
+    stage = await GrpcStage.open({ section: { connectionIdleMs: 2_000 } })
+    const busy = session()
+    const stream = new RawStream(busy, watch)
+    stream.stream.write(framed(Buffer.alloc(0)))
+    await until(() => stream.chunks.length > 0, 'the status')
+    const idle = session()
     let hasGoaway = false
     idle.on('goaway', () => {
       hasGoaway = true
     })
-    const stream = new RawStream(busy, watch)
-    stream.stream.write(framed(Buffer.alloc(0)))
     await until(() => idle.closed || idle.destroyed, 'the end of the idle connection')
     expect(hasGoaway).toBe(true)
     expect([busy.destroyed, stream.isClosed]).toEqual([false, false])

@@ -111,6 +111,7 @@ test('a result that is being sent when its program is killed ends with the excep
 
 test('a query whose process is killed gets 503, and the program stays', async () => {
   await until(isAnswered, 'an idle program')
+  await until(async () => !(await isBusy()), 'the report of that query')
   const asked = ask(endless)
   await until(isBusy, 'the query to run')
   const program = service.pid()

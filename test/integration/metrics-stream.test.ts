@@ -184,7 +184,7 @@ test('a revoked token closes its socket with 1008', async () => {
 test('a stalled client delays no other, follows from the log, and is disconnected after a timeout', async () => {
   const stalled = await openService({
     section: { connectionsPerAddress: 0 },
-    deps: { limits: { unsentBytesMax: 1024 * 1024, slowMsMax: 5_000 } },
+    deps: { limits: { unsentBytesMax: 1024 * 1024, slowMsMax: 20_000 } },
   })
   const { execution, events } = stalled
   const slow = new Listener(`${stalled.ws}/v1/ws`)

@@ -96,7 +96,7 @@ describe('accountSubscribe', () => {
     seek((updates) =>
       ofKind(updates, 'account').find(({ pubkey }) => same(pubkey, stage.synthetic.keys[1]!)),
     )
-    await other.upTo(id, 1)
+    await Promise.all([other.upTo(id, 1), client.upTo(id, 1)])
     const raw = client.of(id).length
     expect(raw).toBe(other.of(id).length)
     expect((await client.ask('accountUnsubscribe', [id])).result).toBe(true)

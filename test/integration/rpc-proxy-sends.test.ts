@@ -134,12 +134,15 @@ describe('reads', () => {
   it('are hedged when they are slow, once, and sends never', async () => {
     stage = await ProxyStage.start({ default: { nodes: 3, hedge: true } })
     for (let read = 0; read < 40; read++) await stage.call('getBalance', `[${read}]`)
+    // A stall may have been one, too.
+    const { hedges, failovers } = stage.tally
     let turns = 0
     for (const node of stage.nodes.default!)
       node.scripts.getBalance = (asked, response) =>
         turns++ === 0 ? silence(asked, response) : result('"fast"')(asked, response)
     expect((await stage.call('getBalance', '["slow"]')).json.result).toBe('fast')
-    expect([turns, stage.tally.hedges, stage.tally.failovers]).toEqual([2, 1, 0])
+    const { tally } = stage
+    expect([turns, tally.hedges - hedges, tally.failovers - failovers]).toEqual([2, 1, 0])
   })
 
   const block = '{"blockhash":"x","transactions":[]}'

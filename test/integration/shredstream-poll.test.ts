@@ -76,7 +76,7 @@ test('io: batch pins no thread', async () => {
 
 test('pauses of the worker are counted by cause, also its garbage collections', async () => {
   stage = await ShredStage.open({ io: 'batch' })
-  await stage.send(shreds)
+  const source = await stage.source()
   const countOf = async (cause: string) => {
     const { body } = await stage!.meters.render('text')
     const line = `sluice_shreds_pause_seconds_count{cause="${cause}"} `
@@ -87,7 +87,10 @@ test('pauses of the worker are counted by cause, also its garbage collections', 
         ?.slice(line.length),
     )
   }
-  expect(await countOf('forward')).toBeGreaterThan(0)
+  await until(async () => {
+    await stage!.send(shreds, source)
+    return (await countOf('forward')) > 0
+  }, 'a pause for forwarding')
   await until(async () => {
     stage!.strike('collect')
     return (await countOf('gc')) > 0

@@ -38,15 +38,16 @@ async function start(count: number, changes: Partial<SetOptions> = {}): Promise<
 
 const states = () => stage.upstreams.set('default')!.nodes.map(({ state }) => state)
 const rowOf = (number: number) => stage.upstreams.report()[number - 1]!
-const leaves = (number: number) =>
-  until(() => states()[number - 1] !== 'up', `node ${number} to leave`)
+/** Where the machine stalls, its probes are late: that is not what it is out for. */
+const isIn = (number: number) => ['up', 'probing', 'down'].includes(states()[number - 1]!)
+const leaves = (number: number) => until(() => !isIn(number), `node ${number} to leave`)
 
 /** Reads until a node is out; what they saw. */
 async function readUntilOut(number: number): Promise<string[]> {
   const seen = new Set<string>()
   // The nodes that answer sooner get most of them.
   const endMs = performance.now() + hangMs
-  while (states()[number - 1] === 'up' && performance.now() < endMs)
+  while (isIn(number) && performance.now() < endMs)
     for (const text of Object.keys(await read(20))) seen.add(text)
   return [...seen]
 }
@@ -152,7 +153,7 @@ describe('a node of another chain', () => {
     expect(await sender!.send(Uint8Array.of(1))).toMatchObject({ ok: true })
     await sender!.fates([Uint8Array.of(1)])
     expect(node.asked.length).toBe(before)
-    expect(stage.node(1).count('sendTransaction')).toBe(2)
+    await until(() => stage.node(1).count('sendTransaction') === 2, 'both sends')
     expect(rowOf(liar)).toMatchObject({ state: 'foreign', genesis: 'ofanotherchain' })
     expect(await meter(stateLine('foreign'))).toBe(true)
   })
@@ -225,7 +226,7 @@ describe('answers of another method', () => {
     const node = await start(liar)
     for (const each of stage.nodes.default!) each.scripts[method] = result(right)
     node.scripts[method] = result(wrong)
-    for (let time = 0; time < 1_000 && states()[liar - 1] === 'up'; time++) {
+    for (let time = 0; time < 1_000 && isIn(liar); time++) {
       const { json } = await stage.call(method, `[{"time":${time}}]`)
       if (method === 'getVersion') expect(json.result).toHaveProperty('solana-core')
       else expect(json.result).toEqual(JSON.parse(right))

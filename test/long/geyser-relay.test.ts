@@ -95,9 +95,11 @@ describe('a stream through the gateway', () => {
       at = next
       await new Promise((resolve) => setImmediate(resolve))
       if (at > story.length - 500 || random() < 0.5) continue
+      const { connections, messages } = relay.counts
       cut.cut()
-      const { connections } = relay.counts
-      await until(() => relay.counts.connections > connections, 'another connection')
+      const goesOn = () =>
+        relay.counts.connections > connections && relay.counts.messages > messages
+      await until(goesOn, 'another connection')
     }
     expect(relay.counts.connections).toBeGreaterThan(3)
     for (const commitment of [0, 1, 2] as const) {

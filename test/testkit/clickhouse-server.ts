@@ -3,10 +3,10 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from './free-port.ts'
 import { hangMs } from './until.ts'
 
 export interface ClickhouseServer {
@@ -38,12 +38,10 @@ export async function startClickhouseServer(): Promise<ClickhouseServer> {
   if (program === null) throw new Error('no clickhouse-server')
   const folder = mkdtempSync(join(tmpdir(), 'sluice-clickhouse-'))
   const password = randomBytes(12).toString('hex')
-  const [http, tcp, interserver] = await freePorts(3)
+  const http = await freePort(3)
+  const [tcp, interserver] = [http + 1, http + 2]
   for (const name of ['data', 'tmp', 'format', 'files']) mkdirSync(join(folder, name))
-  writeFileSync(
-    join(folder, 'config.xml'),
-    configText(folder, { http: http!, tcp: tcp!, interserver: interserver! }),
-  )
+  writeFileSync(join(folder, 'config.xml'), configText(folder, { http, tcp, interserver }))
   writeFileSync(join(folder, 'users.xml'), usersText(password))
   const origin = `http://127.0.0.1:${http}`
   const headers = { 'X-ClickHouse-User': 'writer', 'X-ClickHouse-Key': password }
@@ -122,19 +120,6 @@ function tail(path: string): string {
   } catch {
     return '(it wrote no log)'
   }
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const probes = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const probe = createServer()
-      await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
-      return probe
-    }),
-  )
-  const ports = probes.map((probe) => (probe.address() as { port: number }).port)
-  await Promise.all(probes.map((probe) => new Promise((resolve) => probe.close(resolve))))
-  return ports
 }
 
 interface Ports {

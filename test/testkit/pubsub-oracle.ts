@@ -56,7 +56,9 @@ export class PubsubOracle {
 
   /** Waits for what follows the slot, and compares everything up to it. */
   async expectNothingLost(last: number): Promise<void> {
-    const behind = () => this.#followed.filter(({ results }) => slotIn(results.at(-1)) <= last)
+    const isBehind = (all: readonly unknown[]) => slotIn(all.at(-1) as never) <= last
+    const behind = () =>
+      this.#followed.filter(({ results, id }) => isBehind(results) || isBehind(this.#client.of(id)))
     await until(() => behind().length === 0, `slot ${last}`).catch((error: Error) => {
       const topics = behind().map(({ topic, results }) => `${topic} at ${slotIn(results.at(-1))}`)
       throw new Error(`${error.message}; ${topics.join(', ')}`)

@@ -21,7 +21,7 @@ function provision(prefix, count) {
     const label = `${prefix}-${number - (number % 5)}`
     const change = [
       () => store.add({ label, products: ['bundle', 'indexer'] }, by),
-      () => store.rotate(label, { graceMs: 60_000 }, by),
+      () => store.rotate(label, { graceMs: 3_600_000 }, by),
       () => store.set(label, { cidrs: [`10.0.${number % 256}.0/24`] }, by),
       () => store.suspend(label, by),
       () => store.addNote(label, { kind: 'other', text: `change ${number}` }, by),

@@ -79,7 +79,7 @@ export function describeKit(start: () => Promise<SolanaNode>): void {
       expect(balance.value).toBe(5_000_000n)
       await until(async () => {
         const { value } = await rpc.getSignatureStatuses([signature]).send()
-        return value[0]?.confirmationStatus === 'confirmed'
+        return ['confirmed', 'finalized'].includes(value[0]?.confirmationStatus ?? '')
       }, 'confirmed')
       const landed = await rpc
         .getTransaction(signature, {
