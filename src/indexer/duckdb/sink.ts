@@ -40,6 +40,9 @@ const engineOptions = {
   memory_limit: `${engineBytesMax / 1e9}GB`,
   /** Above this write-ahead log size DuckDB would checkpoint in the middle of a write. */
   wal_autocheckpoint: '1TB',
+  /** What a merge took is given back after it: the allocator would keep it for the next one. */
+  allocator_flush_threshold: '1MB',
+  allocator_bulk_deallocation_flush_threshold: '1MB',
 }
 
 /** Opens the folder, recovers from a crash if there was one, and returns a sink ready for rows. */
@@ -76,8 +79,7 @@ export class DuckdbSink implements RowSink {
   async open(): Promise<void> {
     await this.#inTurn('index open failed', async () => {})
     this.#snapshotServer = await serveSnapshots(this.#folder, () => this.publish())
-    this.#upkeep = setInterval(() => void this.tidy().catch(() => {}), upkeepMs)
-    this.#upkeep.unref()
+    this.#upkeep = setInterval(() => void this.tidy().catch(() => {}), upkeepMs).unref()
   }
 
   async marks(): Promise<Marks> {
@@ -218,13 +220,12 @@ export class DuckdbSink implements RowSink {
   }
 
   async #seal(): Promise<StoreSnapshot> {
-    const folder = this.#folder
     if (this.#hot.spans.totalRows > 0) {
       this.#enter('rotating')
       const full = this.#hot
       this.#hot = await HotFile.create(
         this.#writer,
-        { folder, number: full.number + 1 },
+        { folder: this.#folder, number: full.number + 1 },
         full.marks,
       )
       this.#enter('sealing')
@@ -331,8 +332,7 @@ export class Publisher {
     const timer = setTimeout(() => {
       this.#removals.delete(timer)
       void removeFiles(this.#folder, names).catch(() => {})
-    }, removeDelayMs)
-    timer.unref()
+    }, removeDelayMs).unref()
     this.#removals.add(timer)
   }
 
