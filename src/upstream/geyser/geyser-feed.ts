@@ -265,8 +265,8 @@ class FeedStream {
     const isAhead = published === null && resumeSlot !== null && resumeSlot > (newest ?? resumeSlot)
     const wanted = isAhead ? null : resumeSlot
     if (newest !== null && published !== null && published - newest > set.lagSlots)
-      return { ...lagging, details: `${published - newest} slots behind` }
-    const first = replay!.ok ? firstAvailableIn(replay!.value) : null
+      return left(`${published - newest} slots behind`)
+    const first = firstIn(replay!)
     // A node without a block is inside of its first slot.
     const start = wanted ?? (newest === null ? first : Math.max(0, newest - warmSlots))
     if (start === null || this.#shared.rotation.of(node).hasNoReplay)
@@ -310,8 +310,7 @@ class FeedStream {
         rotation.of(node).hasNoReplay = true
         return end
       }
-      const info = await client.call('SubscribeReplayInfo', nothing, askTimeoutMs)
-      first = info.ok ? firstAvailableIn(info.value) : null
+      first = firstIn(await client.call('SubscribeReplayInfo', nothing, askTimeoutMs))
     }
   }
 
@@ -426,22 +425,19 @@ interface ReadEnd {
 }
 
 const nothing = new Uint8Array(0)
-const none = { kind: 'connection', code: 2 } as const
-const stopped: GeyserEnd = { ...none, details: 'stopped' }
-const stalled: GeyserEnd = { ...none, details: 'no updates' }
-const noWorker: GeyserEnd = { ...none, details: 'no worker' }
-const noAddress: GeyserEnd = { ...none, details: 'invalid address' }
-const lagging: GeyserEnd = { ...none, details: 'it lags too far behind the set' }
-const tooFar: GeyserEnd = { ...none, details: 'its slot is above what the set can have reached' }
-const otherChain: GeyserEnd = { ...none, details: 'it does not follow what was published' }
-const untrusted: GeyserEnd = { ...none, details: 'its node is not believed' }
-const drained: GeyserEnd = { ...none, details: 'its node is drained' }
-const frozen: GeyserEnd = {
-  ...none,
-  details: 'its geyser stream is silent while its slot advances',
-}
-const foreign: GeyserEnd = { ...none, details: 'its geyser stream is on another chain' }
-const cannotReplay: GeyserEnd = { ...none, details: 'its replay does not reach back far enough' }
+const left = (details: string): GeyserEnd => ({ kind: 'connection', code: 2, details })
+const stopped = left('stopped')
+const stalled = left('no updates')
+const noWorker = left('no worker')
+const noAddress = left('invalid address')
+const lagging = left('it lags too far behind the set')
+const tooFar = left('its slot is above what the set can have reached')
+const otherChain = left('it does not follow what was published')
+const untrusted = left('its node is not believed')
+const drained = left('its node is drained')
+const frozen = left('its geyser stream is silent while its slot advances')
+const foreign = left('its geyser stream is on another chain')
+const cannotReplay = left('its replay does not reach back far enough')
 
 const pong = pingRequest(1)
 
@@ -461,6 +457,11 @@ function endIn(answer: Outcome<Uint8Array>): GeyserEnd | null {
   // Reason for the cast: the client's refusals carry no other data.
   const end = answer.refusal.data as GeyserEnd
   return end.kind === 'status' ? null : end
+}
+
+/** The first slot that a node can replay; null when it does not say. */
+function firstIn(answer: Outcome<Uint8Array>): number | null {
+  return answer.ok ? firstAvailableIn(answer.value) : null
 }
 
 // Picks the node of a set to stream from next; no two streams read one node.

@@ -156,10 +156,9 @@ export class UpstreamSet {
       this.log.warn('the chain of the set began anew', { set: this.name })
     }
     for (const node of this.nodes) node.health.setForeign(this.#genesis.isForeign(node))
-    const head = this.#head.of(this.#countedSlots())
-    this.head = head
+    this.head = this.#head.of(this.#countedSlots())
+    const { head, lagSlots } = this
     for (const node of this.nodes) {
-      const { lagSlots } = this
       const slot = node.slot()
       const lag = (head ?? 0) - (slot ?? 0)
       // Its own shreds show that it lags, never that a far slot is right.

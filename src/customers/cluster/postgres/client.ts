@@ -120,7 +120,7 @@ export class PostgresConnection implements Queries {
     return this.#enqueue((session) => this.#ask<Row>(session, text, values))
   }
 
-  /** A short read: when its answer is late, the session is perhaps half-open and is replaced. */
+  /** Short, and may run twice: when its answer is late, a half-open session is replaced. */
   poll<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
     return this.#enqueue(async (session) => {
       const sentMs = this.#options.clock.monotonicMs()
