@@ -10,6 +10,8 @@ export const factsMax = 10_000
 export const feedCallsMax = 32
 /** Most requests of a gateway that its query program works on; more are refused with 429. */
 export const queriesMax = 1_024
+/** Begins every failure to reach the ClickHouse server. */
+export const awayText = 'ClickHouse cannot be reached'
 /** Begins every refusal of the writer lease of a ClickHouse server. */
 export const heldText = 'another Sluice program writes to this ClickHouse server'
 /** Query processes of the embedded engine: kept, also idle; at most. */

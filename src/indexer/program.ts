@@ -243,7 +243,7 @@ export class Intake {
   #gathered: Parcel[] = []
   #gatheredBytes = 0
   readonly #sending = new Set<Sending>()
-  #bytes = 0
+  unackedBytes = 0
   #timer: NodeJS.Timeout | null = null
   #isPaused = false
   /** Groups that are still to be tried one at a time, those that wait, and the last of them. */
@@ -264,23 +264,19 @@ export class Intake {
       this.reread++
       this.#again = parcel.content.slot
     }
-    this.#bytes += parcel.bytes
+    this.unackedBytes += parcel.bytes
     this.#gathered.push(parcel)
     this.#gatheredBytes += parcel.bytes
     const isGroup = this.#careful > 0 && this.#gathered.length >= this.#deps.careful!
     if (this.#gatheredBytes >= deliveryBytesMax || isGroup) this.#send()
     else this.#timer ??= setTimeout(() => this.#send(), gatherMs)
-    if (this.#bytes < unackedBytesMax || this.#isPaused) return
+    if (this.unackedBytes < unackedBytesMax || this.#isPaused) return
     this.#isPaused = true
     this.#deps.pause()
   }
 
   get isCareful(): boolean {
     return this.#careful > 0 || this.#tries > 0
-  }
-
-  get unackedBytes(): number {
-    return this.#bytes
   }
 
   /** Age of the oldest update that is not yet durable; 0 when all are. */
@@ -339,8 +335,8 @@ export class Intake {
 
   #forget(sending: Sending): void {
     this.#sending.delete(sending)
-    this.#bytes -= sending.bytes
-    if (!this.#isPaused || this.#bytes > unackedBytesMax / 2) return
+    this.unackedBytes -= sending.bytes
+    if (!this.#isPaused || this.unackedBytes > unackedBytesMax / 2) return
     this.#isPaused = false
     this.#deps.resume()
   }

@@ -122,13 +122,8 @@ async function breakAll(stage: Stage, { readers, load, usable }: Work): Promise<
       random() < pairShare ? takeAny(bag, random, ({ hits }) => hits !== fault.hits) : null
     const gateway = stage.gateways[Math.floor(random() * stage.gateways.length)]!
     const both = second === null ? [fault] : [fault, second]
-    // A gateway is last: it does not start while its ClickHouse server is away.
     const reverts: (() => unknown)[] = []
-    for (const one of both) {
-      const revert = await one.apply({ stage, load, gateway, random })
-      if (one.hits === 'gateway') reverts.push(revert)
-      else reverts.unshift(revert)
-    }
+    for (const one of both) reverts.unshift(await one.apply({ stage, load, gateway, random }))
     await pause(between(faultMs))
     const sinceMs = performance.now()
     for (const revert of reverts) await revert()

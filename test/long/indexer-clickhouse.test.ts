@@ -25,13 +25,7 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
       flags: ['--indexer.engine=clickhouse'],
       env: { SLUICE_INDEXER__URL: clickhouse.url },
     })
-    client = createClient({
-      url: server.url('indexer'),
-      username: server.indexer.user,
-      password: server.indexer.password,
-      http_headers: { 'x-token': server.token },
-      log: { level: ClickHouseLogLevel.OFF },
-    })
+    client = clientOf(server)
   })
   afterAll(async () => {
     await client?.close()
@@ -65,6 +59,25 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     await expect(client.query({ query: 'SELECT 1' })).rejects.toMatchObject({ code: '210' })
     await clickhouse.restart()
     await until(async () => (await count('transactions')) > before, 'new rows')
+  })
+
+  test('starts while the server is away, and answers queries once it is back', async () => {
+    await clickhouse.kill()
+    await server.stop()
+    const { token, indexer } = server
+    const again = await startServer({
+      flags: ['--indexer.engine=clickhouse'],
+      env: { SLUICE_INDEXER__URL: clickhouse.url },
+      data: server.data,
+    })
+    server = { ...again, token, indexer }
+    await client.close()
+    client = clientOf(server)
+    expect((await fetch(`${server.url('metrics')}/health`)).status).toBe(200)
+    const asked = await client.exec({ query: 'SELECT 1' }).catch((error: unknown) => error)
+    expect(asked).toMatchObject({ message: expect.stringContaining('the query program is starting') })
+    await clickhouse.restart()
+    await until(async () => (await count('transactions').catch(() => 0)) > 0, 'an answer')
   })
 
   test('refuses the start of a second server that would write there', async () => {
@@ -127,3 +140,13 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
       expect(text).not.toContain(clickhouse.password)
   })
 })
+
+function clientOf(server: Server): ClickHouseClient {
+  return createClient({
+    url: server.url('indexer'),
+    username: server.indexer.user,
+    password: server.indexer.password,
+    http_headers: { 'x-token': server.token },
+    log: { level: ClickHouseLogLevel.OFF },
+  })
+}

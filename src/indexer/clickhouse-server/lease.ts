@@ -38,7 +38,8 @@ export class WriterLease {
   readonly #client: ClickhouseClient
   readonly #holder: string
   readonly #lifetimeMs: number
-  #claim = ''
+  /** Differs for each claim. */
+  claim = ''
   #confirmedMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | null = null
   #beating: Promise<void> | null = null
@@ -54,7 +55,7 @@ export class WriterLease {
   async acquire(): Promise<void> {
     await this.waitUntilFree()
     const sentMs = performance.now()
-    this.#claim = randomBytes(8).toString('hex')
+    this.claim = randomBytes(8).toString('hex')
     await this.#insert({ isReleased: false })
     const [other] = await this.#others()
     if (other !== undefined) {
@@ -87,7 +88,7 @@ export class WriterLease {
 
   /** After `acquire`: runs `repair` when a writer before us died without releasing the lease. */
   async takeOver(repair: () => Promise<void>): Promise<void> {
-    const dead = `FROM ${leaseTable} WHERE claim != ${clickhouseString(this.#claim)}
+    const dead = `FROM ${leaseTable} WHERE claim != ${clickhouseString(this.claim)}
       GROUP BY claim HAVING max(released) = 0`
     if ((await this.#client.rows(`SELECT claim ${dead}`)).length === 0) return
     await repair()
@@ -103,7 +104,7 @@ export class WriterLease {
    */
   async confirm(): Promise<void> {
     if (performance.now() - this.#confirmedMs <= this.#lifetimeMs / 2) return
-    const [claim, holder] = [this.#claim, this.#holder].map(clickhouseString)
+    const [claim, holder] = [this.claim, this.#holder].map(clickhouseString)
     const [other] = await this.#client.rows<Pick<Claim, 'name'>>(
       `SELECT any(holder) AS name FROM ${leaseTable} WHERE holder != ${holder}
         AND at >= (SELECT max(at) FROM ${leaseTable} WHERE claim = ${claim}) GROUP BY claim`,
@@ -119,16 +120,11 @@ export class WriterLease {
       throw new Fault('clickhouse-lease', 'the writer lease may have ended', { retryable: true })
   }
 
-  /** Differs for each claim. */
-  get claim(): string {
-    return this.#claim
-  }
-
   async release(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
     await this.#beating
     // If this fails, the claim expires after its lifetime.
-    if (this.#claim !== '') await this.#insert({ isReleased: true }).catch(() => {})
+    if (this.claim !== '') await this.#insert({ isReleased: true }).catch(() => {})
   }
 
   get #beatMs(): number {
@@ -153,7 +149,7 @@ export class WriterLease {
   }
 
   async #insert({ isReleased }: { readonly isReleased: boolean }): Promise<void> {
-    const [claim, holder] = [this.#claim, this.#holder].map(clickhouseString)
+    const [claim, holder] = [this.claim, this.#holder].map(clickhouseString)
     await this.#client.run({
       sql: `INSERT INTO ${leaseTable} (claim, holder, at, released)
         SELECT ${claim}, ${holder}, now(), ${isReleased ? 1 : 0}`,
@@ -171,15 +167,16 @@ export class WriterLease {
   }
 }
 
-/** Rejects when another server has the lease. The tables must exist. */
+/** Rejects when another server has the lease, and has sent a heartbeat. The tables must exist. */
 export async function refuseSecondWriter(
   url: string,
   holder: string,
-  lifetimeMs?: number,
+  lifetimeMs = lifetimeMsUsual,
 ): Promise<void> {
   const client = new ClickhouseClient(url, { connections: 1 })
+  const isFree = new WriterLease(client, holder, lifetimeMs).waitUntilFree()
   try {
-    await new WriterLease(client, holder, lifetimeMs).waitUntilFree()
+    await Promise.race([isFree, sleep((2 * lifetimeMs) / beatsPerLifetime)])
   } finally {
     await client.stop()
   }

@@ -18,6 +18,7 @@ import type { Log } from '../../base/telemetry/log.ts'
 import type { TableSize, TableSizes } from '../catalogue.ts'
 import type { QueryError } from '../clickhouse/exceptions.ts'
 import { readException } from '../clickhouse/server/server-exception.ts'
+import { awayText } from '../config.ts'
 import type { ColumnType, Table, TableName } from '../tables.ts'
 import { tableNames, tables, timeSourceOf } from '../tables.ts'
 
@@ -27,6 +28,8 @@ import { tableNames, tables, timeSourceOf } from '../tables.ts'
 const keepAliveMs = 8_000
 const connectMs = 5_000
 const answerMsMax = 60_000
+/** A server that does not tell its version for so long is away. */
+const versionMsMax = 5_000
 const answerBytesMax = 16 * 1024 * 1024
 const errorBytesMax = 256 * 1024
 
@@ -78,8 +81,8 @@ export class ClickhouseClient {
   }
 
   /** Runs a query and returns its rows. */
-  async rows<Row>(sql: string, params: Readonly<Record<string, string>> = {}): Promise<Row[]> {
-    const text = await this.run({ sql: `${sql} FORMAT JSONEachRow`, params })
+  async rows<Row>(sql: string, call: Omit<Call, 'sql'> = {}): Promise<Row[]> {
+    const text = await this.run({ ...call, sql: `${sql} FORMAT JSONEachRow` })
     return text
       .split('\n')
       .filter((line) => line !== '')
@@ -157,7 +160,7 @@ function unreachable(error: unknown): Fault {
   // The message of a socket error may contain the address.
   const code = (error as { code?: unknown } | null)?.code
   const why = typeof code === 'string' ? code : messageOf(error).slice(0, 40)
-  return new Fault('clickhouse-away', `ClickHouse cannot be reached: ${why}`, { retryable: true })
+  return new Fault('clickhouse-away', `${awayText}: ${why}`, { retryable: true })
 }
 
 export const database = 'chain'
@@ -373,7 +376,7 @@ async function rowsIn(client: ClickhouseClient, table: string): Promise<number |
     const [row] = await client.rows<{ n: string }>(`SELECT toString(count()) AS n FROM ${table}`)
     return Number(row?.n)
   } catch (error) {
-    if (/cannot be reached/.test(messageOf(error))) throw error
+    if (messageOf(error).startsWith(awayText)) throw error
     return null
   }
 }
@@ -393,7 +396,7 @@ export interface ServerFacts {
 
 export async function readServerFacts(client: ClickhouseClient): Promise<ServerFacts> {
   const [version, functions, settings] = await Promise.all([
-    client.rows<{ version: string }>('SELECT version() AS version'),
+    client.rows<{ version: string }>('SELECT version() AS version', { firstByteMs: versionMsMax }),
     client.rows<{ name: string }>(
       "SELECT name FROM system.functions WHERE name IN ('toDateTime64', 'toBool')",
     ),

@@ -62,7 +62,7 @@ export class HotFile {
   columns: PresentColumns = new Map()
   readonly #connection: DuckDBConnection
   readonly #path: string
-  #marks: Marks = {}
+  marks: Marks = {}
 
   private constructor(connection: DuckDBConnection, folder: string, number: number) {
     this.#connection = connection
@@ -84,7 +84,7 @@ export class HotFile {
       await connection.run(`CREATE TABLE ${hot.catalog}.marks (feed VARCHAR, mark UBIGINT)`)
       await hot.#insertMarks(marks)
     })
-    hot.#marks = marks
+    hot.marks = marks
     return hot
   }
 
@@ -113,12 +113,8 @@ export class HotFile {
     const marks = await connection.runAndReadAll(
       `SELECT feed, max(mark) FROM ${hot.catalog}.marks GROUP BY feed`,
     )
-    hot.#marks = Object.fromEntries(marks.getRows().map(([feed, mark]) => [feed, Number(mark)]))
+    hot.marks = Object.fromEntries(marks.getRows().map(([feed, mark]) => [feed, Number(mark)]))
     return hot
-  }
-
-  get marks(): Marks {
-    return this.#marks
   }
 
   /** Size of the write-ahead log: what a restart replays, and roughly the memory it uses. */
@@ -144,7 +140,7 @@ export class HotFile {
       await this.#insertMarks(marks)
     })
     this.spans.addAll(taken)
-    this.#marks = higher(this.#marks, marks)
+    this.marks = higher(this.marks, marks)
   }
 
   /** Replaces the marks, also by lower ones. */
@@ -153,7 +149,7 @@ export class HotFile {
       await this.#connection.run(`DELETE FROM ${this.catalog}.marks`)
       await this.#insertMarks(marks)
     })
-    this.#marks = marks
+    this.marks = marks
   }
 
   async #add(batch: RowBatch, taken: Spans, sealed: SealedRows): Promise<void> {

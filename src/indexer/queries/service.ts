@@ -10,12 +10,12 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { resolve } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
-import type { Log } from '../../base/telemetry/log.ts'
+import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import { restartForever, SupervisedChild } from '../../base/threads/supervisor.ts'
 import { listenAtPath } from '../../base/transport/unix-socket.ts'
 import { exception, type QueryError } from '../clickhouse/exceptions.ts'
-import { type IndexerSection, queriesMax, queryProcesses } from '../config.ts'
+import { awayText, type IndexerSection, queriesMax, queryProcesses } from '../config.ts'
 import { declareQueryProgramMeters, type QueryProgramMeters, type QueryReport } from '../meters.ts'
 import { type QueryLogLine, type QueryProgramConfig, reportEveryMs } from './program.ts'
 import type {
@@ -31,6 +31,7 @@ import { pieceHeadBytes, secretBytes, ticketBytes } from './result-connection.ts
 
 /** Timeout of opening: the engine starts its first process, or creates tables on a server. */
 const openMsMax = 60_000
+const openRetryMs = 1_000
 const stopMsMax = 5_000
 /** A program that misses so many reports in a row is stuck: it is killed, and its queries end. */
 const missedMax = 10
@@ -55,6 +56,8 @@ export class QueryService {
   readonly #log: Log
   readonly queries: QueryRelay
   readonly #watch: NodeJS.Timeout
+  readonly #throttle = new LogThrottle()
+  #retry: NodeJS.Timeout | undefined
   #child: SupervisedChild | null = null
   #missed = 0
   #isStopping = false
@@ -79,7 +82,10 @@ export class QueryService {
     this.#watch = setInterval(() => this.#check(), reportEveryMs)
   }
 
-  /** Resolves when queries are answered; rejects with a Fault when the engine does not start. */
+  /**
+   * Resolves when queries are answered, or get 503 because the ClickHouse server is away: other
+   * products start without it. Rejects with a Fault when the engine does not start.
+   */
   static async start(section: IndexerSection, deps: QueryServiceDeps): Promise<QueryService> {
     const service = new QueryService(section, await ResultSocket.open(deps.socket), deps)
     try {
@@ -114,6 +120,7 @@ export class QueryService {
   async stop(): Promise<void> {
     this.#isStopping = true
     clearInterval(this.#watch)
+    clearTimeout(this.#retry)
     await this.#child?.stop()
     await this.#results.stop()
   }
@@ -122,9 +129,12 @@ export class QueryService {
     this.#missed = 0
     this.queries.closed()
     this.#meters.report({ processes: 0, busy: 0, kills: [] })
-    // The first program is opened by `start`. One whose engine does not start makes way for the
-    // next, after the back-off of deaths.
-    if (this.#child === null) return
+    // The first program is opened by `start`.
+    if (this.#child !== null) this.#reopen()
+  }
+
+  /** A program whose engine does not start makes way for the next, after the back-off of deaths. */
+  #reopen(): void {
     this.#open().catch((error: unknown) => {
       if (this.#isStopping) return
       this.#log.warn('query engine start failed', { reason: messageOf(error) })
@@ -133,7 +143,16 @@ export class QueryService {
   }
 
   async #open(): Promise<void> {
-    this.queries.opened(await this.#child!.call<QueryGreeting>('open', this.#config, openMsMax))
+    clearTimeout(this.#retry)
+    try {
+      this.queries.opened(await this.#child!.call<QueryGreeting>('open', this.#config, openMsMax))
+    } catch (error) {
+      const reason = messageOf(error)
+      if (this.#isStopping || !reason.startsWith(awayText)) throw error
+      if (this.#throttle.allows('away', performance.now()))
+        this.#log.warn('queries get 503 until ClickHouse answers', { reason })
+      this.#retry = setTimeout(() => this.#reopen(), openRetryMs)
+    }
   }
 
   #receive(event: string, data: unknown): void {
@@ -168,12 +187,13 @@ interface ProgramCalls {
   steer<T>(call: string, input: unknown): Promise<T>
 }
 
-export class QueryRelay implements QueryGreeting {
+export class QueryRelay {
   readonly #program: ProgramCalls
   readonly #results: ResultSocket
   /** Requests that are not answered yet, by ticket. */
   readonly #begins = new Map<string, (head: QueryBegin) => void>()
-  #greeting: QueryGreeting = { engine: '', tables: [] }
+  /** Of the last program that answered queries. */
+  greeting: QueryGreeting = { engine: '', tables: [] }
   #isOpen = false
 
   constructor(program: ProgramCalls, results: ResultSocket) {
@@ -181,17 +201,9 @@ export class QueryRelay implements QueryGreeting {
     this.#results = results
   }
 
-  get engine(): string {
-    return this.#greeting.engine
-  }
-
-  get tables(): QueryGreeting['tables'] {
-    return this.#greeting.tables
-  }
-
   /** The program answers queries from now on. */
   opened(greeting: QueryGreeting): void {
-    this.#greeting = greeting
+    this.greeting = greeting
     this.#isOpen = true
   }
 
@@ -234,10 +246,9 @@ export class QueryRelay implements QueryGreeting {
     )
   }
 
-  #call<T>(call: string, input: unknown): Promise<T> {
-    if (!this.#isOpen) return Promise.reject(new Fault('child-gone', 'the program is starting'))
-    if (this.#begins.size >= queriesMax)
-      return Promise.reject(new Fault('child-busy', 'too many queries'))
+  async #call<T>(call: string, input: unknown): Promise<T> {
+    if (!this.#isOpen) throw new Fault('child-gone', 'the program is starting')
+    if (this.#begins.size >= queriesMax) throw new Fault('child-busy', 'too many queries')
     return this.#program.call<T>(call, input)
   }
 }
@@ -254,10 +265,7 @@ function errorOf(error: unknown): QueryError {
   if (kind === 'child-busy')
     return exception('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are under way; try again')
   if (kind === 'child-gone')
-    return exception(
-      'CANNOT_CREATE_CHILD_PROCESS',
-      'the program that runs queries is starting again; send the query again',
-    )
+    return exception('CANNOT_CREATE_CHILD_PROCESS', 'the query program is starting; ask again')
   return exception('UNKNOWN_EXCEPTION', 'internal error')
 }
 

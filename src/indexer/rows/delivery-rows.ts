@@ -271,12 +271,8 @@ interface Columns {
 
 export class RowBatches {
   readonly #byTable = new Map<TableName, Columns>()
-  #count = 0
-
   /** Rows of all tables. */
-  get count(): number {
-    return this.#count
-  }
+  count = 0
 
   /** Adds a row; its cells are in the order of the table's columns. */
   add(table: TableName, cells: readonly Cell[]): void {
@@ -285,14 +281,14 @@ export class RowBatches {
     assert(cells.length === columns.length, `a row of ${table} has all its columns`)
     for (let at = 0; at < cells.length; at++) columns[at]!.push(cells[at]!)
     rows.count++
-    this.#count++
+    this.count++
   }
 
   /** Returns everything collected so far and empties the collection. */
   take(): RowBatch[] {
     const taken = [...this.#byTable.values()]
     this.#byTable.clear()
-    this.#count = 0
+    this.count = 0
     return taken
   }
 

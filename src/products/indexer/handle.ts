@@ -152,7 +152,7 @@ export class IndexerHandler {
 
   #infoOf(queryId: string): ResponseInfo {
     const { queries, freshness } = this.#deps
-    return { queryId, engine: queries.engine, freshness: freshness() }
+    return { queryId, engine: queries.greeting.engine, freshness: freshness() }
   }
 }
 

@@ -24,7 +24,7 @@ import type { IndexerSection } from '../../indexer/config.ts'
 import type { UsageFact } from '../../indexer/feed-items.ts'
 import type { Freshness } from '../../indexer/ingest.ts'
 import type { IndexerMeters } from '../../indexer/meters.ts'
-import { bodyBytesMax } from '../../indexer/queries/protocol.ts'
+import { bodyBytesMax, type QueryGreeting } from '../../indexer/queries/protocol.ts'
 import type { QueryRelay } from '../../indexer/queries/service.ts'
 import { IndexerHandler } from './handle.ts'
 import {
@@ -108,7 +108,7 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
           withCors(await handler.handlePost(request, body, caller!), corsOf(request)),
       },
       { verb: 'GET', path: '/ping', handle: (request) => withCors(okReply, corsOf(request)) },
-      { verb: 'GET', path: '/play', handle: () => playReply(deps.queries.tables) },
+      { verb: 'GET', path: '/play', handle: () => playReply(deps.queries.greeting.tables) },
     ],
   }
   const { tls, trustedProxies, connectionsPerAddressMax, calls, clock } = deps
@@ -190,12 +190,12 @@ function undecodable(): Reply {
 
 let kept: Reply | null = null
 
-function playReply(tables: QueryRelay['tables']): Reply {
+function playReply(tables: QueryGreeting['tables']): Reply {
   kept ??= makeReply(tables)
   return kept
 }
 
-function makeReply(tables: QueryRelay['tables']): Reply {
+function makeReply(tables: QueryGreeting['tables']): Reply {
   const style = read('page.css')
   const script = ['chart.js', 'editor.js', 'page.js'].map(read).join('')
   const policy = [
@@ -233,7 +233,7 @@ function hashOf(content: string): string {
 }
 
 /** Names and types are our own: letters, digits, `_` and brackets. */
-function tableList(tables: QueryRelay['tables']): string {
+function tableList(tables: QueryGreeting['tables']): string {
   return tables
     .map(({ name, columns, key }) => {
       const newest = button(`newest rows of ${name}`, { table: name, column: key[0] ?? '' })

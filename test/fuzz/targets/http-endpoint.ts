@@ -10,11 +10,12 @@ import type { Request } from '../../../src/base/transport/request.ts'
 import { nativeMessages } from '../native-parser.ts'
 import { type Target, text } from '../target.ts'
 
-/** What reached a handler, in order. */
-let handled: { readonly url: string; readonly body: string }[] = []
+/** What reached a handler, in order; no body where the route reads none. */
+let handled: { readonly url: string; readonly body: string | null }[] = []
 
-const handle = ({ path, query }: Request, body: Buffer) => {
-  handled.push({ url: query === '' ? path : `${path}?${query}`, body: body.toString('hex') })
+const handle = ({ method, path, query }: Request, bytes: Buffer) => {
+  const body = method === 'POST' ? bytes.toString('hex') : null
+  handled.push({ url: query === '' ? path : `${path}?${query}`, body })
   return new Reply(200, jsonHead, '{}')
 }
 
@@ -77,7 +78,7 @@ export const httpEndpoint: Target = {
     let from = 0
     for (const { url, body } of handled) {
       const at = messages.findIndex(
-        (one, index) => index >= from && one.body === body && isAt(one.url, url),
+        (one, index) => index >= from && (body ?? one.body) === one.body && isAt(one.url, url),
       )
       // What only one of the two refuses is no other request to anyone.
       if (at < 0 && !isFine) return
