@@ -1,6 +1,7 @@
 // Routes HTTP requests of the endpoint and authenticates them.
 // rest.ts and rpc.ts build the answers; here they get their status, headers and compression, and
 // are charged to the client's address.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Bucket, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
 import { type ExpositionFormat, formatFor } from '../../base/telemetry/exposition.ts'
@@ -377,38 +378,32 @@ export class SharedAnswer<T> {
 
 /** Bytes of one slice, 0.2 ms of work. A shorter answer goes out whole and with its length. */
 const sliceBytes = 64 * 1024
+const copiedBytesMax = 4 * 1024
+type Pieces = Iterator<Uint8Array>
+type Sent = (bytes: number) => void
 const sliceEveryMs = 1
 
 export class AnswerStreams {
-  readonly #waiting: (() => void)[] = []
-  #isScheduled = false
+  /** The turn of the answer that waits last. */
+  #last = Promise.resolve()
 
   /** The answer that `pieces` make, whole when it is short. `sent` is called once with its length,
    *  when it is sent or the client disconnected. */
-  answer(
-    pieces: Iterator<Uint8Array>,
-    sent: (bytes: number) => void,
-  ): Uint8Array | AsyncIterable<Uint8Array> {
+  answer(pieces: Pieces, sent: Sent): Uint8Array | AsyncIterable<Uint8Array> {
     const first = sliceOf(pieces)
-    if (!first.isLast) return this.#rest(first.bytes, pieces, sent)
-    sent(first.bytes.length)
-    return first.bytes
+    if (!first.isLast) return this.#stream(first, pieces, sent)
+    sent(first.bytes)
+    return Buffer.concat(first.parts, first.bytes)
   }
 
-  async *#rest(
-    first: Uint8Array,
-    pieces: Iterator<Uint8Array>,
-    sent: (bytes: number) => void,
-  ): AsyncGenerator<Uint8Array> {
-    let bytes = first.length
+  async *#stream(first: Slice, pieces: Pieces, sent: Sent): AsyncGenerator<Uint8Array> {
+    let bytes = 0
     try {
-      yield first
-      for (let isLast = false; !isLast; ) {
+      for (let slice = first; ; slice = sliceOf(pieces)) {
+        bytes += slice.bytes
+        yield* joined(slice.parts)
+        if (slice.isLast) return
         await this.#turn()
-        const slice = sliceOf(pieces)
-        isLast = slice.isLast
-        bytes += slice.bytes.length
-        yield slice.bytes
       }
     } finally {
       sent(bytes)
@@ -417,31 +412,37 @@ export class AnswerStreams {
 
   /** Resolves when it is this answer's turn. */
   #turn(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve)
-      this.#schedule()
-    })
-  }
-
-  #schedule(): void {
-    if (this.#isScheduled || this.#waiting.length === 0) return
-    this.#isScheduled = true
-    setTimeout(() => {
-      this.#isScheduled = false
-      this.#waiting.shift()?.()
-      this.#schedule()
-    }, sliceEveryMs)
+    this.#last = this.#last.then(() => sleep(sliceEveryMs))
+    return this.#last
   }
 }
 
-function sliceOf(pieces: Iterator<Uint8Array>): { bytes: Uint8Array; isLast: boolean } {
-  const slice: Uint8Array[] = []
-  let length = 0
-  while (length < sliceBytes) {
+interface Slice {
+  readonly parts: readonly Uint8Array[]
+  readonly bytes: number
+  readonly isLast: boolean
+}
+
+function sliceOf(pieces: Pieces): Slice {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  while (bytes < sliceBytes) {
     const next = pieces.next()
-    if (next.done === true) return { bytes: Buffer.concat(slice, length), isLast: true }
-    slice.push(next.value)
-    length += next.value.length
+    if (next.done === true) return { parts, bytes, isLast: true }
+    parts.push(next.value)
+    bytes += next.value.length
   }
-  return { bytes: Buffer.concat(slice, length), isLast: false }
+  return { parts, bytes, isLast: false }
+}
+
+/** Long parts are not copied: 64 MB of copies make V8 collect the whole heap. */
+function* joined(parts: readonly Uint8Array[]): Generator<Uint8Array> {
+  let from = 0
+  for (const [at, part] of parts.entries()) {
+    if (part.length < copiedBytesMax) continue
+    if (at > from) yield Buffer.concat(parts.slice(from, at))
+    yield part
+    from = at + 1
+  }
+  if (from < parts.length) yield Buffer.concat(parts.slice(from))
 }

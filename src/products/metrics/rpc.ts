@@ -66,12 +66,11 @@ export function readBody(body: Buffer, parts: RpcParts): PreparedAnswer {
   }
 }
 
-/** One call with its outcome: an error, a block's text, or a result as JSON. */
+/** One call with its outcome: a block's text, or the whole answer. */
 interface Call {
   readonly id: string
-  readonly error?: RpcError
   readonly text?: BlockText
-  readonly json?: string
+  readonly message?: string
 }
 
 /** Estimated length of its answer. */
@@ -81,17 +80,21 @@ function bytesOf({ text }: Call): number {
 
 /** Null for a notification: it has no answer, so nothing is done. */
 function callOf(item: Item, parts: RpcParts): Call | null {
-  if (item.method === null) return { id: item.id, error: item.error }
+  if (item.method === null) return failed(item.id, item.error)
   const { id } = item
   if (id === null) return null
   const outcome = callMethod(item.method, item.params, parts)
   if (!outcome.ok) {
     const { kind, message } = outcome.refusal
-    return { id, error: { code: codesOf[kind].jsonrpc, message } }
+    return failed(id, { code: codesOf[kind].jsonrpc, message })
   }
   const result = outcome.value
   if (result.kind === 'block') return { id, text: result.text }
-  return { id, json: JSON.stringify(result.value) }
+  return { id, message: `{"jsonrpc":"2.0","result":${JSON.stringify(result.value)},"id":${id}}` }
+}
+
+function failed(id: string, error: RpcError): Call {
+  return { id, message: errorMessage(id, error) }
 }
 
 function* single(call: Call | undefined): Generator<Uint8Array> {
@@ -106,7 +109,7 @@ function* batch(calls: readonly Call[]): Generator<Uint8Array> {
     yield Buffer.from(index === 0 ? '[' : ',')
     const fits = bytes + bytesOf(call) <= batchBytesMax || (isFirst && call.text !== undefined)
     if (call.text !== undefined) isFirst = false
-    for (const piece of piecesOf(fits ? call : { id: call.id, error: tooLong })) {
+    for (const piece of piecesOf(fits ? call : failed(call.id, tooLong))) {
       bytes += piece.length
       yield piece
     }
@@ -114,13 +117,9 @@ function* batch(calls: readonly Call[]): Generator<Uint8Array> {
   yield Buffer.from(']')
 }
 
-function* piecesOf({ id, error, text, json }: Call): Generator<Uint8Array> {
-  if (error !== undefined) {
-    yield Buffer.from(errorMessage(id, error))
-    return
-  }
+function* piecesOf({ id, text, message = '' }: Call): Generator<Uint8Array> {
   if (text === undefined) {
-    yield Buffer.from(`{"jsonrpc":"2.0","result":${json},"id":${id}}`)
+    yield Buffer.from(message)
     return
   }
   yield resultOpens

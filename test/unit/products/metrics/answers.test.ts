@@ -40,9 +40,22 @@ describe('an answer stream', () => {
     const bytes = await Promise.all([read(), read(), read()])
     isOver = true
     expect(bytes).toEqual(Array(3).fill(20 * piece.length))
-    // The first slice of each is sent at once; of the others no two come in one turn.
-    const later = slices.slice(3)
-    expect(new Set(later).size).toBe(later.length)
+    // The first slice of each is sent at once; of the others no two come in one turn. A slice is
+    // two pieces, as they are.
+    const later = slices.slice(6)
+    expect(new Set(later).size).toBe(later.length / 2)
+  })
+
+  it('joins short pieces, and copies no long one', async () => {
+    const short = Buffer.from('short')
+    const given = [short, short, piece, short, piece, short, ...pieces(2)]
+    const answer = new AnswerStreams().answer(given.values(), () => {})
+    if (answer instanceof Uint8Array) throw new Error('too short')
+    const parts: Uint8Array[] = []
+    for await (const part of answer) parts.push(part)
+    expect(Buffer.concat(parts).equals(Buffer.concat(given))).toBe(true)
+    expect(parts.filter((part) => part === piece)).toHaveLength(4)
+    expect(parts[0]).toEqual(Buffer.from('shortshort'))
   })
 
   it('reports the bytes of an answer that was abandoned', async () => {
