@@ -62,8 +62,9 @@ function inner(expr: Expr): string {
 }
 
 function callText({ name, args, params, isDistinct, filter, over }: Call): string {
-  if (name === 'tuple' && args.length > 1) return `(${list(args)})`
-  if (name === 'array') return `[${list(args)}]`
+  const isPlain = params === null && !isDistinct && filter === null && over === null
+  if (isPlain && name === 'tuple' && args.length > 1) return `(${list(args)})`
+  if (isPlain && name === 'array') return `[${list(args)}]`
   const parameters = params === null ? '' : `(${list(params)})`
   const where = filter === null ? '' : ` FILTER (WHERE ${inner(filter)})`
   const window =
