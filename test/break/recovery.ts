@@ -65,19 +65,23 @@ async function headOf(stage: Stage, { server }: Gateway): Promise<string> {
   return behind <= lagSlots ? 'ok' : `${behind} slots behind`
 }
 
-/** The first call that works decides, whether calls before it are still on their way or not. */
+/** The first call that works decides, whether others are still on their way or not. */
 async function untilOk(probe: Probe, sinceMs: number): Promise<{ ms: number; error: string }> {
-  let [isOk, error] = [false, '']
+  let error = ''
+  let succeed = () => {}
+  const success = new Promise<true>((resolve) => {
+    succeed = () => resolve(true)
+  })
   const call = async () => {
     const outcome = await probe().catch(String)
-    if (outcome === 'ok') isOk = true
+    if (outcome === 'ok') succeed()
     else error = outcome
   }
   for (;;) {
-    await Promise.race([call(), pause(attemptMs)])
+    const isOk = await Promise.race([success, call(), pause(attemptMs)])
     const ms = performance.now() - sinceMs
-    if (isOk || ms > giveUpMs) return { ms, error }
-    await pause(pollMs)
+    if (isOk === true || ms > giveUpMs) return { ms, error }
+    await Promise.race([success, pause(pollMs)])
   }
 }
 

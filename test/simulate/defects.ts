@@ -166,8 +166,8 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/log/shared-events',
-        text: 'index > overlap && !this.isInLog(frame) && isNear',
-        put: 'index > overlap && isNear',
+        text: '!this.isInLog(frame) && frame.facts.blockNumber > last',
+        put: 'frame.facts.blockNumber > last',
       },
     ],
   },
@@ -179,7 +179,7 @@ export const defects: readonly Defect[] = [
     fails: /send to d\d at/,
     cuts: [
       {
-        file: 'customers/cluster/postgres/leases',
+        file: 'customers/cluster/postgres/tables',
         text: '({ name, term, untilMs }))',
         put: '({ name, term, untilMs: this.#clock.monotonicMs() + ttlMs }))',
       },
@@ -193,7 +193,7 @@ export const defects: readonly Defect[] = [
     fails: /were admitted of/,
     cuts: [
       {
-        file: 'customers/cluster/share',
+        file: 'customers/cluster/shares',
         text: 'nowMs - this.#usedMs >= refillMs)',
         put: 'nowMs < 0)',
       },
