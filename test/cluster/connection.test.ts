@@ -95,6 +95,17 @@ describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
     await until(() => notified > before, 'the notification on the new connection')
   })
 
+  it('makes another attempt beside one that nobody answers', async () => {
+    const { cut, url } = await relay()
+    cut.swallow(true)
+    const connection = open(url)
+    // An attempt has two sockets at the relay, and is over after three seconds.
+    await until(() => cut.open >= 4, 'an attempt beside the first one')
+    cut.swallow(false)
+    expect(await connection.ready(hangMs)).toBe(true)
+    await until(() => cut.open === 2, 'the others to be closed')
+  })
+
   it('gives up a path that goes silent while a connection is set up', async () => {
     const { cut, url } = await relay()
     let setUps = 0

@@ -139,7 +139,6 @@ export class PostgresProcess implements Postgres {
       `-c unix_socket_directories=''`,
       '-c shared_buffers=16MB',
       '-c max_connections=100',
-      '-c autovacuum=off',
       // A standby comes back to its restarted primary at once.
       '-c wal_retrieve_retry_interval=200ms',
     ]

@@ -35,7 +35,9 @@ export class TcpCut {
         })
         from.on('data', (chunk) => {
           if (from === far) this.bytes += chunk.length
-          if (this.#isSwallowing || this.#holes.has(from)) return
+          // What follows a hole never arrives: TCP leaves no byte out.
+          if (this.#isSwallowing) this.#holes.add(from)
+          if (this.#holes.has(from)) return
           if (this.#delayMs === 0 || from === near) to.write(chunk)
           else setTimeout(() => to.write(chunk), this.#delayMs)
         })
@@ -48,6 +50,11 @@ export class TcpCut {
     const cut = new TcpCut(target)
     await new Promise<void>((resolve) => cut.#server.listen(0, '127.0.0.1', resolve))
     return cut
+  }
+
+  /** Sockets that are open, two of each connection. */
+  get open(): number {
+    return this.#sockets.size
   }
 
   get target(): string {

@@ -298,17 +298,13 @@ export class Share implements Limiter {
     this.#hasSpentAway = false
     this.#level = this.#levelAway(nowMs)
     this.#levelMs = nowMs
-    this.#spent = Math.min(this.#spent, Math.max(0, this.#burst / this.#sharersAway - this.#level))
+    const share = this.#burst / Math.max(1, this.#sharers)
+    this.#spent = Math.min(this.#spent, Math.max(0, share - this.#level))
   }
 
   get #isAway(): boolean {
     const isKnown = this.#exchangedMs > Number.NEGATIVE_INFINITY
     return isKnown ? this.#context.isAway : this.#context.isLost
-  }
-
-  /** Gateways that the last share went on beside; a subscription without one has the whole plan. */
-  get #sharersAway(): number {
-    return Math.max(1, this.#sharers)
   }
 
   #isVoid(nowMs: number): boolean {
@@ -329,7 +325,7 @@ export class Share implements Limiter {
   /** The last share goes on; a subscription without one has the whole plan. */
   #levelAway(nowMs: number): number {
     const isKnown = this.#exchangedMs > Number.NEGATIVE_INFINITY
-    const sharers = this.#sharersAway
+    const sharers = Math.max(1, this.#sharers)
     if (!isKnown && this.#levelMs === 0) {
       this.#level = this.#burst
       this.#levelMs = nowMs

@@ -100,10 +100,7 @@ function checkOwner(file: string, fd: number): void {
   const { uid, mode } = fstatSync(fd)
   const self = process.geteuid?.()
   if (self !== undefined && uid !== self)
-    throw new Fault(
-      'data-lock',
-      `${file} belongs to user ${uid}, not to ${self}: chown or remove it`,
-    )
+    throw new Fault('data-lock', `${file} belongs to user ${uid}, not ${self}: chown or remove it`)
   if ((mode & 0o077) !== 0)
     throw new Fault('data-lock', `${file} is accessible to other users: run chmod 600 ${file}`)
 }
@@ -302,13 +299,8 @@ function isFolder(path: string): boolean {
 }
 
 function unusable(path: string, reason: string, cause?: unknown): Fault {
-  return new Fault(
-    'data-folder',
-    `cannot make the folder ${path}: ${reason}; set another with --data`,
-    {
-      cause,
-    },
-  )
+  const message = `cannot make the folder ${path}: ${reason}; set another with --data`
+  return new Fault('data-folder', message, { cause })
 }
 
 // Detects a registry restored from an older copy, by the newest audit entry in

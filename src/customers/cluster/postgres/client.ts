@@ -46,7 +46,7 @@ interface Session {
   isEnded: boolean
 }
 
-const backoff: Backoff = { firstMs: 50, lastMs: 1_000 }
+const backoff: Backoff = { firstMs: 50, lastMs: 500 }
 /** To connect, and then for each statement before the session is used. */
 const connectMs = 3_000
 const statementMsInitial = 5_000
@@ -105,14 +105,13 @@ export class PostgresConnection implements Queries {
   ready(timeoutMs: number): Promise<boolean> {
     if (this.isUp()) return Promise.resolve(true)
     return new Promise((resolve) => {
-      const finish = (isReady: boolean) => {
+      const finish = () => {
         clearTimeout(timer)
-        this.#upWaiters.delete(onUp)
-        resolve(isReady)
+        this.#upWaiters.delete(finish)
+        resolve(this.isUp())
       }
-      const onUp = () => finish(true)
-      const timer = setTimeout(() => finish(false), timeoutMs)
-      this.#upWaiters.add(onUp)
+      const timer = setTimeout(finish, timeoutMs)
+      this.#upWaiters.add(finish)
     })
   }
 
@@ -185,15 +184,38 @@ export class PostgresConnection implements Queries {
   async #connect(): Promise<void> {
     this.#timer = null
     try {
-      this.#up(await this.#open())
+      this.#up(await this.#openAny())
     } catch (error) {
       this.#hosts.next()
       this.#retry(messageOf(error))
     }
   }
 
-  /** A session that is set up; rejects when a step of that fails or has no answer in time. */
-  async #open(needless?: AbortSignal): Promise<Session> {
+  /**
+   * Until a server answers an attempt is made each second: what was sent may be lost. Rejects when
+   * the first one fails.
+   */
+  #openAny(needless?: AbortSignal): Promise<Session> {
+    const over = new AbortController()
+    needless?.addEventListener('abort', () => over.abort())
+    return new Promise((resolve, reject) => {
+      const use = (session: Session) => {
+        if (over.signal.aborted) session.destroy()
+        over.abort()
+        resolve(session)
+      }
+      const open = () => this.#open(over.signal, () => clearInterval(timer)).then(use)
+      const timer = setInterval(() => open().catch(() => {}), silenceMs)
+      over.signal.addEventListener('abort', () => clearInterval(timer))
+      open().catch((error: unknown) => {
+        over.abort()
+        reject(error)
+      })
+    })
+  }
+
+  /** Rejects when a step of the set-up fails or has no answer in time. */
+  async #open(needless: AbortSignal, onAnswer: () => void): Promise<Session> {
     const socket = new Socket()
     const client = this.#newClient(socket)
     const session: Session = { client, destroy: () => socket.destroy(), isEnded: false }
@@ -201,28 +223,24 @@ export class PostgresConnection implements Queries {
     client.on('end', () => this.#drop(session, 'the connection ended'))
     client.on('notification', ({ channel }) => this.#notify(channel))
     this.#opening.add(session)
-    needless?.addEventListener('abort', session.destroy)
+    needless.addEventListener('abort', session.destroy)
+    const ask = <Row>(text: string) => this.#ask<Row>(session, text, [], connectMs)
     try {
       await client.connect()
-      await this.#ask(session, 'SET search_path = sluice', [], connectMs)
-      const [server] = await this.#ask<{ transaction_read_only: string }>(
-        session,
-        'SHOW transaction_read_only',
-        [],
-        connectMs,
-      )
+      onAnswer()
+      await ask('SET search_path = sluice')
+      const [server] = await ask<{ transaction_read_only: string }>('SHOW transaction_read_only')
       if (server!.transaction_read_only === 'on') throw new Error('the server is a standby')
       const { onConnect } = this.#options
       await onConnect?.({ query: (text, given = []) => this.#ask(session, text, given) })
-      for (const channel of this.#channels.keys())
-        await this.#ask(session, `LISTEN ${channel}`, [], connectMs)
+      for (const channel of this.#channels.keys()) await ask(`LISTEN ${channel}`)
       if (this.#isStopped) throw new Error('stopped')
       return session
     } catch (error) {
       session.destroy()
       throw error
     } finally {
-      needless?.removeEventListener('abort', session.destroy)
+      needless.removeEventListener('abort', session.destroy)
       this.#opening.delete(session)
     }
   }
@@ -249,7 +267,7 @@ export class PostgresConnection implements Queries {
     const isOver = () => answered.aborted || this.#session !== silent
     if (isOver()) return
     try {
-      const spare = await this.#open(answered)
+      const spare = await this.#openAny(answered)
       // A server that stalled answers both at once: the session that exists is preferred.
       await delay(preferredMs, undefined, { signal: answered }).catch(() => {})
       if (isOver()) return spare.destroy()
@@ -276,7 +294,7 @@ export class PostgresConnection implements Queries {
     this.#session = session
     this.#failures = 0
     this.problem = ''
-    this.#answered()
+    this.#answeredMs = this.#options.clock.monotonicMs()
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#check(session), silenceMs)
     for (const waiter of [...this.#upWaiters]) waiter()
@@ -307,8 +325,7 @@ export class PostgresConnection implements Queries {
     const { log, name, clock } = this.#options
     if (this.#throttle.allows('down', clock.monotonicMs()))
       log.warn('PostgreSQL is not connected', { connection: name, reason: problem })
-    const waitMs = this.#hosts.waitMs(this.#failures, backoff)
-    this.#timer = setTimeout(() => void this.#connect(), waitMs)
+    this.#timer = setTimeout(() => this.#connect(), this.#hosts.waitMs(this.#failures, backoff))
   }
 
   #enqueue<T>(work: (session: Session) => Promise<T>): Promise<T> {
@@ -339,7 +356,7 @@ export class PostgresConnection implements Queries {
     }, boundMs)
     try {
       const { rows } = await session.client.query({ text, values: [...values] })
-      this.#answered()
+      this.#answeredMs = this.#options.clock.monotonicMs()
       return rows as Row[]
     } catch (error) {
       throw this.#faultOf(error)
@@ -347,10 +364,6 @@ export class PostgresConnection implements Queries {
       isAnswered = true
       clearTimeout(timer)
     }
-  }
-
-  #answered(): void {
-    this.#answeredMs = this.#options.clock.monotonicMs()
   }
 
   #notify(channel: string): void {
@@ -365,8 +378,7 @@ export class PostgresConnection implements Queries {
   }
 
   #unavailable(reason: string, cause?: unknown): Fault {
-    const message = `PostgreSQL is unavailable: ${reason}`
-    return new Fault('cluster', message, { cause, retryable: true })
+    return new Fault('cluster', `PostgreSQL is unavailable: ${reason}`, { cause, retryable: true })
   }
 }
 
