@@ -8,9 +8,12 @@
 //   --clients n        PubSub clients; as many consumers, from_slot and event clients
 //   --patience x       multiplies the bounds of time, for a machine that is busy with other work
 // The exit code is 1 where a property does not hold.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { removeFolders } from '../cluster/gateway-stage.ts'
 import { countFlag, durationFlag, exitWith, readFlags, refuseArguments } from '../testkit/flags.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
+import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 import { checkAll, type Property } from './check.ts'
 import { type Fault, faults } from './faults.ts'
@@ -70,6 +73,8 @@ console.log(`seed ${seed}: ${again}`)
 // Set before any process starts: a failure half-way must not leave one.
 let stage: Stage | null = null
 let code = 1
+for (const signal of ['SIGINT', 'SIGTERM'])
+  process.once(signal, () => void stage?.dispose().finally(() => process.exit(1)))
 try {
   stage = await Stage.start(seed, values.alone)
   code = (await run(stage)) ? 0 : 1
@@ -101,7 +106,21 @@ async function run(stage: Stage): Promise<boolean> {
   const properties = [...checked, back(), memory(before, after)]
   printFaults()
   for (const property of properties) print(property)
-  return properties.every(({ holds }) => holds !== false)
+  const holds = properties.every(({ holds }) => holds !== false)
+  if (!holds) await keepEvidence(stage)
+  return holds
+}
+
+/** What the gateways know of a failure: their logs since their last start, and their meters. */
+async function keepEvidence({ gateways }: Stage): Promise<void> {
+  const folder = join(root, '.break', String(seed))
+  mkdirSync(folder, { recursive: true })
+  for (const { number, server } of gateways.filter(({ isRunning }) => isRunning)) {
+    writeFileSync(join(folder, `gateway-${number}.log`), server.stderr())
+    const answer = await fetch(`${server.url('metrics')}/metrics`)
+    writeFileSync(join(folder, `gateway-${number}.metrics`), await answer.text())
+  }
+  console.log(`logs and meters of the gateways: ${relative(root, folder)}`)
 }
 
 interface Work {
@@ -125,8 +144,10 @@ async function breakAll(stage: Stage, { readers, load, usable }: Work): Promise<
     const reverts: (() => unknown)[] = []
     for (const one of both) reverts.unshift(await one.apply({ stage, load, gateway, random }))
     await pause(between(faultMs))
-    const sinceMs = performance.now()
+    const revertMs = performance.now()
     for (const revert of reverts) await revert()
+    // The start of a gateway counts; that of another server is part of the fault.
+    const sinceMs = both.some(({ isStart }) => isStart) ? revertMs : performance.now()
     note(both, gateway, await recoveryOf(stage, sinceMs))
     await stage.repair
     await readers.audit.compare(readers.audited)

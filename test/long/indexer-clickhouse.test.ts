@@ -75,7 +75,9 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     client = clientOf(server)
     expect((await fetch(`${server.url('metrics')}/health`)).status).toBe(200)
     const asked = await client.exec({ query: 'SELECT 1' }).catch((error: unknown) => error)
-    expect(asked).toMatchObject({ message: expect.stringContaining('the query program is starting') })
+    expect(asked).toMatchObject({
+      message: expect.stringContaining('the query program is starting'),
+    })
     await clickhouse.restart()
     await until(async () => (await count('transactions').catch(() => 0)) > 0, 'an answer')
   })
