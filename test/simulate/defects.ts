@@ -41,7 +41,7 @@ export const defects: readonly Defect[] = [
     name: 'sent-before-start',
     what: 'cursors of a gateway that has just started name slots as not sent that were before',
     world: 'streams',
-    seeds: 30,
+    seeds: 420,
     fails: /came again/,
     cuts: [
       {
@@ -189,7 +189,7 @@ export const defects: readonly Defect[] = [
     name: 'unexchanged-refill',
     what: 'a share that is not exchanged any more refills what the ledger grants to others',
     world: 'budgets',
-    seeds: 60,
+    seeds: 520,
     fails: /were admitted of/,
     cuts: [
       {
