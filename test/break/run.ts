@@ -9,11 +9,10 @@
 //   --patience x       multiplies the bounds of time, for a machine that is busy with other work
 // The exit code is 1 where a property does not hold.
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { removeFolders } from '../cluster/gateway-stage.ts'
 import { countFlag, durationFlag, exitWith, readFlags, refuseArguments } from '../testkit/flags.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
-import { root } from '../testkit/tree.ts'
 import { until } from '../testkit/until.ts'
 import { checkAll, type Property } from './check.ts'
 import { type Fault, faults } from './faults.ts'
@@ -113,14 +112,14 @@ async function run(stage: Stage): Promise<boolean> {
 
 /** What the gateways know of a failure: their logs since their last start, and their meters. */
 async function keepEvidence({ gateways }: Stage): Promise<void> {
-  const folder = join(root, '.break', String(seed))
+  const folder = join('.break', String(seed))
   mkdirSync(folder, { recursive: true })
   for (const { number, server } of gateways.filter(({ isRunning }) => isRunning)) {
     writeFileSync(join(folder, `gateway-${number}.log`), server.stderr())
     const answer = await fetch(`${server.url('metrics')}/metrics`)
     writeFileSync(join(folder, `gateway-${number}.metrics`), await answer.text())
   }
-  console.log(`logs and meters of the gateways: ${relative(root, folder)}`)
+  console.log(`logs and meters of the gateways: ${folder}`)
 }
 
 interface Work {
