@@ -74,12 +74,15 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     await client.close()
     client = clientOf(server)
     expect((await fetch(`${server.url('metrics')}/health`)).status).toBe(200)
+    const page = async () => (await fetch(`${server.url('indexer')}/play`)).text()
+    expect(await page()).not.toContain('account_updates')
     const asked = await client.exec({ query: 'SELECT 1' }).catch((error: unknown) => error)
     expect(asked).toMatchObject({
       message: expect.stringContaining('the query program is starting'),
     })
     await clickhouse.restart()
     await until(async () => (await count('transactions').catch(() => 0)) > 0, 'an answer')
+    expect(await page()).toContain('account_updates')
   })
 
   test('refuses the start of a second server that would write there', async () => {

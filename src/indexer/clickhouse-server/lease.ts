@@ -176,6 +176,7 @@ export async function refuseSecondWriter(
   const client = new ClickhouseClient(url, { connections: 1 })
   const isFree = new WriterLease(client, holder, lifetimeMs).waitUntilFree()
   try {
+    // The claim of a dead one has no heartbeats; the writer waits until it has expired.
     await Promise.race([isFree, sleep((2 * lifetimeMs) / beatsPerLifetime)])
   } finally {
     await client.stop()

@@ -191,8 +191,8 @@ function undecodable(): Reply {
 let kept: Reply | null = null
 
 function playReply(tables: QueryGreeting['tables']): Reply {
-  kept ??= makeReply(tables)
-  return kept
+  if (tables.length > 0) kept ??= makeReply(tables)
+  return kept ?? makeReply(tables)
 }
 
 function makeReply(tables: QueryGreeting['tables']): Reply {
