@@ -1,5 +1,6 @@
 // A TCP relay between a client and a server that a test can cut, stall and restore.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 
 export class TcpCut {
   readonly #server: Server
@@ -28,6 +29,8 @@ export class TcpCut {
         [far, near],
       ] as const) {
         this.#sockets.add(from)
+        let late = Promise.resolve()
+        let waiting = 0
         from.on('error', () => {})
         from.on('close', () => {
           this.#sockets.delete(from)
@@ -38,8 +41,20 @@ export class TcpCut {
           // What follows a hole never arrives: TCP leaves no byte out.
           if (this.#isSwallowing) this.#holes.add(from)
           if (this.#holes.has(from)) return
-          if (this.#delayMs === 0 || from === near) to.write(chunk)
-          else setTimeout(() => to.write(chunk), this.#delayMs)
+          const delayMs = from === near ? 0 : this.#delayMs
+          if (delayMs === 0 && waiting === 0) {
+            to.write(chunk)
+            return
+          }
+          // In order, also after the delay has ended: TCP overtakes nothing.
+          waiting++
+          const delayed = pause(delayMs)
+          late = late
+            .then(() => delayed)
+            .then(() => {
+              waiting--
+              to.write(chunk)
+            })
         })
         if (this.#isHeld) from.pause()
       }
