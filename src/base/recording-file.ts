@@ -83,7 +83,7 @@ export class RecordingReader {
   constructor(path: string) {
     try {
       // Before it is opened: a pipe would be waited for.
-      assertFile(path)
+      if (!statSync(path).isFile()) throw new Error('it is not a file')
       this.#file = openSync(path, 'r')
     } catch (cause) {
       throw new Fault('recording-unreadable', `cannot open ${path}: ${messageOf(cause)}`, { cause })
@@ -170,10 +170,6 @@ export function* entriesIn(body: Buffer): Generator<TappedEntry> {
     yield { tag: body.readInt32LE(at), payload: body.subarray(at + entryHeadBytes, end) }
     at = end
   }
-}
-
-function assertFile(path: string): void {
-  if (!statSync(path).isFile()) throw new Error('it is not a file')
 }
 
 function readAt(file: number, at: number, bytes: number): Buffer {

@@ -57,7 +57,8 @@ export function formatFor(accept: string): ExpositionFormat {
 function labelsText(labels: Sample['labels'], isOpen: boolean): string {
   const parts = Object.entries(labels).map(([name, value]) => {
     const text = isOpen && name === 'le' ? boundText(value) : String(value)
-    return `${name}="${escapeLabel(text)}"`
+    const escaped = text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"')
+    return `${name}="${escaped}"`
   })
   return parts.length === 0 ? '' : `{${parts.join(',')}}`
 }
@@ -76,8 +77,4 @@ function numberText(value: number): string {
 function escapeHelp(text: string, isOpen: boolean): string {
   const escaped = text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
   return isOpen ? escaped.replaceAll('"', '\\"') : escaped
-}
-
-function escapeLabel(text: string): string {
-  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"')
 }

@@ -13,6 +13,7 @@ import { createReadStream } from 'node:fs'
 import { addressKey, formatAddress, type IpAddress } from '../cidr.ts'
 import type { Clock } from '../clock.ts'
 import { assert } from '../errors.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
 
 export interface ConnectionOptions {
@@ -21,10 +22,12 @@ export interface ConnectionOptions {
   /** Trusted proxies carry many clients: they are not counted. */
   readonly addresses: Addresses
   readonly clock: Clock
+  readonly log: Log
   /** Open connections by address key; rejects where they cannot be counted. */
   count(): Promise<ReadonlyMap<string, number>>
 }
 
+export const tooManyOpen = 'a connection was closed: its address has too many'
 const READ_MS_MIN = 250
 /** The pause between two readings, as a multiple of what the last one took. */
 const READ_PAUSE_FACTOR = 20
@@ -32,6 +35,7 @@ const READ_PAUSE_FACTOR = 20
 export class Connections {
   readonly #options: ConnectionOptions
   readonly #half: number
+  readonly #report: (address: string) => void
   #open = 0
   /** Null before the first reading since few were open: any address may have half the limit. */
   #counted: ReadonlyMap<string, number> | null = null
@@ -46,6 +50,7 @@ export class Connections {
     this.#options = options
     this.#half = Math.floor(options.perAddressMax / 2)
     this.#isUnlimited = options.perAddressMax === 0
+    this.#report = faultReport(options.log, tooManyOpen, 'warn')
   }
 
   /** A connection opened; false when its address has too many and it is to be closed. */
@@ -64,7 +69,10 @@ export class Connections {
     const before = this.#counted === null ? this.#half : (this.#counted.get(key) ?? 0)
     const own = before + (this.#since.get(key) ?? 0) + 1
     if (this.#counted === null || own > this.#half) void this.#read()
-    if (own > this.#options.perAddressMax && this.#open > this.#options.perAddressMax) return false
+    if (own > this.#options.perAddressMax && this.#open > this.#options.perAddressMax) {
+      this.#report(address)
+      return false
+    }
     add(this.#since, key, 1)
     if (this.#meanwhile !== null) add(this.#meanwhile, key, 1)
     return true
@@ -138,10 +146,9 @@ export function add(counts: Map<string, number>, key: string, change: 1 | -1): v
   else counts.set(key, count)
 }
 
-// Counts the requests in flight of each client address: waiting for body, answer or reader.
-// An address is an IPv4 one or an IPv6 /64. A request that is answered at once is
-// never counted and needs no address at all: reading it from the native server costs as much as a
-// token check.
+// Counts the requests in flight of each client address, IPv4 /32 or IPv6 /64: waiting for body,
+// answer or reader. One that is answered at once is never counted and needs no address: reading it
+// from the native server costs as much as a token check.
 
 export class InFlight {
   /** How many one address may have. */

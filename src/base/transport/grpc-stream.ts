@@ -213,7 +213,8 @@ export function compressFrames(
     const end = at + framePrefixBytes + frames.readUInt32BE(at + 1)
     const message = frames.subarray(at + framePrefixBytes, end)
     if (message.length >= compressBytesMin && message.length <= compressBytesMax) {
-      const compressed = encoding === 'gzip' ? gzip(message) : compressZstd(message, level)
+      const isGzip = encoding === 'gzip'
+      const compressed = isGzip ? gzipSync(message, { level }) : compressZstd(message, level)
       if (compressed.length < message.length) {
         const prefix = Buffer.allocUnsafe(framePrefixBytes)
         prefix[0] = 1
@@ -263,10 +264,6 @@ function inflateZstd(bytes: Buffer, bytesMax: number): Buffer {
   if (outcome === 'too-large') throw inflatesTooLarge(bytesMax)
   if (outcome === 'damaged') throw damaged
   return outcome
-}
-
-function gzip(message: Buffer): Buffer {
-  return gzipSync(message, { level })
 }
 
 function inflatesTooLarge(bytesMax: number): GrpcStatus {

@@ -22,7 +22,7 @@ import { Metadata, Server, ServerInterceptingCall } from '@grpc/grpc-js'
 import { Fault, isBrokenInvariant, messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
-import { InFlight } from './connections.ts'
+import { InFlight, tooManyOpen } from './connections.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
 import { encodingAskedBy, type GrpcEncoding, requestEncodings } from './grpc-encoding.ts'
@@ -435,13 +435,16 @@ export class GrpcConnections {
     const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
     http2Server.removeAllListeners('connection')
     const descriptors = descriptorReserve(this.#limits.log)
+    const report = faultReport(this.#limits.log, tooManyOpen, 'warn')
     http2Server.on('connection', (socket: Socket) => {
       const { path } = this.#limits
       const address = socket.remoteAddress ?? (path === undefined ? undefined : localAddress)
       // Without an address the peer has disconnected already.
       const isOpen = address !== undefined && descriptors.admits()
       const isCounted = isOpen && !this.#limits.isProxy(address)
-      if (!isOpen || (isCounted && !this.#open.enter(address))) {
+      const isRefused = isCounted && !this.#open.enter(address)
+      if (isRefused) report(address)
+      if (!isOpen || isRefused) {
         socket.destroy()
         return
       }

@@ -71,9 +71,8 @@ export async function openHttpEndpoint<C>(
     log: options.log,
   }
   const connections = new Connections({
+    ...parts,
     perAddressMax: connectionsPerAddressMax(options),
-    addresses: parts.addresses,
-    clock: options.clock,
     count: () => countConnections(endpoint.address.port),
   })
   const http = new Http({ ...options.http, routes: routesOf(options) }, parts)

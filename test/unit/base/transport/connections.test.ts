@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { Addresses } from '../../../../src/base/transport/address.ts'
 import { Connections, countRows } from '../../../../src/base/transport/connections.ts'
 import { FakeClock } from '../../../testkit/fake-senders.ts'
@@ -13,11 +14,12 @@ const turn = () => new Promise((resolve) => setImmediate(resolve))
 function limited(perAddressMax: number) {
   const clock = new FakeClock()
   const table = new Map<string, number>()
-  const seen = { readings: 0, fails: false }
+  const seen = { readings: 0, fails: false, warnings: [] as unknown[] }
   const connections = new Connections({
     perAddressMax,
     addresses: new Addresses(['10.0.0.0/8']),
     clock,
+    log: { ...silentLog, warn: (...warning) => void seen.warnings.push(warning) },
     count: async () => {
       seen.readings++
       if (seen.fails) throw new Error('no table')
@@ -44,9 +46,11 @@ describe('connections of an address', () => {
   })
 
   it('are refused above the limit, in one burst too', () => {
-    const { connections } = limited(10)
+    const { connections, seen } = limited(10)
     expect(openAll(connections, stranger, 50)).toBe(10)
     expect(connections.opened(other)).toBe(true)
+    const warning = 'a connection was closed: its address has too many'
+    expect(seen.warnings).toEqual([[warning, { reason: '192.0.2.1' }]])
   })
 
   it('are admitted once the table shows that others closed', async () => {
