@@ -170,7 +170,8 @@ export const topology: Topology = {
   indexFeeds: row({
     kind: 'pipeline',
     does: 'the streams that the index is built from: on a socket in the data folder, and a port',
-    reads: ['lock', 'gate', 'certificates', 'addressBudget', 'events'],
+    // After the first read of the shared log: an indexer may be beyond one that is read in part.
+    reads: ['lock', 'gate', 'certificates', 'addressBudget', 'events', 'sharedEvents'],
     owns: [
       { kind: 'file', name: '<data>/index.sock', bound: 'one reader' },
       { kind: 'queue', name: 'calls of an enrolled indexer', bound: `${feedCallsMax} at once` },

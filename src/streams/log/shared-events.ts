@@ -68,6 +68,7 @@ export class SharedEvents {
   #pulling: Promise<void> | null = null
   #mustPullAgain = false
   #pulledMs: number
+  #isRead = false
   #wake: () => void = () => {}
   #working: Promise<void> | null = null
   #isStopped = false
@@ -133,10 +134,8 @@ export class SharedEvents {
   async ready(timeoutMs: number): Promise<void> {
     const { clock } = this.#deps
     const deadlineMs = clock.monotonicMs() + timeoutMs
-    while (this.#events.run === null && clock.monotonicMs() < deadlineMs) {
-      await this.#pullOnce().catch(() => {})
-      if (this.#events.run === null) await new Promise((done) => setTimeout(done, retryMs))
-    }
+    while (!this.#isRead && clock.monotonicMs() < deadlineMs)
+      await this.#pullOnce().catch(() => new Promise((done) => setTimeout(done, retryMs)))
   }
 
   async stop(): Promise<void> {
@@ -176,6 +175,7 @@ export class SharedEvents {
       isMore = page.length === pageFrames
     }
     this.#pulledMs = clock.monotonicMs()
+    this.#isRead = true
   }
 
   /**
