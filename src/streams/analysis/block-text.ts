@@ -246,8 +246,9 @@ export class TransactionText {
     const records = this.#records
     if (type === 0) {
       const chainId = readU256(records, header + txnHeaderStart.chainId)
-      const parity = records[header + txnHeaderStart.parity]!
-      out.number(keys.v, legacyV(chainId, parity))
+      const parity = BigInt(records[header + txnHeaderStart.parity]!)
+      // 27 or 28 without replay protection (EIP-155), derived from the chain id with it.
+      out.number(keys.v, parity + (chainId === 0n ? 27n : 35n + 2n * chainId))
     } else {
       out.quantity(keys.v, records, header + txnHeaderStart.parity, 1)
       out.quantity(keys.yParity, records, header + txnHeaderStart.parity, 1)
@@ -277,11 +278,6 @@ function placesOf(records: Uint8Array): Place[] {
 function isZero(records: Uint8Array, at: number, length: number): boolean {
   for (let index = at; index < at + length; index++) if (records[index] !== 0) return false
   return true
-}
-
-/** 27 or 28 without replay protection (EIP-155), derived from the chain id with it. */
-function legacyV(chainId: bigint, parity: number): bigint {
-  return chainId === 0n ? 27n + BigInt(parity) : 35n + 2n * chainId + BigInt(parity)
 }
 
 function writeEach<T>(out: JsonBytes, list: readonly T[], write: (element: T) => void): void {

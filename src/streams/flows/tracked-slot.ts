@@ -448,7 +448,8 @@ export class AssembledBlock implements BlockUpdate {
   get transactions(): readonly TransactionUpdate[] {
     if (this.#transactions === null) {
       const found = [...this.items].filter((item) => item.kind === 'transaction')
-      this.#transactions = isAscending(found) ? found : found.sort((a, b) => a.index - b.index)
+      const isSorted = found.every((one, at) => at === 0 || found[at - 1]!.index < one.index)
+      this.#transactions = isSorted ? found : found.sort((a, b) => a.index - b.index)
     }
     return this.#transactions
   }
@@ -466,10 +467,6 @@ export class AssembledBlock implements BlockUpdate {
   get entries(): readonly EntryUpdate[] {
     return [...this.items].filter((item) => item.kind === 'entry')
   }
-}
-
-function isAscending(transactions: readonly TransactionUpdate[]): boolean {
-  return transactions.every((one, at) => at === 0 || transactions[at - 1]!.index < one.index)
 }
 
 // What was published of a slot and is void is retracted, once and with its reason.

@@ -1,5 +1,5 @@
 // Fans every update of a hub out to the live streams, grouped by equal filters.
-// Frames are batched until the end of the event-loop turn or 64 KiB per group.
+// Frames are batched until the end of the event-loop turn, or a later one, or 64 KiB per group.
 import { Commitment } from '../../base/commitment.ts'
 import { assert, codesOf, type Refusal } from '../../base/errors.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-stream.ts'
@@ -18,6 +18,9 @@ import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
 import type { PublishedSlots } from './position.ts'
 
 type Counts = Record<UpdateKind, number>
+
+/** Of a turn: a thousand groups take 20 ms, and other callers are served in between. */
+const [flushMsMax, groupsPerLook] = [4, 64]
 
 export class FanOut {
   readonly pool = new SlabPool()
@@ -115,11 +118,16 @@ export class FanOut {
   }
 
   readonly #flush = (): void => {
-    this.#isScheduled = false
+    const dirty = this.#dirty
     // Slots first: to compress and write the rest of a turn takes time.
-    for (const group of this.#dirty) if (hasSlotsOnly(group.filters)) group.flush()
-    for (const group of this.#dirty) group.flush()
-    this.#dirty.length = 0
+    for (const group of dirty) if (hasSlotsOnly(group.filters)) group.flush()
+    const endMs = performance.now() + flushMsMax
+    let flushed = 0
+    do dirty[flushed++]?.flush()
+    while (flushed < dirty.length && (flushed % groupsPerLook > 0 || performance.now() < endMs))
+    dirty.splice(0, flushed)
+    this.#isScheduled = dirty.length > 0
+    if (this.#isScheduled) setImmediate(this.#flush)
     for (const kind of updateKinds) {
       if (this.#reached[kind] > 0) this.#meters.updates[kind].inc(this.#reached[kind])
       this.#reached[kind] = 0
@@ -154,9 +162,8 @@ export class FanOuts {
     this.#meters = meters
     this.#changed = changed
     meters.groups.count = () => {
-      let count = 0
-      for (const { fanOut } of this.#byChain.values()) count += fanOut.groups
-      return count
+      const fanOuts = [...this.#byChain.values()]
+      return fanOuts.reduce((count, { fanOut }) => count + fanOut.groups, 0)
     }
   }
 

@@ -156,6 +156,34 @@ describe('live streams', () => {
     expect(order).toEqual(['slots', 'metas', 'metas and slots'])
   })
 
+  it('of many groups are served in several turns, each with everything', async () => {
+    const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
+    const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
+    const served = new Map<string, number>()
+    for (let index = 0; index < 200; index++) {
+      const asked: Asked = {
+        ...{ commitment: 0, accounts: {}, slots: {}, transactions: {}, transactionsStatus: {} },
+        ...{ blocks: {}, entry: {}, accountsDataSlice: [], blocksMeta: { [`m${index}`]: {} } },
+      }
+      const sink = new Collector(asked)
+      sink.take = (_runs, _bytes, frames) => {
+        served.set(`m${index}`, (served.get(`m${index}`) ?? 0) + frames)
+        // Slow enough to take longer than a turn may.
+        for (const startMs = performance.now(); performance.now() < startMs + 0.1; );
+      }
+      fanOut.join(sink, compiled(asked))
+    }
+    const chain = new SyntheticSolana()
+    for (const update of chain.next()) publishUpdate(hub, update)
+    await turn()
+    expect(served.size).toBeGreaterThan(0)
+    expect(served.size).toBeLessThan(200)
+    for (const update of chain.next()) publishUpdate(hub, update)
+    for (let turns = 0; turns < 10; turns++) await turn()
+    expect(served.size).toBe(200)
+    expect(new Set(served.values())).toEqual(new Set([2]))
+  })
+
   it.each([
     [0, { transactions: { t: {} } }],
     [2, { transactions: { t: {} }, transactionsStatus: { s: {} } }],
