@@ -75,7 +75,7 @@ let code = 1
 for (const signal of ['SIGINT', 'SIGTERM'])
   process.once(signal, () => void stage?.dispose().finally(() => process.exit(1)))
 try {
-  stage = await Stage.start(seed, values.alone)
+  stage = await Stage.start(seed, { isAlone: values.alone, isFilled: forMs >= memoryRunMs })
   code = (await run(stage)) ? 0 : 1
 } catch (error) {
   // The message of a failed start has the whole log of the server.

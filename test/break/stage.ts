@@ -14,6 +14,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Keypair } from '@solana/web3.js'
+import { fillEvents } from '../cluster/event-fill.ts'
 import { seed as seedRegistry } from '../cluster/gateway-stage.ts'
 import { type Postgres, postgresMissing, startPostgres } from '../cluster/postgres.ts'
 import { type Standby, startStandby, waitForStandby } from '../cluster/standby.ts'
@@ -229,13 +230,19 @@ export class Stage {
   credentials!: Credentials
   subscription = ''
 
-  /** Alone: one gateway without a cluster, as where no PostgreSQL is installed. */
-  static async start(seed: number, isAlone: boolean): Promise<Stage> {
+  /**
+   * Alone: one gateway without a cluster, as where no PostgreSQL is installed. Filled: the event log
+   * is that of an hour, with which gateways start, and of which they keep no more at the end.
+   */
+  static async start(
+    seed: number,
+    options: { readonly isAlone: boolean; readonly isFilled: boolean },
+  ): Promise<Stage> {
     const stage = new Stage()
     // A run that is ended by a signal leaves nothing behind, either.
     process.once('exit', () => stage.#removeFiles())
     try {
-      await stage.#start(seed, isAlone)
+      await stage.#start(seed, options)
     } catch (error) {
       await stage.dispose()
       throw error
@@ -243,7 +250,10 @@ export class Stage {
     return stage
   }
 
-  async #start(seed: number, isAlone: boolean): Promise<void> {
+  async #start(
+    seed: number,
+    { isAlone, isFilled }: Parameters<typeof Stage.start>[1],
+  ): Promise<void> {
     const target = await this.shreds.open()
     const devnode = startDevnode({
       slotMs,
@@ -254,6 +264,7 @@ export class Stage {
     })
     if (!isAlone && postgresMissing() === undefined) {
       await this.#startPostgres()
+      if (isFilled) await fillEvents(this.postgres!.url)
       this.index = await IndexServer.start(this.folder)
     }
     this.devnode = await devnode
