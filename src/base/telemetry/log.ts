@@ -36,10 +36,10 @@ export class LogThrottle {
 }
 
 /** Returns a function that logs faults as `msg`, at most once a second. For base/errors.ts. */
-export function faultReport(log: Log, msg: string, level: 'error' | 'warn' = 'error') {
+export function faultReport(log: Log, msg: string): (fault: unknown) => void {
   const throttle = new LogThrottle()
-  return (fault: unknown): void => {
+  return (fault) => {
     if (throttle.allows(msg, performance.now()))
-      log[level](msg, { reason: fault instanceof Error ? fault.message : String(fault) })
+      log.error(msg, { reason: fault instanceof Error ? fault.message : String(fault) })
   }
 }

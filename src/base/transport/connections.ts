@@ -13,7 +13,7 @@ import { createReadStream } from 'node:fs'
 import { addressKey, formatAddress, type IpAddress } from '../cidr.ts'
 import type { Clock } from '../clock.ts'
 import { assert } from '../errors.ts'
-import { faultReport, type Log } from '../telemetry/log.ts'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
 
 export interface ConnectionOptions {
@@ -35,7 +35,7 @@ const READ_PAUSE_FACTOR = 20
 export class Connections {
   readonly #options: ConnectionOptions
   readonly #half: number
-  readonly #report: (address: string) => void
+  readonly #throttle = new LogThrottle()
   #open = 0
   /** Null before the first reading since few were open: any address may have half the limit. */
   #counted: ReadonlyMap<string, number> | null = null
@@ -50,7 +50,6 @@ export class Connections {
     this.#options = options
     this.#half = Math.floor(options.perAddressMax / 2)
     this.#isUnlimited = options.perAddressMax === 0
-    this.#report = faultReport(options.log, tooManyOpen, 'warn')
   }
 
   /** A connection opened; false when its address has too many and it is to be closed. */
@@ -62,15 +61,15 @@ export class Connections {
       this.#since.clear()
       return true
     }
-    const { addresses } = this.#options
+    const { addresses, clock, log, perAddressMax } = this.#options
     const address = addresses.clientOf(connection.getRemoteAddress(), '')
     if (addresses.isProxy(address)) return true
     const key = addressKey(address)
     const before = this.#counted === null ? this.#half : (this.#counted.get(key) ?? 0)
     const own = before + (this.#since.get(key) ?? 0) + 1
     if (this.#counted === null || own > this.#half) void this.#read()
-    if (own > this.#options.perAddressMax && this.#open > this.#options.perAddressMax) {
-      this.#report(address)
+    if (own > perAddressMax && this.#open > perAddressMax) {
+      if (this.#throttle.allows('refused', clock.monotonicMs())) log.warn(tooManyOpen, { address })
       return false
     }
     add(this.#since, key, 1)

@@ -21,7 +21,7 @@ import type {
 import { Metadata, Server, ServerInterceptingCall } from '@grpc/grpc-js'
 import { Fault, isBrokenInvariant, messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
-import { faultReport, type Log } from '../telemetry/log.ts'
+import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
 import { InFlight, tooManyOpen } from './connections.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
@@ -435,7 +435,7 @@ export class GrpcConnections {
     const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
     http2Server.removeAllListeners('connection')
     const descriptors = descriptorReserve(this.#limits.log)
-    const report = faultReport(this.#limits.log, tooManyOpen, 'warn')
+    const throttle = new LogThrottle()
     http2Server.on('connection', (socket: Socket) => {
       const { path } = this.#limits
       const address = socket.remoteAddress ?? (path === undefined ? undefined : localAddress)
@@ -443,7 +443,8 @@ export class GrpcConnections {
       const isOpen = address !== undefined && descriptors.admits()
       const isCounted = isOpen && !this.#limits.isProxy(address)
       const isRefused = isCounted && !this.#open.enter(address)
-      if (isRefused) report(address)
+      if (isRefused && throttle.allows('refused', performance.now()))
+        this.#limits.log.warn(tooManyOpen, { address })
       if (!isOpen || isRefused) {
         socket.destroy()
         return

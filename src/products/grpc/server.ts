@@ -91,7 +91,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     isProxy: (peer) => deps.addresses.isProxy(peer),
     admit: (peer) => admit(peer, admissionDeps),
     methods,
-    log: deps.log,
+    log: deps.log.area('grpc'),
   })
   return {
     address: endpoint.address,

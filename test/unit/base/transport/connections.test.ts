@@ -50,7 +50,7 @@ describe('connections of an address', () => {
     expect(openAll(connections, stranger, 50)).toBe(10)
     expect(connections.opened(other)).toBe(true)
     const warning = 'a connection was closed: its address has too many'
-    expect(seen.warnings).toEqual([[warning, { reason: '192.0.2.1' }]])
+    expect(seen.warnings).toEqual([[warning, { address: '192.0.2.1' }]])
   })
 
   it('are admitted once the table shows that others closed', async () => {
