@@ -332,8 +332,10 @@ const keysMax = 12_000
 class RecentFrames {
   #frames: NewFrame[] = []
   #bytes = 0
-  /** Keys of the shared log's newest frames, oldest first. */
-  readonly #inLog = new Set<string>()
+  /** Keys of the shared log's newest frames. */
+  #inLog = new Set<string>()
+  /** Those before, all given up at once: a set that loses its oldest at each step is slow. */
+  #olderInLog = new Set<string>()
   #lastBlockInLog: number | null = null
 
   /** The source produced a frame. */
@@ -352,21 +354,23 @@ class RecentFrames {
     const key = keyOf(frame)
     if (key === null) return
     this.#lastBlockInLog = Math.max(this.#lastBlockInLog ?? 0, frame.facts!.blockNumber)
-    this.#inLog.delete(key)
+    if (this.#inLog.size === keysMax) {
+      this.#olderInLog = this.#inLog
+      this.#inLog = new Set()
+    }
     this.#inLog.add(key)
-    const [oldest] = this.#inLog.size > keysMax ? this.#inLog : []
-    if (oldest !== undefined) this.#inLog.delete(oldest)
   }
 
   /** Whether the shared log has this event already, from another source or an earlier append. */
   isInLog(frame: NewFrame): boolean {
     const key = keyOf(frame)
-    return key !== null && this.#inLog.has(key)
+    return key !== null && (this.#inLog.has(key) || this.#olderInLog.has(key))
   }
 
   /** The shared log begins anew. */
   clearLog(): void {
     this.#inLog.clear()
+    this.#olderInLog.clear()
     this.#lastBlockInLog = null
   }
 
