@@ -181,7 +181,7 @@ export interface FollowerDeps {
   readonly store: Pick<Store, 'head' | 'holds' | 'follow'>
   readonly clock: Clock
   readonly log: Log
-  /** Called after entries were stored. */
+  /** Called after entries were stored, here or by a command. */
   onFollowed?(): void
 }
 
@@ -199,6 +199,8 @@ export class RegistryFollower {
   healed = 0
   /** Records that were read and are none. */
   invalidRecords = 0
+  /** The newest change that `onFollowed` was called for. */
+  #toldSeq = -1
   #pulling: Promise<void> | null = null
   #isDue = false
   #timer: NodeJS.Timeout | null = null
@@ -263,9 +265,8 @@ export class RegistryFollower {
         this.#log.warn('the database had lost changes; they were added again', { count })
       return
     }
-    if (!isSame(theirs, store.head()) && theirs.seq === store.head().seq)
+    if (theirs.seq === store.head().seq && theirs.hash !== store.head().hash)
       throw forked(theirs, 'another entry')
-    let hasFollowed = false
     while (store.head().seq < theirs.seq) {
       const { seq } = store.head()
       const entries = await news.after(seq, theirs.seq - seq)
@@ -274,9 +275,10 @@ export class RegistryFollower {
         throw forked(theirs, 'an entry is invalid')
       const problem = store.follow(entries.map((one) => this.#checked(one)))
       if (problem !== null) throw forked(theirs, problem)
-      hasFollowed = true
     }
-    if (hasFollowed) onFollowed?.()
+    // Also what a command on the same data folder has stored before.
+    if (this.#toldSeq !== store.head().seq) onFollowed?.()
+    this.#toldSeq = store.head().seq
   }
 
   #checked({ entry, record }: RegistryEntry): RegistryEntry {
@@ -301,10 +303,6 @@ export class RegistryFollower {
     if (state === 'forked' && (before !== 'forked' || this.#throttle.allows('forked', nowMs)))
       this.#log.error('the cluster has another registry and is not followed', { reason })
   }
-}
-
-function isSame(a: AuditHead, b: AuditHead): boolean {
-  return a.seq === b.seq && a.hash === b.hash
 }
 
 function forked({ seq }: AuditHead, problem: string): Fault {

@@ -7,7 +7,7 @@
 import { codesOf, isBug, messageOf, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { parseArgs } from '../commands/args.ts'
-import { loadVerbs } from '../commands/dispatch.ts'
+import { loadVerbsFor } from '../commands/dispatch.ts'
 import { secretsInDoubt } from '../commands/subscription.ts'
 import type { FlagSpec, ParsedArgs, PositionalSpec, Verb } from '../commands/verb.ts'
 import type { Config } from '../config/config.ts'
@@ -38,9 +38,12 @@ export interface Route {
 /** Flags of the terminal: an answer is JSON, and is sent once. */
 const terminalFlags = new Set(['watch', 'output'])
 
-/** The route of every verb that the API has, by path. */
-export async function loadRoutes(): Promise<ReadonlyMap<string, Route>> {
-  const verbs = (await loadVerbs()).filter(({ api }) => api !== undefined)
+/**
+ * The routes of verbs with this first word, by path; only their modules are loaded. Of all that the
+ * API has where no verb begins with it.
+ */
+export async function loadRoutes(first = ''): Promise<ReadonlyMap<string, Route>> {
+  const verbs = (await loadVerbsFor(first)).filter(({ api }) => api !== undefined)
   return new Map(verbs.map(routeOf).map((route) => [route.path, route]))
 }
 

@@ -105,8 +105,6 @@ function limitsOf({ requestMsMax = requestMsInitial }: ApiDeps): ServerOptions {
 
 class Api {
   readonly #deps: ApiDeps
-  /** Loaded with the first request: most servers never have one. */
-  #routes: Promise<ReadonlyMap<string, Route>> | null = null
   #inFlight = 0
   readonly #throttle = new LogThrottle()
 
@@ -152,11 +150,8 @@ class Api {
     const { url: target = '/' } = request
     if (!URL.canParse(target, 'http://localhost')) return unknownPath
     const url = new URL(target, 'http://localhost')
-    this.#routes ??= loadRoutes().catch((error: unknown) => {
-      this.#routes = null
-      throw error
-    })
-    const routes = await this.#routes
+    const [, , first] = url.pathname.split('/')
+    const routes = await loadRoutes(first)
     const { method = '' } = request
     const fixed = { '/metrics': () => this.#metrics(request), '/openapi.json': () => describe() }
     const describe = () => jsonAnswer(200, describeApi([...routes.values()], this.#deps.version))

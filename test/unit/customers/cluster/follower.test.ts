@@ -24,6 +24,8 @@ let replica: Store
 let follower: RegistryFollower
 let entries: RegistryEntry[]
 let head: AuditHead | null
+/** Numbers of changes at which others were told. */
+const told: number[] = []
 
 const lines: string[] = []
 const log = { ...silentLog, error: (text: string) => void lines.push(text) }
@@ -41,7 +43,11 @@ beforeEach(() => {
     onNews: () => () => {},
     heal: async () => 0,
   }
-  follower = new RegistryFollower({ news, store: replica, clock, log: { ...log, area: () => log } })
+  told.length = 0
+  follower = new RegistryFollower({
+    ...{ news, store: replica, clock, log: { ...log, area: () => log } },
+    onFollowed: () => told.push(replica.head().seq),
+  })
 })
 
 afterEach(async () => {
@@ -75,6 +81,17 @@ function put(subject: string, before: unknown, record: unknown): void {
   })
   entries.push({ entry, record: record as Registered })
 }
+
+test('tells of a change that a command has stored in the same folder', async () => {
+  await added()
+  expect(told).toEqual([1])
+  const good = entries.at(-1)!.record!
+  put(good.subscription.id, good, edited(good, { note: 'by a command' }))
+  expect(replica.follow(entries.slice(1))).toBeNull()
+  await follower.pull()
+  await follower.pull()
+  expect(told).toEqual([1, 2])
+})
 
 describe('a record that is none', () => {
   test.each<[string, (good: Registered) => unknown]>([
