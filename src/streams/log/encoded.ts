@@ -37,7 +37,7 @@ export interface StoredFrame {
 
 /** A frame that is not an event of the log: seq 0 never moves a cursor. */
 export function controlFrame(
-  kind: 'Resume' | 'Subscribed' | 'Error' | 'Warning',
+  kind: 'Resume' | 'Subscribed' | 'Error' | 'Warning' | 'Gap',
   payload: unknown,
   encoding: Encoding,
   seq = 0,
@@ -142,15 +142,12 @@ class Transcoder {
     }
     assert(at < source.length, 'a JSON string ends')
     this.#read = at + 1
-    const text = hasEscape
-      ? Buffer.from(JSON.parse(source.toString('utf8', from, at + 1)) as string)
-      : null
-    if (text === null) this.#text(source, from + 1, at)
-    else this.#text(text, 0, text.length)
+    if (!hasEscape) this.#text(source, from + 1, at)
+    else this.#text(Buffer.from(JSON.parse(source.toString('utf8', from, at + 1)) as string))
   }
 
   /** By a loop: a view of so few bytes takes longer. */
-  #text(from: Buffer, first: number, end: number): void {
+  #text(from: Buffer, first = 0, end = from.length): void {
     const length = end - first
     if (length < 32) this.#target[this.#written++] = 0xa0 | length
     else this.#sized(0xd9, length)
@@ -173,12 +170,9 @@ class Transcoder {
     }
     assert(at > from, 'a JSON value')
     this.#read = at
-    if (digits === at - from && digits <= safeDigits) {
-      this.#integer(natural)
-      return
-    }
-    const text = this.#source.toString('latin1', from, at)
-    const value = Number(text)
+    const isNatural = digits === at - from && digits <= safeDigits
+    const text = isNatural ? '' : this.#source.toString('latin1', from, at)
+    const value = isNatural ? natural : Number(text)
     assert(Number.isFinite(value), 'a JSON number')
     if (!isInteger || Object.is(value, -0)) this.#float(value)
     else if (Number.isSafeInteger(value)) this.#integer(value)

@@ -11,6 +11,7 @@ import type { Clock } from '../../base/clock.ts'
 import { assert, Fault } from '../../base/errors.ts'
 import type { FrameFacts } from '../../base/shared-log.ts'
 import {
+  controlFrame,
   type Encoding,
   envelope,
   type FrameKind,
@@ -232,14 +233,24 @@ export class EventLog {
   encoded(frame: StoredFrame, encoding: Encoding): Buffer {
     if (encoding === 'json') return frame.json
     const slot = frame.seq % this.#framesMax
-    if (this.#slots[slot] !== frame) return toMsgpack(frame)
+    if (this.#slots[slot] !== frame) return this.#packed(frame)
     const known = this.#msgpack[slot]
     if (known !== undefined) return known
-    const made = toMsgpack(frame)
+    const made = this.#packed(frame)
     this.#msgpack[slot] = made
     this.#bytes += made.length
     this.#evictOver()
     return made
+  }
+
+  /** A row of the shared log may have beside its fields what msgpack cannot: it is a Gap there. */
+  #packed(frame: StoredFrame): Buffer {
+    try {
+      return toMsgpack(frame)
+    } catch (error) {
+      if (!this.#isShared) throw error
+      return controlFrame('Gap', { from: 0, to: 0 }, 'msgpack', frame.seq)
+    }
   }
 
   /** Calls `listener` with every frame from now on, inside `append`. Returns its unsubscribe. */

@@ -30,7 +30,7 @@ import {
   type SharedLog,
 } from '../../base/shared-log.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
-import { type FrameKind, frameKinds, jsonToMsgpack, unknownKind } from './encoded.ts'
+import { type FrameKind, frameKinds, unknownKind } from './encoded.ts'
 import type { EventLog, NewFrame } from './log.ts'
 
 const leaseMs = 2_000
@@ -169,10 +169,12 @@ export class SharedEvents {
     const events = this.#events
     const { run } = await this.#head()
     if (run !== events.run) await this.#begin()
-    for (let isMore = true; isMore && !this.#isStopped; ) {
-      const page = await shared.after(events.position, pageFrames)
-      for (const row of page) this.#accept(row.seq, this.#frameOf(row))
-      isMore = page.length === pageFrames
+    for (let page = shared.after(events.position, pageFrames), isMore = true; isMore; ) {
+      const rows = await page
+      isMore = rows.length === pageFrames && !this.#isStopped
+      // The database reads the next page while this one is decoded.
+      if (isMore) page = shared.after(rows.at(-1)!.seq, pageFrames)
+      for (const row of rows) this.#accept(row.seq, this.#frameOf(row))
     }
     this.#pulledMs = clock.monotonicMs()
     this.#isRead = true
@@ -553,10 +555,7 @@ const shapes: Readonly<Record<FrameKind, Check>> = {
 export function isPayload(kind: FrameKind, payload: Buffer): boolean {
   if (payload.length > payloadBytesMax || !isUtf8(payload)) return false
   try {
-    if (!shapes[kind](JSON.parse(payload.toString('utf8')))) return false
-    // Also what is in no shape must transcode, and `JSON.parse` hides a name that is repeated.
-    jsonToMsgpack(payload)
-    return true
+    return shapes[kind](JSON.parse(payload.toString('utf8')))
   } catch {
     return false
   }
