@@ -224,12 +224,13 @@ export async function followEvents(
   const { PostgresEventLog } = await import('../../customers/cluster/postgres/tables.ts')
   const { SharedEvents } = await import('../../streams/log/shared-events.ts')
   const own = joined.connect('events', eventsMs)
+  const isConnected = await own.ready(firstReadMs)
   const shared = new SharedEvents(events, {
     shared: new PostgresEventLog(own, joined.session),
     leases: joined.leasesOn(own),
     clock,
     log: log.area('cluster'),
   })
-  await shared.ready(firstReadMs)
+  if (isConnected) await shared.ready(firstReadMs)
   return shared
 }
