@@ -302,4 +302,35 @@ describe('a log that gateways share', () => {
       await shared.running.stop()
     }
   })
+
+  test('lets a cursor before the frames of a start wait for the older ones', async () => {
+    const eventLog = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
+    eventLog.restart('shared', 10)
+    const frame = (seq: number) =>
+      ({ kind: 'TPS', payload: Buffer.from(`${seq}`), sinceMs: 0, facts: null }) as const
+    eventLog.accept(11, frame(11))
+    let fill = () => {}
+    eventLog.filling = new Promise<void>((resolve) => {
+      fill = resolve
+    })
+    const shared = await openService({ eventLog })
+    const behind = new Listener(`${shared.ws}/v1/ws?events=TPS&resume_from=8&run=shared`)
+    try {
+      await until(() => behind.socket.readyState === WebSocket.OPEN, 'its socket')
+      eventLog.accept(12, frame(12))
+      const live = new Listener(`${shared.ws}/v1/ws?events=TPS&resume_from=11&run=shared`)
+      await live.has(2)
+      live.socket.terminate()
+      expect(behind.frames).toEqual([])
+      for (const seq of [10, 9]) expect(eventLog.prepend(seq, frame(seq))).toBe(true)
+      expect(eventLog.prepend(7, frame(7))).toBe(false)
+      fill()
+      await behind.has(5)
+      expect(behind.frames[0]).toMatchObject({ seq: 8, Resume: { mode: 'resume', oldest: 9 } })
+      expect(behind.seqs).toEqual([8, 9, 10, 11, 12])
+    } finally {
+      behind.socket.terminate()
+      await shared.running.stop()
+    }
+  })
 })

@@ -56,16 +56,13 @@ export function formatFor(accept: string): ExpositionFormat {
 
 function labelsText(labels: Sample['labels'], isOpen: boolean): string {
   const parts = Object.entries(labels).map(([name, value]) => {
-    const text = isOpen && name === 'le' ? boundText(value) : String(value)
+    // OpenMetrics requires bucket bounds as floats: 1 is written 1.0.
+    const isBound = isOpen && name === 'le' && Number.isInteger(value)
+    const text = isBound ? Number(value).toFixed(1) : String(value)
     const escaped = text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"')
     return `${name}="${escaped}"`
   })
   return parts.length === 0 ? '' : `{${parts.join(',')}}`
-}
-
-/** OpenMetrics requires bucket bounds as floats: 1 is written 1.0. */
-function boundText(value: string | number): string {
-  return typeof value === 'number' && Number.isInteger(value) ? value.toFixed(1) : String(value)
 }
 
 function numberText(value: number): string {

@@ -84,7 +84,7 @@ async function callOnce(port: number, closed: Promise<void>): Promise<void> {
         ['authorization', 'Bearer a'],
         ['authorization', 'Bearer b'],
       ]),
-      dataFrame(1, Buffer.from([0, 0, 0, 0, 2, 0, 0])),
+      frame(frameType.data, 0, 1, Buffer.from([0, 0, 0, 0, 2, 0, 0])),
     ]),
   )
   await Promise.race([closed, failed])
@@ -113,10 +113,6 @@ export function headersFrame(
     Buffer.concat([Buffer.from([0]), literal(name), literal(value)]),
   )
   return frame(frameType.headers, endHeaders, streamId, Buffer.concat(literals))
-}
-
-export function dataFrame(streamId: number, bytes: Uint8Array): Buffer {
-  return frame(frameType.data, 0, streamId, bytes)
 }
 
 function frame(type: number, flags: number, streamId: number, payload: Uint8Array): Buffer {

@@ -221,7 +221,8 @@ class GuardedCall<C> {
     const forwarded = headerOf(metadata, 'x-forwarded-for') ?? ''
     return {
       path: this.#method.path,
-      address: options.clientAddress(withoutMapping(this.#peerAddress), forwarded),
+      // An IPv4 address without the prefix that maps it to IPv6.
+      address: options.clientAddress(this.#peerAddress.replace(/^::ffff:(?=.*\.)/, ''), forwarded),
       xToken,
       authorization: headerOf(metadata, 'authorization'),
       isRepeated: connections.hasRepeated(stream) || xToken?.includes(',') === true,
@@ -363,11 +364,6 @@ function headOf(encoding: GrpcEncoding | null): Metadata {
 function headerOf(metadata: Metadata, name: string): string | undefined {
   const value = metadata.get(name)[0]
   return typeof value === 'string' ? value : undefined
-}
-
-/** An IPv4 address without the prefix that maps it to IPv6. */
-function withoutMapping(address: string): string {
-  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
 }
 
 interface ConnectionLimits {

@@ -210,7 +210,8 @@ export class Http<C> implements ExchangeOwner {
     const bodyBytesMax = route.bodyBytesMax ?? 0
     if (bodyBytesMax === 0) return route.handle(request, NO_BODY, context)
     const tooLong = () => {
-      const reply = this.#tooLong(exchange, bodyBytesMax, context)
+      const text = `a body has at most ${bodyBytesMax} bytes`
+      const reply = this.#lastError(exchange, 413, text, context)
       return route.tooLong?.(request, context, reply) ?? reply
     }
     if (request.contentLength > bodyBytesMax) return tooLong()
@@ -237,10 +238,6 @@ export class Http<C> implements ExchangeOwner {
   #name(): void {
     for (const { request } of this.#unnamed) this.#waiting.enter(request!.address)
     this.#unnamed.clear()
-  }
-
-  #tooLong(exchange: Exchange, bodyBytesMax: number, context: C): Reply {
-    return this.#lastError(exchange, 413, `a body has at most ${bodyBytesMax} bytes`, context)
   }
 
   #tooMany({ request }: Exchange): Reply {

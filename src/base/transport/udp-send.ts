@@ -232,7 +232,10 @@ export class BatchSender {
       if (done > 0) sent += done
       else {
         const errno = this.#libc.errno()
-        if (!this.#isTransient(errno) || retries === 0) {
+        // It is retried where the kernel reports an error of an earlier packet by failing it.
+        const isTransient =
+          errno === errnos.intr || this.drainErrors() > 0 || errno === errnos.refused
+        if (!isTransient || retries === 0) {
           if (shreds > 1 && sent === 0 && segmentErrnos.has(errno)) {
             this.segments = false
             return false
@@ -244,11 +247,6 @@ export class BatchSender {
       if (sent >= count) return true
       done = this.#libc.sendmmsg(this.#fd, at + sent * headerBytes, count - sent, 0)
     }
-  }
-
-  /** Whether a send is retried: the kernel reports an error of an earlier packet by failing it. */
-  #isTransient(errno: number): boolean {
-    return errno === errnos.intr || this.drainErrors() > 0 || errno === errnos.refused
   }
 
   /** The target to which the datagram of an error was sent, by the socket address at that byte. */

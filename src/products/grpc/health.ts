@@ -92,7 +92,8 @@ export class GrpcHealth {
   }
 
   #send(stream: GrpcStream, name: string): void {
-    if (stream.unsentBytes <= unsentBytesMax) stream.write(this.#frame(this.#statusOf(name)))
+    const status = this.#statusOf(name)
+    if (stream.unsentBytes <= unsentBytesMax) stream.write(framed(this.#encode({ status })))
     else {
       this.#watchers.delete(stream)
       stream.end(tooSlow)
@@ -117,10 +118,6 @@ export class GrpcHealth {
 
   #encode(value: object): Uint8Array {
     return this.#codec.encode('grpc.health.v1.HealthCheckResponse', value)
-  }
-
-  #frame(status: number): Buffer {
-    return framed(this.#encode({ status }))
   }
 }
 

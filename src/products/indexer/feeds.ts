@@ -95,6 +95,7 @@ export interface IndexFeeds {
 
 /** What a Follower reads: numbered items, of which the oldest are evicted. */
 export type FollowedLog = Pick<EventLog, 'run' | 'oldestSeq' | 'position' | 'onRestart'> & {
+  readonly filling: Promise<void> | null
   at(seq: number): LoggedItem | null
   listen(listener: () => void): () => void
 }
@@ -293,6 +294,12 @@ export class Follower implements StreamEvents {
 
   message(bytes: Buffer): void {
     if (this.#cursor !== null) return
+    const { filling } = this.#log
+    if (filling !== null) {
+      // Its place may be among the older frames.
+      void filling.then(() => this.message(bytes))
+      return
+    }
     const request = requestIn(bytes)
     if (request === null) {
       this.#stream.end(malformed)
@@ -318,6 +325,7 @@ export class Follower implements StreamEvents {
   closed(): void {
     for (const end of this.#ends) end()
     this.#ends = []
+    this.#cursor ??= 0
     this.#isScheduled = true
     this.#deps.release?.()
   }
@@ -398,6 +406,7 @@ function contentOf(item: LoggedItem): FeedItem['content'] {
 /** Facts of this gateway in memory, numbered from 1; the oldest go first. */
 export class FactLog implements FollowedLog {
   readonly run = null
+  readonly filling = null
   position = 0
   readonly #clock: Clock
   readonly #items: LoggedItem[] = []

@@ -136,6 +136,7 @@ function open(socket: Socket<Session>, parts: SessionParts): void {
 
 /** Waits for the frame of this number; false when it may exist and cannot be read. */
 function reach(log: EventLog, cursor: number): Promise<boolean> {
+  if (cursor < log.oldestSeq && log.filling !== null) return log.filling.then(() => true)
   return new Promise((resolve) => {
     let isRead = false
     const finish = (isKnown: boolean) => {

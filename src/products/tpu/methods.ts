@@ -67,14 +67,14 @@ export function readSend(params: unknown): Outcome<SendRequest> {
   if (typeof options !== 'object' || Array.isArray(options))
     return badParams('options are an object')
   const { encoding, skipPreflight, maxRetries } = options as Readonly<Record<string, unknown>>
-  if (encoding !== undefined && encoding !== null && !isEncoding(encoding))
-    return badParams('encoding is base58 or base64')
+  const packing = encoding ?? 'base58'
+  if (packing !== 'base58' && packing !== 'base64') return badParams('encoding is base58 or base64')
   // Absent means true here: the TPU Sender never simulates.
   if (skipPreflight !== undefined && skipPreflight !== null && skipPreflight !== true)
     return badParams('preflight is not supported: leave skipPreflight out or set it to true')
   if (maxRetries !== undefined && maxRetries !== null && !isCount(maxRetries))
     return badParams('maxRetries is a whole number')
-  const decoded = decodeText(params[0], encoding ?? 'base58')
+  const decoded = decodeText(params[0], packing)
   if (!decoded.ok) return decoded
   return accept({ bytes: decoded.value, maxRetries: maxRetries ?? Number.POSITIVE_INFINITY })
 }
@@ -91,10 +91,6 @@ function badParams(message: string): Outcome<never> {
   return refuse('invalid', 'BAD_PARAMS', `Invalid params: ${message}`, {
     data: { reason: 'BAD_PARAMS' },
   })
-}
-
-function isEncoding(value: unknown): value is Encoding {
-  return value === 'base58' || value === 'base64'
 }
 
 function isCount(value: unknown): value is number {

@@ -118,10 +118,7 @@ function newRpcError({ kind, code, message, data }: Refusal): RpcError {
   return { code: solanaCodes[code] ?? codesOf[kind].jsonrpc, message, data }
 }
 
-const tipMissingError = withText(newRpcError(tipMissing.refusal))
-
-function withText(error: RpcError): RpcError {
-  return { ...error, text: errorTextOf(error) }
-}
+const tipError = newRpcError(tipMissing.refusal)
+const tipMissingError: RpcError = { ...tipError, text: errorTextOf(tipError) }
 
 export type Refused = Extract<Outcome<never>, { ok: false }>

@@ -3,7 +3,7 @@
 
 import type { Clock } from '../../base/clock.ts'
 import type { Message } from '../../base/jsonrpc/build.ts'
-import { parseRequest, type RpcRequest } from '../../base/jsonrpc/parse.ts'
+import { parseRequest } from '../../base/jsonrpc/parse.ts'
 import {
   Answerer,
   admit,
@@ -46,7 +46,9 @@ export function messageHandler(deps: HandleDeps): HandleMessage {
   return (body, session) => {
     const { budget } = session
     const request = parseRequest(body, budget.plan.batchItems)
-    if (isPing(request)) return 'ping'
+    const { isBatch, items } = request
+    // web3.js and kit send this notification every few seconds to keep a connection open.
+    if (!isBatch && items[0]!.method === 'ping' && items[0]!.id === null) return 'ping'
     const { refusal } = admit(request, budget)
     if (refusal !== null) {
       quotaMeters.refused.websocket.inc()
@@ -58,11 +60,6 @@ export function messageHandler(deps: HandleDeps): HandleMessage {
       return responseMessage(request, answers)
     })
   }
-}
-
-/** web3.js and kit send this notification every few seconds to keep a connection open. */
-function isPing({ isBatch, items: [item] }: RpcRequest): boolean {
-  return !isBatch && item!.method === 'ping' && item!.id === null
 }
 
 // Solana PubSub: the subscriptions of the websocket endpoint, an engine per chain.

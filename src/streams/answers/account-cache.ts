@@ -200,7 +200,8 @@ export class AccountCache {
     const { versions } = entry
     const { account } = version
     if (entry.state === 'refused') return
-    if (account !== null && !this.#isKept(account)) {
+    const isLong = account !== null && account.data.length > this.#dataBytesMax
+    if (isLong || (account !== null && isSameKey(account.owner, sysvarOwner))) {
       this.#drop(entry, 'refused')
       return
     }
@@ -209,10 +210,6 @@ export class AccountCache {
       grown -= shiftVersion(versions)
     entry.bytes += grown
     this.#grow(grown)
-  }
-
-  #isKept({ owner, data }: AccountState): boolean {
-    return data.length <= this.#dataBytesMax && !isSameKey(owner, sysvarOwner)
   }
 
   /** Drops all versions. */

@@ -51,22 +51,13 @@ export function envelope(seq: number, kind: LogKind): string {
   return `{"seq":${seq},"${kind}":`
 }
 
-export function toMsgpack(frame: StoredFrame): Buffer {
-  return jsonToMsgpack(frame.json)
-}
-
 // Transcodes UTF-8 JSON to msgpack, byte to byte, without building objects in between.
 // Thread: main, once per frame that a msgpack client receives.
 // Integers stay exact up to 64 bits, which a conversion through JavaScript numbers would lose.
 
 const quote = 0x22
-const backslash = 0x5c
-const minus = 0x2d
 const zero = 0x30
-const closeArray = 0x5d
 const closeObject = 0x7d
-/** Digits of an integer that is always safe. */
-const safeDigits = 15
 
 /** `json` must be valid: it comes from our own encoders. Anything else is a broken invariant. */
 export function jsonToMsgpack(json: Uint8Array): Buffer {
@@ -99,7 +90,7 @@ class Transcoder {
     this.#skipSpace()
     const byte = this.#source[this.#read]
     if (byte === 0x7b) this.#container(0xde, closeObject)
-    else if (byte === 0x5b) this.#container(0xdc, closeArray)
+    else if (byte === 0x5b) this.#container(0xdc, 0x5d)
     else if (byte === quote) this.#string()
     else if (byte === 0x74) this.#word('true', 0xc3)
     else if (byte === 0x66) this.#word('false', 0xc2)
@@ -115,12 +106,12 @@ class Transcoder {
     this.#read++
     let count = 0
     for (this.#skipSpace(); this.#source[this.#read] !== close; this.#skipSpace()) {
-      if (count > 0) this.#expect(0x2c)
+      if (count > 0) assert(this.#source[this.#read++] === 0x2c, 'a JSON separator')
       if (close === closeObject) {
         this.#skipSpace()
         this.#string()
         this.#skipSpace()
-        this.#expect(0x3a)
+        assert(this.#source[this.#read++] === 0x3a, 'a JSON separator')
       }
       this.value()
       count++
@@ -136,7 +127,7 @@ class Transcoder {
     let hasEscape = false
     let at = from + 1
     for (; source[at] !== quote && at < source.length; at++) {
-      if (source[at] !== backslash) continue
+      if (source[at] !== 0x5c) continue
       hasEscape = true
       at++
     }
@@ -166,11 +157,12 @@ class Transcoder {
         natural = natural * 10 + byte - zero
         digits++
       } else if (byte === 0x2e || byte === 0x65 || byte === 0x45 || byte === 0x2b) isInteger = false
-      else if (byte !== minus) break
+      else if (byte !== 0x2d) break
     }
     assert(at > from, 'a JSON value')
     this.#read = at
-    const isNatural = digits === at - from && digits <= safeDigits
+    // So many digits are always a safe integer.
+    const isNatural = digits === at - from && digits <= 15
     const text = isNatural ? '' : this.#source.toString('latin1', from, at)
     const value = isNatural ? natural : Number(text)
     assert(Number.isFinite(value), 'a JSON number')
@@ -216,11 +208,6 @@ class Transcoder {
     assert(this.#source.toString('latin1', this.#read, end) === word, 'a JSON word')
     this.#read = end
     this.#target[this.#written++] = byte
-  }
-
-  #expect(byte: number): void {
-    assert(this.#source[this.#read] === byte, 'a JSON separator')
-    this.#read++
   }
 
   #skipSpace(): void {

@@ -9,6 +9,7 @@
 //   slabs   frames are stored back to back in 1 MiB slabs; a slab is freed with its last frame
 import type { Clock } from '../../base/clock.ts'
 import { assert, Fault } from '../../base/errors.ts'
+import { FrameSlabs } from '../../base/frame-slabs.ts'
 import type { FrameFacts } from '../../base/shared-log.ts'
 import {
   controlFrame,
@@ -16,9 +17,9 @@ import {
   envelope,
   type FrameKind,
   frameKinds,
+  jsonToMsgpack,
   type LogKind,
   type StoredFrame,
-  toMsgpack,
 } from './encoded.ts'
 
 /** Resume buffer: whichever limit is reached first. */
@@ -76,6 +77,8 @@ export class EventLog {
    * by who reads the shared log.
    */
   pull: () => Promise<void> = async () => {}
+  /** Until the older frames of the shared log are here, too; null then. Set likewise. */
+  filling: Promise<void> | null = null
   readonly #slabs = new FrameSlabs()
   #nextSeq: number
   #reservedEnd: number
@@ -187,7 +190,20 @@ export class EventLog {
   mayReach(cursor: number, run: string | null): boolean {
     // Before the first read of the shared log every run may be its own.
     const isOfThisRun = this.#run === null || (run ?? this.#run) === this.#run
-    return this.#isShared && cursor > this.#newest && isOfThisRun
+    const isMissing = cursor > this.#newest || (this.filling !== null && cursor < this.#oldest - 1)
+    return this.#isShared && isMissing && isOfThisRun
+  }
+
+  /** Stores the frame before the oldest, of which no listener is told; false where it cannot. */
+  prepend(seq: number, { kind, payload, sinceMs, facts }: NewFrame): boolean {
+    const hasRoom = this.frames < this.#framesMax && this.#bytes < this.#bytesMax
+    if (!hasRoom || this.#newest === 0 || seq !== this.#oldest - 1) return false
+    const frame: StoredFrame = { seq, kind, sinceMs, facts, ...this.#store(seq, kind, payload) }
+    this.#slots[seq % this.#framesMax] = frame
+    this.#oldest = seq
+    this.#bytes += frame.json.length + frameOverheadBytes
+    if (this.latest(kind) === null) this.#latest.set(kind, frame)
+    return true
   }
 
   #add(seq: number, { kind, payload, sinceMs, facts }: NewFrame): number {
@@ -246,7 +262,7 @@ export class EventLog {
   /** A row of the shared log may have beside its fields what msgpack cannot: it is a Gap there. */
   #packed(frame: StoredFrame): Buffer {
     try {
-      return toMsgpack(frame)
+      return jsonToMsgpack(frame.json)
     } catch (error) {
       if (!this.#isShared) throw error
       return controlFrame('Gap', { from: 0, to: 0 }, 'msgpack', frame.seq)
@@ -299,28 +315,5 @@ export class EventLog {
     this.#msgpack[slot] = undefined
     this.#oldest++
     assert(this.#bytes >= 0, 'the bytes of the frames are counted')
-  }
-}
-
-// Memory of stored frames: back to back in 1 MiB slabs, each freed with its last frame.
-
-const slabBytes = 1024 * 1024
-/** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */
-const slabFrameBytesMax = slabBytes / 16
-
-export class FrameSlabs {
-  #slab = Buffer.alloc(0)
-  #used = 0
-
-  allocate(length: number): Buffer {
-    if (length > slabFrameBytesMax) return Buffer.allocUnsafeSlow(length)
-    if (this.#used + length > this.#slab.length) {
-      this.#slab = Buffer.allocUnsafeSlow(slabBytes)
-      this.#used = 0
-    }
-    const from = this.#used
-    this.#used += length
-    assert(length > 0 && this.#used <= this.#slab.length, 'a frame lies in its slab')
-    return this.#slab.subarray(from, this.#used)
   }
 }

@@ -3,6 +3,7 @@
 //   own source ─► append ─► recent ─┬─ lease ─► append_events ─► committed ─┐
 //                                   └─ without it: kept, to take over       ▼
 //   other gateways' appends ─ notification, or a poll ─► pull ──────► EventLog.accept ─► clients
+//   the log before a start ─ its newest frames first ─► fill ───────► EventLog.prepend
 //
 // A row that is no frame has its number and is sent as a Gap: it must stop neither this gateway nor
 // the frames after it. No frame is sent before its commit. The lease is renewed by the loop that
@@ -41,8 +42,12 @@ const retryMs = 100
 const pageFrames = 1_000
 const appendFramesMax = 500
 const appendBytesMax = 8 * 1024 * 1024
-/** Frames that a starting gateway reads: an hour and more of a chain. */
+/** Frames that a starting gateway reads: almost an hour of a chain. */
 const startFrames = 50_000
+/** Of those, what it reads before it serves: the blocks that the metrics endpoint lists. */
+const newestFrames = 21_000
+/** The others are read in turns that are short. */
+const fillFrames = 200
 
 interface SharedEventsDeps {
   readonly shared: SharedLog
@@ -69,6 +74,8 @@ export class SharedEvents {
   #mustPullAgain = false
   #pulledMs: number
   #isRead = false
+  /** Number of the first of the older frames, which are read after the newest; null for none. */
+  #olderFrom: number | null = null
   #wake: () => void = () => {}
   #working: Promise<void> | null = null
   #isStopped = false
@@ -178,6 +185,23 @@ export class SharedEvents {
     }
     this.#pulledMs = clock.monotonicMs()
     this.#isRead = true
+    if (this.#olderFrom !== null) events.filling ??= this.#fill(this.#olderFrom)
+  }
+
+  /** Reads older frames down to that number, the newest first, as far as there is room. */
+  async #fill(first: number): Promise<void> {
+    const events = this.#events
+    const { run } = events
+    for (let isMore = true; isMore && events.run === run && !this.#isStopped; ) {
+      const { oldestSeq } = events
+      const page = this.#deps.shared.after(oldestSeq - fillFrames - 1, fillFrames)
+      const rows = await page.catch((error: unknown) => this.#report(error))
+      for (const row of rows?.toReversed() ?? []) events.prepend(row.seq, this.#frameOf(row))
+      isMore = rows === undefined || (events.oldestSeq < oldestSeq && events.oldestSeq > first)
+      if (rows === undefined) await new Promise((done) => setTimeout(done, retryMs))
+    }
+    this.#olderFrom = null
+    events.filling = null
   }
 
   /**
@@ -186,7 +210,7 @@ export class SharedEvents {
    */
   async #begin(): Promise<void> {
     const { shared } = this.#deps
-    const { run, first } = await shared.start(startFrames)
+    const { run, first, next } = await shared.start(startFrames)
     this.#recent.clearLog()
     let at = this.#events.run === null ? first : first - 1 - runJump - keysMax
     while (at < first && !this.#isStopped) {
@@ -194,7 +218,9 @@ export class SharedEvents {
       for (const row of page) if (row.seq < first) this.#recent.seen(this.#frameOf(row))
       at = page.length < pageFrames ? first : page.at(-1)!.seq
     }
-    this.#events.restart(run, first - 1)
+    const from = Math.max(first, next - newestFrames)
+    this.#olderFrom = from > first ? first : null
+    this.#events.restart(run, from - 1)
   }
 
   /** What a row contains; a Gap when that is no frame. */

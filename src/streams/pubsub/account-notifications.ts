@@ -21,7 +21,7 @@ import type { AccountUpdate, SlotUpdate, TransactionUpdate } from '../../chain/s
 import { endsBank } from '../../chain/solana/updates.ts'
 import type { NotificationDeps } from './block-notifications.ts'
 import type { PubsubChain } from './chain.ts'
-import { byCommitment, type CommitmentFeeds, type Feed } from './feed.ts'
+import { byCommitment, type Feed } from './feed.ts'
 import type { AccountParams, ProgramParams, TokenOwnerParams } from './read-params.ts'
 
 /** Slots whose writes wait, as many as the hub keeps; it has the same updates in memory. */
@@ -71,7 +71,10 @@ export class AccountNotifications {
     const feeds = this.#deps.index.at(commitment)
     const ofAccount = feeds.accounts.findBytes(update.pubkey)
     const ofProgram = feeds.programs.findBytes(update.owner)
-    const isFound = ofAccount.size + ofProgram.size > 0 || mayBeOfWallet(feeds, update)
+    const { isEmpty } = feeds.tokenOwners
+    // A wallet that someone subscribed to may have the token account, or had it.
+    const isOfWallet = !isEmpty && (update.lamports === 0n || isTokenProgram(update.owner))
+    const isFound = ofAccount.size + ofProgram.size > 0 || isOfWallet
     // A write that no feed takes still replaces an earlier one: the account has left a program.
     const writes = this.#slots[commitment].get(update.slot)
     if (!isFound && writes === undefined) return
@@ -245,11 +248,6 @@ class AccountTexts {
 function takesEvery(feeds: Iterable<Feed<AccountParams> | Feed<ProgramParams>>): boolean {
   for (const { params } of feeds) if (params.allWrites) return true
   return false
-}
-
-/** Whether a wallet that someone subscribed to has the token account, or had it. */
-function mayBeOfWallet({ tokenOwners }: CommitmentFeeds, update: AccountUpdate): boolean {
-  return !tokenOwners.isEmpty && (update.lamports === 0n || isTokenProgram(update.owner))
 }
 
 /** The wallet that has the account after the slot, and the one that had it before. */

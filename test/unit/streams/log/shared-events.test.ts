@@ -127,6 +127,86 @@ test('an append whose answer was lost and that commits late is not repeated', as
   expect(shown(events)).toEqual(['1 TPS 1', '2 TPS 2', '3 TPS 3'])
 })
 
+describe('a log with more frames than a start waits for', () => {
+  const newest = 21_000
+  const older = 450
+  const all = Array.from({ length: newest + older }, (_, index) => index + 1)
+
+  /** Whose older frames are given after `open`, the first time with an error. */
+  function heldLog() {
+    const shared = new MemoryLog()
+    shared.put(...all.map(tps))
+    let open = () => {}
+    const opened = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const { after } = shared
+    let failures = 1
+    shared.after = async (seq, max) => {
+      if (seq < older) await opened
+      if (seq < older && failures-- > 0) throw new Error('connection is lost')
+      return after(seq, max)
+    }
+    return { shared, open }
+  }
+
+  test('has the newest at once and the others later, and nobody misses one', async () => {
+    const { shared, open } = heldLog()
+    const events = newLog()
+    await follow(shared, events)
+    expect([events.oldestSeq, events.newestSeq]).toEqual([older + 1, newest + older])
+    expect([events.mayReach(5, 'one'), events.mayReach(5, 'other')]).toEqual([true, false])
+    expect(events.mayReach(older, 'one')).toBe(false)
+    const told: number[] = []
+    events.listen(({ seq }) => told.push(seq))
+    const index = new FeedStream(events, { after: 3, run: 'one' })
+    const gone = new FeedStream(events, { after: 3, run: 'one' })
+    gone.follower.closed()
+    shared.put(tps(all.length + 1))
+    await events.pull()
+    expect(index.items).toEqual([])
+    open()
+    await events.filling
+    expect([...events.after(0)].map(({ payload }) => Number(payload))).toEqual([
+      ...all,
+      all.length + 1,
+    ])
+    expect(told).toEqual([all.length + 1])
+    expect([events.mayReach(5, 'one'), events.canResume(0)]).toEqual([false, true])
+    await until(() => index.seqs.length === all.length - 2, 'the items after its place')
+    expect([index.lost, index.seqs[0], gone.seqs.length]).toEqual([0, 4, 0])
+  })
+
+  test('is read as far as there is room', async () => {
+    const { shared, open } = heldLog()
+    const framesMax = newest + 100
+    const clock = new HandClock()
+    const events = new EventLog({ reserve: () => null, clock, isShared: true, framesMax })
+    await follow(shared, events)
+    open()
+    await events.filling
+    expect([events.oldestSeq, events.frames]).toEqual([older - 99, framesMax])
+    shared.put(tps(1))
+    await events.pull()
+    expect([events.oldestSeq, events.frames]).toEqual([older - 98, framesMax])
+  })
+
+  test('is left alone where a new run begins', async () => {
+    const { shared, open } = heldLog()
+    const events = newLog()
+    await follow(shared, events)
+    shared.rows.splice(-5)
+    shared.next -= 5
+    await events.pull()
+    expect([events.run, events.frames]).toEqual(['two', 0])
+    open()
+    await events.filling
+    shared.put(tps(7))
+    await events.pull()
+    expect(shown(events)).toEqual([`${shared.next - 1} TPS 7`])
+  })
+})
+
 describe("a frame of a later version's kind", () => {
   test('is sent to nobody, and cursors on both sides of it are exact', async () => {
     const shared = new MemoryLog()
