@@ -25,6 +25,8 @@ import { pause, Stage } from './stage.ts'
 const backMs = 2_000
 /** The same after a start of the gateway, with all of its processes. */
 const startedMs = 8_000
+/** A start waits this long for PostgreSQL, then goes on without it. */
+const awayMs = 5_000
 /** Leases of destinations: taken over after 2 to 2.5 s, then a shred must come. */
 const shredsBackMs = 5_000
 const faultMs = { least: 500, most: 5_000 }
@@ -140,13 +142,17 @@ async function breakAll(stage: Stage, { readers, load, usable }: Work): Promise<
       random() < pairShare ? takeAny(bag, random, ({ hits }) => hits !== fault.hits) : null
     const gateway = stage.gateways[Math.floor(random() * stage.gateways.length)]!
     const both = second === null ? [fault] : [fault, second]
-    const reverts: (() => unknown)[] = []
-    for (const one of both) reverts.unshift(await one.apply({ stage, load, gateway, random }))
+    const reverts: { readonly isStart: boolean; readonly revert: () => unknown }[] = []
+    for (const { apply, isStart = false } of both)
+      reverts.unshift({ isStart, revert: await apply({ stage, load, gateway, random }) })
     await pause(between(faultMs))
-    const revertMs = performance.now()
-    for (const revert of reverts) await revert()
     // The start of a gateway counts; that of another server is part of the fault.
-    const sinceMs = both.some(({ isStart }) => isStart) ? revertMs : performance.now()
+    let sinceMs = performance.now()
+    for (const { isStart, revert } of reverts) {
+      const beganMs = performance.now()
+      await revert()
+      if (!isStart) sinceMs += performance.now() - beganMs
+    }
     note(both, gateway, await recoveryOf(stage, sinceMs))
     await stage.repair
     await readers.audit.compare(readers.audited)
@@ -170,9 +176,12 @@ function takeAny(
 function note(faults: readonly Fault[], { number }: { number: number }, recovery: Recovery): void {
   const hasStart = faults.some(({ isStart }) => isStart)
   const { ms, shredsMs, last, lastError } = recovery
+  // The second is over first.
+  const isAway = faults[1]?.isStart === true && faults[0]?.hits === 'registry'
+  const started = startedMs + (isAway ? awayMs : 0)
   const isLate =
-    ms > (hasStart ? startedMs : backMs) * patience ||
-    shredsMs > (hasStart ? startedMs : shredsBackMs) * patience
+    ms > (hasStart ? started : backMs) * patience ||
+    shredsMs > (hasStart ? started : shredsBackMs) * patience
   const names = faults.map(({ name }) => name).join(' and ')
   outcomes.push({ fault: names, isLate, ...recovery })
   const late = isLate ? ` LATE: ${last} (${lastError})` : ''
