@@ -59,7 +59,7 @@ const quote = 0x22
 const zero = 0x30
 const closeObject = 0x7d
 
-/** `json` must be valid: it comes from our own encoders. Anything else is a broken invariant. */
+/** `json` is valid: written by our own encoders, or checked. Throws where msgpack has no form. */
 export function jsonToMsgpack(json: Uint8Array): Buffer {
   const source = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
   // No value grows by more than 4 bytes over its text plus separator, except a one-digit float

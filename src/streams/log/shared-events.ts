@@ -518,7 +518,7 @@ function factsOf({ key, block, at, of }: NonNullable<FrameHead['facts']>): Frame
 }
 
 // Decides whether bytes from outside are the payload of a kind, so that nobody who reads a stored
-// frame has to: clients in both encodings, REST, meters, rows of the index.
+// frame has to: clients, REST, meters, rows of the index. `EventLog` checks what msgpack can say.
 
 /** Far above any payload: lists have at most 20 elements. */
 const payloadBytesMax = 1024 * 1024
