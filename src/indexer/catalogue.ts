@@ -135,10 +135,6 @@ const ofColumns: Readonly<Record<string, string>> = {
   critical_path_max: 'Highest critical_path_txn_count of a block',
 }
 
-function tableComment(table: string): string {
-  return ofTables[table] ?? ''
-}
-
 function columnComment(table: string, column: string): string {
   return ofColumns[`${table}.${column}`] ?? ofColumns[column] ?? ''
 }
@@ -281,7 +277,7 @@ function commentsOf(
   columns: readonly string[],
 ): Pick<VisibleTable, 'comment' | 'comments'> {
   const comments = columns.map((column) => [column, columnComment(table, column)])
-  return { comment: tableComment(table), comments: Object.fromEntries(comments) }
+  return { comment: ofTables[table] ?? '', comments: Object.fromEntries(comments) }
 }
 
 /** Columns of the tables about tables; the engine itself has `numbers`, `zeros`, `functions`. */

@@ -76,7 +76,8 @@ export class GrpcDriver implements Driver {
     this.#free -= 1
     let code = 'closed'
     const observe = (headers: Readonly<Record<string, unknown>>) => {
-      if (headers['grpc-status'] !== undefined) code = codeOf(String(headers['grpc-status']))
+      const { 'grpc-status': status } = headers
+      if (status !== undefined) code = status === grpcOk ? '' : `grpc ${status}`
       else if (headers[':status'] !== 200) code = `HTTP ${headers[':status']}`
     }
     stream.on('response', observe)
@@ -172,10 +173,6 @@ export class GrpcDriver implements Driver {
     else this.#events.done(ticket, code)
     if (connection.isOpen) this.#events.free()
   }
-}
-
-function codeOf(status: string): string {
-  return status === grpcOk ? '' : `grpc ${status}`
 }
 
 /** `GetSlot`, `/package.Service/Method`, or `{"method":…,"body":"<base64>"}` with a message. */

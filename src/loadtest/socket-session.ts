@@ -336,19 +336,16 @@ export function encodeRequest(
   const isGet = target.kind === 'metrics' && call.startsWith('/')
   const path = isGet ? call : `${url.pathname}${url.search}`
   const body = Buffer.from(isGet ? '' : call)
+  const type = target.kind === 'indexer' ? 'text/plain' : 'application/json'
   const lines = [
     `${isGet ? 'GET' : 'POST'} ${path} HTTP/1.1`,
     `host: ${url.host}`,
     'accept: */*',
     ...(target.token === null ? [] : [`x-token: ${target.token}`]),
     ...basicOf(url),
-    ...(isGet ? [] : [`content-type: ${typeOf(target.kind)}`, `content-length: ${body.length}`]),
+    ...(isGet ? [] : [`content-type: ${type}`, `content-length: ${body.length}`]),
   ]
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), body])
-}
-
-function typeOf(kind: string): string {
-  return kind === 'indexer' ? 'text/plain' : 'application/json'
 }
 
 /** Credentials of `http://name:password@host` go into the header that the indexer reads. */

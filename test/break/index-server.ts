@@ -80,7 +80,7 @@ export class IndexServer {
     const words = [
       ...this.#gateways.flatMap(({ feedPort }) => ['--gateway', `127.0.0.1:${feedPort}`]),
       ...['--credential-file', this.#credentialFile, '--indexer.engine=clickhouse'],
-      ...[`--indexer.url=${this.url}`, '--indexer.clickhouse.insertMs=500'],
+      `--indexer.url=${this.url}`,
     ]
     const child = spawn(process.execPath, [commandPath, 'indexer', 'serve', ...words], {
       ...{ stdio: 'ignore', detached: true },

@@ -39,6 +39,20 @@ export async function recoveryOf(stage: Stage, sinceMs: number): Promise<Recover
   return { ms, last, lastError: error, shredsMs: (await shreds).ms }
 }
 
+/** Of all processors: those in which the host ran other machines, and all. */
+export function processorTicks(): { readonly stolen: number; readonly all: number } {
+  const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
+  // user nice system idle iowait irq softirq steal; what follows is part of these.
+  const ticks = line.split(/\s+/).slice(1, 9).map(Number)
+  return { stolen: ticks[7] ?? 0, all: ticks.reduce((sum, one) => sum + one, 0) }
+}
+
+/** Share of the processors' time that the host gave to other machines since then, 0 to 1. */
+export function stealSince(before: ReturnType<typeof processorTicks>): number {
+  const { stolen, all } = processorTicks()
+  return (stolen - before.stolen) / Math.max(1, all - before.all)
+}
+
 type Probe = () => Promise<string>
 
 /** By name; each gives `ok` or what is wrong. */

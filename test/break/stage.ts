@@ -113,7 +113,11 @@ export class Gateway {
   }
 
   /** What the preload does in its processes from now on. */
-  control(state: { readonly shiftMs?: number; readonly ballastMb?: number }): void {
+  control(state: {
+    readonly shiftMs?: number
+    readonly ballastMb?: number
+    readonly isCollected?: boolean
+  }): void {
     writeFileSync(this.#controlFile, JSON.stringify(state))
   }
 

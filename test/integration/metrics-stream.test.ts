@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { systemClock } from '../../src/base/clock.ts'
 import { EventLog } from '../../src/streams/log/log.ts'
+import { contentionOf } from '../testkit/fake-execution.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { Listener, openService, type Service } from '../testkit/metrics-service.ts'
 import { checkStorm, StormClient } from '../testkit/resume-storm.ts'
@@ -330,6 +331,41 @@ describe('a log that gateways share', () => {
       expect(behind.seqs).toEqual([8, 9, 10, 11, 12])
     } finally {
       behind.socket.terminate()
+      await shared.running.stop()
+    }
+  })
+
+  test('lists blocks once the older ones of a start are here', async () => {
+    const eventLog = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
+    eventLog.restart('shared', 2)
+    const frames = [1, 2].flatMap((block) => [
+      { kind: 'TPS', payload: Buffer.from(`${block}`), sinceMs: 0, facts: null } as const,
+      {
+        ...({ kind: 'ContentionData', sinceMs: 0, facts: null } as const),
+        payload: Buffer.from(JSON.stringify(contentionOf(block))),
+      },
+    ])
+    for (const seq of [3, 4]) eventLog.accept(seq, frames[seq - 1]!)
+    let fill = () => {}
+    eventLog.filling = new Promise<void>((resolve) => {
+      fill = resolve
+    })
+    const shared = await openService({ eventLog })
+    const blocks = async (last: number) => {
+      const response = await fetch(`${shared.origin}/v1/blocks?last=${last}`)
+      const body = (await response.json()) as { blocks: { block_number: number }[] }
+      return body.blocks.map(({ block_number }) => block_number)
+    }
+    try {
+      expect(await blocks(1)).toEqual([2])
+      const both = blocks(2)
+      // What it reads is in the same event loop.
+      expect(await blocks(1)).toEqual([2])
+      for (const seq of [2, 1]) eventLog.prepend(seq, frames[seq - 1]!)
+      eventLog.filling = null
+      fill()
+      expect(await both).toEqual([1, 2])
+    } finally {
       await shared.running.stop()
     }
   })

@@ -248,21 +248,21 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 122,744 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 122,735 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_678,
-  products: 10_662,
+  products: 10_673,
   customers: 7_549,
-  streams: 18_578,
+  streams: 18_581,
   upstream: 9_438,
   chain: 7_880,
   base: 11_023,
   devnode: 10_515,
-  indexer: 20_819,
+  indexer: 20_802,
   'live client': 6_389,
-  loadtest: 5_899,
+  loadtest: 5_893,
   workers: 314,
 }
 

@@ -220,7 +220,8 @@ function suffixOf(
   let end = isFinal(last + 1) ? last + 1 : last
   const named = wordOf(text, tokens[end + 1]) === 'AS' ? end + 2 : end + 1
   const token = tokens[named]
-  const isName = token?.kind === 'quoted' || (token?.kind === 'word' && !isClause(text, token))
+  const isClause = afterTable.has(wordOf(text, token))
+  const isName = token?.kind === 'quoted' || (token?.kind === 'word' && !isClause)
   const alias = isName ? writtenToken(text, token) : ''
   if (isName) end = named
   return { alias, end: isFinal(end + 1) ? end + 1 : end }
@@ -278,10 +279,6 @@ const afterTable = new Set(
     'INTERSECT EXCEPT WINDOW QUALIFY SELECT FORMAT SETTINGS INTO'
   ).split(' '),
 )
-
-function isClause(text: string, token: Token): boolean {
-  return afterTable.has(wordOf(text, token))
-}
 
 // Finds every position of a table in a query.
 // Walks the tokens with one frame per parenthesis; an ambiguous position counts as one of a table.

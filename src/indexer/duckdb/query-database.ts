@@ -224,7 +224,8 @@ export class QueryDatabase {
     try {
       await create()
     } catch (error) {
-      if (!isColumnMissing(error)) throw error
+      // Anything but a column that is missing.
+      if (!/Binder/.test(messageOf(error))) throw error
       for (const name of this.#filesOf(table)) {
         const columns = await presentColumns(this.connection, catalogOf(name))
         this.#attached.set(name, columns)
@@ -275,10 +276,6 @@ function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
     'enable_external_access = false',
     'lock_configuration = true',
   ]
-}
-
-function isColumnMissing(error: unknown): boolean {
-  return /Binder/.test(messageOf(error))
 }
 
 /** Rows are known, bytes are not: the tables of a file share its blocks. */

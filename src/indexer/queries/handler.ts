@@ -385,7 +385,8 @@ async function withBody(input: QueryInput, request: QueryRequest): Promise<Check
   }
   if (!isUtf8(bytes)) return fail('SYNTAX_ERROR', 'the query is not UTF-8')
   const text = bytes.toString('utf8')
-  if (!isMultipart(request.contentType)) return joined(input, text, input.parameters)
+  const isMultipart = /^multipart\/form-data\b/i.test(request.contentType)
+  if (!isMultipart) return joined(input, text, input.parameters)
   const parts = readMultipart(text, request.contentType)
   if (parts === null) return fail('BAD_ARGUMENTS', 'the multipart body cannot be read')
   const parameters = new Map(input.parameters)
@@ -403,10 +404,6 @@ function joined(
   if (text.length > QUERY_BYTES_MAX)
     return fail('SYNTAX_ERROR', `a query has at most ${QUERY_BYTES_MAX} characters`)
   return checked({ ...input, text, parameters })
-}
-
-function isMultipart(contentType: string): boolean {
-  return /^multipart\/form-data\b/i.test(contentType)
 }
 
 async function decompress(coding: Coding, bytes: Buffer): Promise<Buffer | null> {

@@ -11,7 +11,7 @@ import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
 import type { AddressBudget } from '../../customers/quota/rates.ts'
 import { statusOf } from '../../streams/geyser/fan-out.ts'
-import { type GrpcMeters, type GrpcMethodName, grpcMethods } from '../../streams/geyser/meters.ts'
+import { type GrpcMeters, grpcMethods } from '../../streams/geyser/meters.ts'
 import type { OpenCalls } from './health.ts'
 
 export interface Caller {
@@ -39,7 +39,8 @@ export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | n
   if (peer.path.startsWith(healthPath)) return admitHealth(peer.address, deps)
   const method = peer.path.slice(peer.path.lastIndexOf('/') + 1)
   const admission = decide(peer, method, deps)
-  deps.meters.requests.count(meterName(method), admission.ok ? 'admitted' : 'refused')
+  const known = grpcMethods.find((name) => name === method) ?? 'other'
+  deps.meters.requests.count(known, admission.ok ? 'admitted' : 'refused')
   return admission
 }
 
@@ -135,8 +136,4 @@ function overBudget(verdict: Verdict): GrpcStatus {
     'too-expensive': 'the call costs more than the plan allows at once',
   }
   return statusOf(refuse('exhausted', `quota-${reason}`, messages[reason], extra).refusal)
-}
-
-function meterName(method: string): GrpcMethodName {
-  return grpcMethods.find((name) => name === method) ?? 'other'
 }

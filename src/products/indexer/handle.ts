@@ -51,7 +51,7 @@ export class IndexerHandler {
     else request.onGone(leave)
     const started = await query.started
     const reply =
-      started === null || isResult(started)
+      started === null || (started.error === null && started.reply === null)
         ? await this.#stream(run, query, { isGone: () => request.isGone, leave })
         : this.#replyTo(run, started)
     const isCompressed = started?.isCompressed ?? run.head?.isCompressed
@@ -154,10 +154,6 @@ export class IndexerHandler {
     const { queries, freshness } = this.#deps
     return { queryId, engine: queries.greeting.engine, freshness: freshness() }
   }
-}
-
-function isResult({ error, reply }: QueryAnswer): boolean {
-  return error === null && reply === null
 }
 
 /** What the program is sent: no credentials, and whether the caller wrote one into its query_id. */

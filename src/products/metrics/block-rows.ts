@@ -4,11 +4,14 @@
 import { assert } from '../../base/errors.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
 import type { StoredFrame } from '../../streams/log/encoded.ts'
+import type { EventLog } from '../../streams/log/log.ts'
 
 /** Blocks that are kept; a row has about 330 bytes. */
 export const blocksMax = 3000
 /** Blocks that a gateway can append a second time, at most. */
 const againMax = 600
+/** Frames that are taken in one turn of the event loop when those of a log are read again. */
+const turnFrames = 500
 
 /** Fields of a row, in order; `tps` is not in ContentionData. */
 const fields = [
@@ -30,16 +33,23 @@ type Scalars = BlockScalars & Readonly<Record<string, unknown>>
 
 export class BlockRows {
   /** Rows as JSON; the row of block n (counted from 0) is at n mod `blocksMax`. */
-  readonly #rows: Buffer[] = []
+  #rows: Buffer[] = []
   /** Hashes of blocks that a shared log may number a second time. */
   #numbered = new Set<unknown>()
   #added = 0
   /** TPS of the open block; null when it is not known. */
   #tps: number | null = null
+  /** Until the older blocks of the log are listed, too; null then. */
+  filling: Promise<void> | null = null
   readonly #meters: Pick<ChainMeters, 'tps' | 'block'>
 
   constructor(meters: Pick<ChainMeters, 'tps' | 'block'>) {
     this.#meters = meters
+  }
+
+  /** Lists what a log reads after its start: its older frames, which it publishes to nobody. */
+  follow(log: EventLog): void {
+    if (log.filling !== null) this.filling ??= this.#fill(log, log.filling)
   }
 
   update(frame: StoredFrame): void {
@@ -67,6 +77,22 @@ export class BlockRows {
     const end = this.#added
     for (let at = end - Math.min(last, this.count); at < end; at++)
       yield this.#rows[at % blocksMax]!
+  }
+
+  async #fill(log: EventLog, filling: Promise<void>): Promise<void> {
+    await filling
+    const { run } = log
+    const whole = new BlockRows({ tps: () => {}, block: () => {} })
+    let frames = 0
+    for (const frame of log.after(0)) {
+      whole.update(frame)
+      if (++frames % turnFrames === 0) await new Promise(setImmediate)
+    }
+    this.filling = null
+    // Not of another run, which begins with what there is.
+    if (log.run !== run || whole.count < this.count) return
+    this.#rows = whole.#rows
+    this.#added = whole.#added
   }
 
   #add(scalars: Scalars): void {

@@ -170,10 +170,13 @@ function listing(parts: RouteParts, streams: AnswerStreams): HttpRoute<Caller> {
       const last = rest.parseLast(request.parameter('last'))
       if (!last.ok) return badRequest(last.refusal.message)
       const { address } = request
-      const answer = streams.answer(rest.blocks(parts, last.value), (bytes) =>
-        limits.sent(address, bytes),
-      )
-      return gzipped(request, new Reply(200, jsonHead.and('vary', 'accept-encoding'), answer))
+      const answer = () => {
+        const sent = (bytes: number) => limits.sent(address, bytes)
+        const body = streams.answer(rest.blocks(parts, last.value), sent)
+        return gzipped(request, new Reply(200, jsonHead.and('vary', 'accept-encoding'), body))
+      }
+      const { filling, count } = parts.history
+      return filling === null || count >= last.value ? answer() : filling.then(answer)
     },
   }
 }

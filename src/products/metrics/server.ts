@@ -112,6 +112,7 @@ class MetricsService implements Running {
     }
     // The source may have started before the endpoint.
     for (const frame of deps.events.after(0)) take(frame)
+    history.follow(deps.events)
     const endFrames = deps.events.listen(take)
     const endRestarts = deps.events.onRestart(() => history.restarted())
     this.#endListening = () => {
@@ -209,6 +210,7 @@ class MetricsService implements Running {
   #look(): void {
     if (this.#exiting !== null) return
     const { view, clock, log, restartSource } = this.#deps
+    this.#history.follow(this.#deps.events)
     const step = this.#watch.step(view.lastEventAgeMs(), clock.monotonicMs())
     if (step === 'drain') log.warn('metrics streams draining: no execution event for 30 s')
     else if (step === 'recover') log.info('metrics streams stay open: execution events resumed')

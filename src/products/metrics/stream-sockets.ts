@@ -421,7 +421,8 @@ export class StreamClient {
       if (this.state === 'following') this.#sinceMs = nowMs
       const { kind } = frame
       if (!this.#isSubscribed(kind)) continue
-      if (this.state === 'lagging' && this.#isReplaced(kind, frame.seq)) {
+      const isReplaced = replaceable.has(kind) && log.latest(kind) !== frame
+      if (this.state === 'lagging' && isReplaced) {
         this.#dropped++
         meters.framesDropped[kind].inc()
         continue
@@ -445,10 +446,6 @@ export class StreamClient {
 
   #isSubscribed(kind: string): kind is FrameKind {
     return kind === 'Gap' || (this.kinds as readonly string[]).includes(kind)
-  }
-
-  #isReplaced(kind: FrameKind, seq: number): boolean {
-    return replaceable.has(kind) && this.#parts.log.latest(kind)?.seq !== seq
   }
 
   #joinTopics(): void {

@@ -5,7 +5,7 @@
 //                 -> answer each call       -> response, rate headers
 import type { Clock } from '../../base/clock.ts'
 import { isBug } from '../../base/errors.ts'
-import { type Answer, errorMessage, type Message, MessageStream } from '../../base/jsonrpc/build.ts'
+import { errorMessage, type Message, MessageStream } from '../../base/jsonrpc/build.ts'
 import { KnownCalls, parseRequest } from '../../base/jsonrpc/parse.ts'
 import {
   Answerer,
@@ -89,14 +89,11 @@ export class RpcHandler {
     }
     return whenDone(this.#answerer.answer(request, caller, budget), (answers) => {
       countCalls(meters.calls, request, answers)
-      const source = answers.every(isFromStream) ? STREAM : NODE
+      const isFromStream = answers.every((one) => one.kind === 'text' && one.source === 'stream')
+      const source = isFromStream ? STREAM : NODE
       return reply(200, head.andLines(source), responseMessage(request, answers, LINE_BREAK))
     })
   }
-}
-
-function isFromStream(answer: Answer): boolean {
-  return answer.kind === 'text' && answer.source === 'stream'
 }
 
 /** Counts the bytes of an answer, those of a stream as they are sent. */

@@ -206,8 +206,8 @@ export class Forwarder implements ForwardState {
       const fate = fates.map((list) => list[index]).find((found) => found)
       if (fate) this.#land(submission, fate)
       else if (this.#isExpired(submission, nowMs)) this.#end(submission, 'expired', 'EXPIRED')
-      else if (submission.tries < submission.triesMax && !this.#isWaiting(submission))
-        void this.#send(submission)
+      else if (submission.isSending || this.#queued.has(keyOf(submission.signature))) continue
+      else if (submission.tries < submission.triesMax) void this.#send(submission)
     }
   }
 
@@ -223,10 +223,6 @@ export class Forwarder implements ForwardState {
     }
     for (const submission of due) this.#live.set(keyOf(submission.signature), submission)
     return due
-  }
-
-  #isWaiting(submission: Submission): boolean {
-    return submission.isSending || this.#queued.has(keyOf(submission.signature))
   }
 
   /** By the confirmed block: what landed in time is confirmed before its blockhash expires. */

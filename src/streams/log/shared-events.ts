@@ -9,6 +9,7 @@
 // the frames after it. No frame is sent before its commit. The lease is renewed by the loop that
 // appends, on the same connection: one that is stuck loses it.
 import { isUtf8 } from 'node:buffer'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import { assert, isBug, messageOf } from '../../base/errors.ts'
 import {
@@ -44,9 +45,9 @@ const appendFramesMax = 500
 const appendBytesMax = 8 * 1024 * 1024
 /** Frames that a starting gateway reads: almost an hour of a chain. */
 const startFrames = 50_000
-/** Of those, what it reads before it serves: the blocks that the metrics endpoint lists. */
-const newestFrames = 21_000
-/** The others are read in turns that are short. */
+/** Of those, what it reads before it serves: a thousand blocks, as deep as stages are tracked. */
+const newestFrames = 7_000
+/** The others are read in turns that are short, with a pause as long as each of them. */
 const fillFrames = 200
 
 interface SharedEventsDeps {
@@ -73,7 +74,10 @@ export class SharedEvents {
   #pulling: Promise<void> | null = null
   #mustPullAgain = false
   #pulledMs: number
-  #isRead = false
+  #onRead = () => {}
+  readonly #firstRead = new Promise<void>((resolve) => {
+    this.#onRead = resolve
+  })
   /** Number of the first of the older frames, which are read after the newest; null for none. */
   #olderFrom: number | null = null
   #wake: () => void = () => {}
@@ -137,12 +141,9 @@ export class SharedEvents {
     void this.#pullOnce().catch((error: unknown) => this.#report(error))
   }
 
-  /** Resolves when the log was read to its end, or after the timeout. */
-  async ready(timeoutMs: number): Promise<void> {
-    const { clock } = this.#deps
-    const deadlineMs = clock.monotonicMs() + timeoutMs
-    while (!this.#isRead && clock.monotonicMs() < deadlineMs)
-      await this.#pullOnce().catch(() => new Promise((done) => setTimeout(done, retryMs)))
+  /** Resolves when the log was read to its end once, or after the timeout. */
+  ready(timeoutMs: number): Promise<unknown> {
+    return Promise.race([this.#firstRead, sleep(timeoutMs, undefined, { ref: false })])
   }
 
   async stop(): Promise<void> {
@@ -184,21 +185,23 @@ export class SharedEvents {
       for (const row of rows) this.#accept(row.seq, this.#frameOf(row))
     }
     this.#pulledMs = clock.monotonicMs()
-    this.#isRead = true
+    this.#onRead()
     if (this.#olderFrom !== null) events.filling ??= this.#fill(this.#olderFrom)
   }
 
   /** Reads older frames down to that number, the newest first, as far as there is room. */
   async #fill(first: number): Promise<void> {
     const events = this.#events
+    const { shared, clock } = this.#deps
     const { run } = events
     for (let isMore = true; isMore && events.run === run && !this.#isStopped; ) {
       const { oldestSeq } = events
-      const page = this.#deps.shared.after(oldestSeq - fillFrames - 1, fillFrames)
+      const turnMs = clock.monotonicMs()
+      const page = shared.after(oldestSeq - fillFrames - 1, fillFrames)
       const rows = await page.catch((error: unknown) => this.#report(error))
       for (const row of rows?.toReversed() ?? []) events.prepend(row.seq, this.#frameOf(row))
       isMore = rows === undefined || (events.oldestSeq < oldestSeq && events.oldestSeq > first)
-      if (rows === undefined) await new Promise((done) => setTimeout(done, retryMs))
+      await sleep(rows === undefined ? retryMs : clock.monotonicMs() - turnMs)
     }
     this.#olderFrom = null
     events.filling = null

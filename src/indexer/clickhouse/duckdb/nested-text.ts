@@ -100,8 +100,8 @@ function quotedSql({ sql, quote }: QuotedText): string {
 /** The text of a scalar, not escaped. */
 function plainSql(type: DuckDBType, value: string, { times }: OutputOptions): string {
   const text = `CAST(${value} AS VARCHAR)`
-  const digits = timeDigits(type)
-  if (digits >= 0) return timeSql(type, value, digits, times ?? 'simple')
+  const after = digits.get(type.typeId)
+  if (after !== undefined) return timeSql(type, value, after, times ?? 'simple')
   switch (kindOf(type)) {
     case 'float':
       return `float_text(${text})`
@@ -334,11 +334,7 @@ function isHuge({ typeId }: DuckDBType): boolean {
   return typeId === DuckDBTypeId.HUGEINT || typeId === DuckDBTypeId.UHUGEINT
 }
 
-/** Digits after the seconds of a DateTime; -1 for a type that is none. */
-function timeDigits({ typeId }: DuckDBType): number {
-  return digits.get(typeId) ?? -1
-}
-
+/** Of a DateTime, after its seconds. */
 const digits: ReadonlyMap<DuckDBTypeId, number> = new Map([
   [DuckDBTypeId.TIMESTAMP_S, 0],
   [DuckDBTypeId.TIMESTAMP_MS, 3],

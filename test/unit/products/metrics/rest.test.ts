@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { BlockRows, blocksMax } from '../../../../src/products/metrics/block-rows.ts'
 import * as rest from '../../../../src/products/metrics/rest.ts'
 import { readBody } from '../../../../src/products/metrics/rpc.ts'
+import type { StoredFrame } from '../../../../src/streams/log/encoded.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
 import {
   contentionOf,
@@ -118,6 +119,73 @@ describe('REST', () => {
     view.gap(1, 2)
     log.append('ContentionData', Buffer.from(JSON.stringify(contentionOf(7))))
     expect(readBlocks(600).blocks).toHaveLength(5)
+  })
+
+  /** What a start lists that reads the frames from there on first, and the others later. */
+  async function listedFrom(cut: number, frames: readonly StoredFrame[]) {
+    const shared = new EventLog({ reserve: () => null, clock, isShared: true })
+    shared.restart('one', cut)
+    let observed = 0
+    const history = new BlockRows({ tps: () => {}, block: () => observed++ })
+    const end = shared.listen((frame) => history.update(frame))
+    shared.onRestart(() => history.restarted())
+    const newer = frames.slice(cut)
+    for (const [index, frame] of newer.entries()) shared.accept(cut + 1 + index, frame)
+    let fill = () => {}
+    shared.filling = new Promise((resolve) => {
+      fill = resolve
+    })
+    history.follow(shared)
+    const { filling } = history
+    history.follow(shared)
+    expect(history.filling).toBe(filling)
+    for (const [index, frame] of [...frames.slice(0, cut).entries()].reverse())
+      shared.prepend(index + 1, frame)
+    shared.filling = null
+    fill()
+    await filling
+    expect(history.filling).toBe(null)
+    end()
+    return { history, shared, observed }
+  }
+
+  const textOf = (history: BlockRows) => [...history.newest(blocksMax)].join()
+
+  test('lists the same blocks wherever the read of a start began', async () => {
+    log.append('TPS', Buffer.from('7'))
+    view.gap(1, 2)
+    for (const number of [7, 8])
+      log.append('ContentionData', Buffer.from(JSON.stringify(contentionOf(number))))
+    view.run(9)
+    const frames = [...log.after(0)]
+    expect(parts.history.count).toBe(6)
+    for (let cut = 1; cut < frames.length; cut++) {
+      const { history, observed } = await listedFrom(cut, frames)
+      expect(textOf(history), `read from frame ${cut + 1} on`).toBe(textOf(parts.history))
+      const newer = frames.slice(cut).filter(({ kind }) => kind === 'ContentionData')
+      expect(observed).toBe(newer.length)
+    }
+  })
+
+  test('keeps the newest blocks when older ones come later', async () => {
+    for (let number = 6; number <= blocksMax + 10; number++) view.run(number)
+    const frames = [...log.after(0)]
+    const { history, shared } = await listedFrom(frames.length - 70, frames)
+    expect(textOf(history)).toBe(textOf(parts.history))
+    expect([history.count, shared.frames]).toEqual([blocksMax, frames.length])
+  })
+
+  test('keeps its blocks where the shared log begins anew meanwhile', async () => {
+    const frames = [...log.after(0)]
+    const { history, shared } = await listedFrom(frames.length - 7, frames)
+    const before = textOf(history)
+    shared.restart('two', 1_000)
+    for (const [index, frame] of frames.slice(-7).entries()) shared.accept(1_001 + index, frame)
+    shared.filling = Promise.resolve()
+    history.follow(shared)
+    shared.filling = null
+    await history.filling
+    expect(textOf(history)).toBe(before)
   })
 
   test('keeps a bounded number of blocks', () => {

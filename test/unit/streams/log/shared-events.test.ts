@@ -38,7 +38,7 @@ class MemoryLog {
     this.run = 'two'
     this.next = floor + runJump
   }
-  onNews = () => () => {}
+  onNews = (_notify: () => void) => () => {}
 }
 
 const followers: SharedEvents[] = []
@@ -127,9 +127,34 @@ test('an append whose answer was lost and that commits late is not repeated', as
   expect(shown(events)).toEqual(['1 TPS 1', '2 TPS 2', '3 TPS 3'])
 })
 
+test('a start waits for one read, not for what is appended during it', async () => {
+  const shared = new MemoryLog()
+  shared.put(tps(1))
+  let news = () => {}
+  shared.onNews = (notify) => {
+    news = notify
+    return () => {}
+  }
+  const { after } = shared
+  let reads = 0
+  shared.after = async (seq, max) => {
+    const rows = await after(seq, max)
+    // Another gateway appends as fast as this one reads, up to a bound.
+    if (reads++ < 1_000) {
+      shared.put(tps(reads))
+      news()
+    }
+    return rows
+  }
+  await follow(shared, newLog())
+  expect(reads).toBeLessThan(10)
+})
+
 describe('a log with more frames than a start waits for', () => {
-  const newest = 21_000
+  const newest = 7_000
   const older = 450
+  /** Of which the older ones are read at once: other reads are longer. */
+  const turnFrames = 200
   const all = Array.from({ length: newest + older }, (_, index) => index + 1)
 
   /** Whose older frames are given after `open`, the first time with an error. */
@@ -143,8 +168,9 @@ describe('a log with more frames than a start waits for', () => {
     const { after } = shared
     let failures = 1
     shared.after = async (seq, max) => {
-      if (seq < older) await opened
-      if (seq < older && failures-- > 0) throw new Error('connection is lost')
+      const isOlder = max === turnFrames
+      if (isOlder) await opened
+      if (isOlder && failures-- > 0) throw new Error('connection is lost')
       return after(seq, max)
     }
     return { shared, open }
