@@ -1,4 +1,6 @@
 // Rows on a real ClickHouse server: exact, once per key, durable, dropped by age.
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Fault } from '../../src/base/errors.ts'
 import { openClickhouseSink } from '../../src/indexer/clickhouse-server/sink.ts'
@@ -47,6 +49,28 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
   afterAll(async () => {
     await sink?.stop()
     await server?.stop()
+  })
+
+  test('opens where the bytes of its first connection vanish', async () => {
+    let count = 0
+    const relay = createServer((near) => {
+      near.on('error', () => {})
+      if (count++ === 0) return near.resume()
+      const far = connect(Number(new URL(server.url).port), '127.0.0.1')
+      far.on('error', () => near.destroy())
+      return near.pipe(far).pipe(near)
+    })
+    relay.listen(0, '127.0.0.1')
+    await once(relay, 'listening')
+    // Reason for the cast: it listens on a port.
+    const { port } = relay.address() as AddressInfo
+    const url = new URL(server.url)
+    url.port = String(port)
+    const beyond = { retentionDays: 30, holder: 'test', events }
+    const other = await openClickhouseSink(url.href, beyond)
+    await other.stop()
+    relay.close()
+    expect(count).toBeGreaterThan(1)
   })
 
   test('stores every table as it was written, each key once', async () => {

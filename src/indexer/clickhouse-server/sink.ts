@@ -18,6 +18,7 @@ import { supersededKind, WriterLease } from './lease.ts'
 import type { ServerFacts } from './schema.ts'
 import {
   ClickhouseClient,
+  connectionsAtStart,
   database,
   digitsOf,
   ensureTables,
@@ -39,7 +40,6 @@ export interface ClickhouseSinkOptions {
   readonly events?: SinkEvents
 }
 
-const connections = 2
 const rowsPerInsertMax = 100_000
 const bytesPerInsertMax = 32 * 1024 * 1024
 /** Rows are encoded in pieces of this many, so that an insert stays within its size limit. */
@@ -59,7 +59,7 @@ export async function openClickhouseSink(
   url: string,
   options: ClickhouseSinkOptions,
 ): Promise<RowSink> {
-  const client = new ClickhouseClient(url, { connections })
+  const client = new ClickhouseClient(url, { connections: connectionsAtStart })
   const lease = new WriterLease(client, options.holder, options.leaseMs)
   try {
     const facts = await readServerFacts(client)

@@ -72,10 +72,6 @@ const storages: Readonly<Record<ColumnType, Storage>> = {
   'Nullable(DateTime64(9))': orNull(nanoseconds),
 }
 
-function storageOf(type: ColumnType): Storage {
-  return storages[type]
-}
-
 export function columnsOf(table: TableName): readonly (readonly [string, ColumnType])[] {
   return Object.entries(tables[table].columns)
 }
@@ -220,12 +216,11 @@ const layouts = new Map(tableNames.map((table) => [table, makeLayout(table)]))
 
 function makeLayout(table: TableName): Layout {
   const columns = columnsOf(table)
-  const storages = columns.map(([, type]) => storageOf(type))
   const order = orderColumnOf(table)
   const names = [order, ...tables[table].key.filter((name) => name !== order)]
   return {
-    types: storages.map((storage) => storage.type),
-    values: storages.map((storage) => storage.value),
+    types: columns.map(([, type]) => storages[type].type),
+    values: columns.map(([, type]) => storages[type].value),
     key: names.map((name) => columns.findIndex(([column]) => column === name)),
   }
 }
