@@ -360,8 +360,8 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'products/tpu/forward',
-        text: 'submission.tries < submission.triesMax && !this',
-        put: 'submission.tries < 1 && !this',
+        text: 'else if (submission.tries < submission.triesMax)',
+        put: 'else if (submission.tries < 1)',
       },
     ],
   },
