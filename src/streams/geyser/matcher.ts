@@ -25,6 +25,7 @@ import {
   AccountBodies,
   BlockBodies,
   matchesAccount,
+  matchesSlot,
   matchesTransaction,
   TransactionBodies,
   TransactionKeys,
@@ -59,9 +60,7 @@ export class Matcher {
   readonly #anyAccount = new Set<Entry<AccountFilter>>()
   readonly #transactions = new TransactionIndex()
   readonly #statuses = new TransactionIndex()
-  /** All take the status of the commitment, some every status of a slot, or those between slots. */
   readonly #slots = new Set<Entry<SlotFilter>>()
-  readonly #everyStatus = new Set<Entry<SlotFilter>>()
   readonly #interslot = new Set<Entry<SlotFilter>>()
   readonly #withEntries = new Set<SubscriberGroup>()
   readonly #withBlocks = new Set<SubscriberGroup>()
@@ -111,8 +110,7 @@ export class Matcher {
     for (const filter of filters.slots) {
       const fresh = entry(filter)
       this.#slots.add(fresh)
-      if (!filter.byCommitment) this.#everyStatus.add(fresh)
-      if (!filter.byCommitment && filter.interslot) this.#interslot.add(fresh)
+      if (filter.interslot) this.#interslot.add(fresh)
     }
     if (filters.entries.length > 0) this.#withEntries.add(group)
     if (filters.blocks.length > 0) this.#withBlocks.add(group)
@@ -138,7 +136,8 @@ export class Matcher {
       if (group.filters.transactions.includes(asTransaction.filter))
         this.#editWatched('remove', asTransaction)
       this.#statuses.remove(asTransaction)
-      for (const set of [this.#slots, this.#everyStatus, this.#interslot]) set.delete(asSlot)
+      this.#slots.delete(asSlot)
+      this.#interslot.delete(asSlot)
     }
     this.#withEntries.delete(group)
     this.#withBlocks.delete(group)
@@ -313,9 +312,9 @@ export class Matcher {
 
   #deliverSlot(update: SlotUpdate): number {
     const stamp = ++this.#stamp
-    const { status } = update
-    const others = status > slotStatus.finalized ? this.#interslot : this.#everyStatus
-    for (const entry of status === this.#commitment ? this.#slots : others) this.#hit(entry, stamp)
+    const entries = update.status > slotStatus.finalized ? this.#interslot : this.#slots
+    for (const entry of entries)
+      if (matchesSlot(entry.filter, update, entry.group.filters.commitment)) this.#hit(entry, stamp)
     return this.#send(updateTag.slot, update.body, update)
   }
 
