@@ -1,8 +1,9 @@
 // What a modest customer of every endpoint sees of others at the edge of what they may do: ten
 // thousand idle and two thousand busy connections on an endpoint, a thousand gRPC streams, two
 // thousand new connections a second, eight addresses that spend their budget. Every second busy
-// connection and stream is not read. Client and server share the cores, so that rows named
-// `event loop` show the server's own queueing: how late its timers fired in the same time.
+// connection and stream is not read. Clients and server share the cores: rows named `own queueing`
+// show how long the server's main thread delayed others by its own work in the same time, rows named
+// `wait for a core` how long it could not run, both in samples of 5 ms.
 // Thread: main of the bench process; the server and the clients are processes of their own.
 //
 //   probe, 6 endpoints ──► server ◄── crowd (another process)
@@ -10,6 +11,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ExpositionText } from '../../src/client/exposition-text.ts'
 import { MemoryProbe, type MemorySample } from '../../test/testkit/memory-probe.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
+import {
+  isQueueingCounted,
+  type Queueing,
+  QueueingProbe,
+} from '../../test/testkit/queueing-probe.ts'
 import { provision, type Server, startServer } from '../../test/testkit/server.ts'
 import { until } from '../../test/testkit/until.ts'
 import type { Bench, Contender, Goal, Measurement, RoundContext } from '../lib/bench.ts'
@@ -42,6 +48,7 @@ interface Stage {
   readonly probe: BenchProcess
   readonly crowd: BenchProcess
   readonly memory: MemoryProbe
+  readonly queueing: QueueingProbe
   stop(): Promise<void>
 }
 
@@ -147,7 +154,11 @@ const refusing: Load = {
 }
 
 const loads = [...crowds, streams, renewed, attacked, refusing]
-const loopOf = (name: string) => `event loop, ${name}`
+const loadNames = [alone, ...loads.map(({ name }) => name)]
+const queueings = {
+  ownMs: (name: string) => `own queueing, ${name}`,
+  waitedMs: (name: string) => `wait for a core, ${name}`,
+} as const
 
 export const bench: Bench = {
   name: 'edge',
@@ -157,14 +168,22 @@ export const bench: Bench = {
   baseline: probing(alone, null),
   candidates: [
     ...loads.map((load) => probing(load.name, load)),
-    ...[alone, ...loads.map(({ name }) => name)].map(loop),
+    ...loadNames.map((name) => queueing('ownMs', name)),
+    ...loadNames.map((name) => queueing('waitedMs', name)),
   ],
-  goals: loads.map(
-    (load): Goal => ({ contender: load.name, to: alone, figure: 'p99', atMost: 1.2 }),
+  goals: [(name: string) => name, queueings.ownMs].flatMap((rowOf) =>
+    loads.map(
+      ({ name }): Goal => ({
+        contender: rowOf(name),
+        to: rowOf(alone),
+        figure: 'p99',
+        atMost: 1.2,
+      }),
+    ),
   ),
   // One crowd of each protocol.
   smoke: [
-    ...[alone, loopOf(alone)],
+    ...[alone, queueings.ownMs(alone), queueings.waitedMs(alone)],
     ...[...crowds.slice(0, 3), streams, renewed, attacked, refusing].map(({ name }) => name),
   ],
   verify: ({ evidence }) => evidence?.problem as string | undefined,
@@ -173,9 +192,11 @@ export const bench: Bench = {
 const shared = new Shared(start)
 
 async function start({ smoke }: RoundContext): Promise<Stage> {
-  const memory = new MemoryProbe()
+  const [memory, queueing] = [new MemoryProbe(), new QueueingProbe()]
   const flags = smoke === true ? smokeFlags : []
-  const server = await startServer({ isWhole: true, flags, ...memory.options })
+  const nodeFlags = [...memory.options.nodeFlags, ...queueing.options.nodeFlags]
+  const env = { ...memory.options.env, ...queueing.options.env }
+  const server = await startServer({ isWhole: true, flags, nodeFlags, env })
   const bundle = ['--product=bundle', '--product=indexer', '--plan=unlimited']
   const { token, indexer } = await provision(server.data, 'edge', ...bundle)
   const basic = Buffer.from(`${indexer?.user}:${indexer?.password}`).toString('base64')
@@ -188,8 +209,9 @@ async function start({ smoke }: RoundContext): Promise<Stage> {
     await Promise.all([probe.stop(), crowd.stop()])
     await server.dispose()
     memory.dispose()
+    queueing.dispose()
   }
-  const stage = { server, targets, probe, crowd, memory, stop }
+  const stage = { server, targets, probe, crowd, memory, queueing, stop }
   // A new subscription is known within a second, and the chain has its first block.
   await until(async () => problemOf(await probed(stage, 0.01)) === undefined, 'every endpoint')
   return stage
@@ -205,8 +227,8 @@ function problemOf(found: Probed): string | undefined {
   return `wrong answers to the customer of ${wrong.map(([endpoint]) => endpoint).join(', ')}`
 }
 
-/** What the last round of each load found of the server's event loop. */
-const loops = new Map<string, Measurement>()
+/** What the last round of each load found. */
+const queued = new Map<string, Queueing>()
 
 function probing(name: string, load: Load | null): Contender {
   return {
@@ -221,11 +243,17 @@ function probing(name: string, load: Load | null): Contender {
 }
 
 /** Measured with the probes of the same name. */
-function loop(name: string): Contender {
+function queueing(kind: keyof Queueing, load: string): Contender {
   return {
-    name: loopOf(name),
-    missing: ({ target }) => (target === undefined ? undefined : 'measures a server of its own'),
-    run: async () => loops.get(name)!,
+    name: queueings[kind](load),
+    missing: ({ target }) => {
+      if (target !== undefined) return 'measures a server of its own'
+      return isQueueingCounted ? undefined : 'this kernel does not count it'
+    },
+    run: async ({ seconds }) => {
+      const times = queued.get(load)![kind]
+      return { opsPerSecond: times.length / seconds, latencyUs: percentilesUs(times) }
+    },
   }
 }
 
@@ -242,12 +270,11 @@ async function measure(
   await sleep(Math.min(settleMs, context.seconds * 1000))
   // Later crowds reuse what earlier ones left to the allocator: what is retained shows them, too.
   const grown = Math.max(now.resident - memory.resident, now.retained - memory.retained)
-  const before = await metersOf(stage)
+  const start = stage.queueing.at
   const found = await probed(stage, context.seconds)
-  const after = await metersOf(stage)
+  queued.set(name, stage.queueing.since(start))
   const counts = await stage.crowd.call<CrowdCounts>('leave')
   const budgetRefused = sumOf(await metersOf(stage), opened, 'address_refused_total')
-  loops.set(name, lagOf(before, after, context.seconds))
   // The server closes them before the next load is opened.
   await sleep(Math.min(1_000, context.seconds * 1000))
   const { idle = 0 } = size
@@ -282,19 +309,4 @@ async function metersOf({ server }: Stage): Promise<ExpositionText> {
 
 function sumOf(after: ExpositionText, before: ExpositionText, name: string): number {
   return after.sum(name) - before.sum(name)
-}
-
-/** The upper bounds of the buckets that the percentiles lie in. */
-function lagOf(before: ExpositionText, after: ExpositionText, seconds: number): Measurement {
-  const name = 'event_loop_lag_seconds'
-  const earlier = before.buckets(name)
-  const rows = [...after.buckets(name)].map(
-    ([bound, count]) => [bound, count - (earlier.get(bound) ?? 0)] as const,
-  )
-  const total = rows.at(-1)?.[1] ?? 0
-  const at = (share: number) => 1e6 * (rows.find(([, count]) => count >= share * total)?.[0] ?? 0)
-  return {
-    opsPerSecond: total / seconds,
-    latencyUs: { p50: at(0.5), p99: at(0.99), p999: at(0.999) },
-  }
 }

@@ -396,7 +396,7 @@ class NodeSet implements NodeSwitch {
         listen: index === 0 ? options : options.cluster!.peers[index - 1]!,
         running: null,
         contact: () => ({
-          host: hostText(options.host),
+          host: options.host.includes(':') ? `[${options.host}]` : options.host,
           rpc: node.running?.addresses.rpc.port ?? 0,
           ws: node.running?.addresses.ws.port ?? 0,
           udp: udp.port,
@@ -480,11 +480,6 @@ class NodeSet implements NodeSwitch {
 const alwaysUp: Pick<GrpcChain, 'isUp' | 'watch'> = {
   isUp: () => true,
   watch: () => () => {},
-}
-
-/** As it is written before a port. */
-function hostText(host: string): string {
-  return host.includes(':') ? `[${host}]` : host
 }
 
 // The UDP port that getClusterNodes names for gossip, TPU, TVU and repair. Thread: main of the

@@ -124,12 +124,10 @@ export class DevnodeProcess {
 
   #receive(event: string, data: unknown): void {
     // Reason for the casts: both ends are ours, see workers/devnode.ts.
-    if (event === 'log') this.#log(data as LogLine)
-    else this.#count(data as DevnodeStats)
-  }
-
-  #log({ level, msg, fields }: LogLine): void {
-    this.#deps.log[level](msg, fields)
+    if (event === 'log') {
+      const { level, msg, fields } = data as LogLine
+      this.#deps.log[level](msg, fields)
+    } else this.#count(data as DevnodeStats)
   }
 
   #count(stats: DevnodeStats): void {

@@ -348,8 +348,10 @@ function publish({ block, written }: RestoredBlock, sink: SolanaSink): void {
     if (writer === undefined) sink.account(slot, { ...account, txnSignature: null })
     else writtenBy[writer.index]!.push({ ...account, txnSignature: writer.signature })
   }
-  for (const { content, index } of transactions)
-    sink.transaction(slot, content, writtenBy[index]!.sort(byWriteVersion))
+  for (const { content, index } of transactions) {
+    const written = writtenBy[index]!.sort((a, b) => (a.writeVersion < b.writeVersion ? -1 : 1))
+    sink.transaction(slot, content, written)
+  }
   for (const entry of entries) sink.entry(slot, entry)
   reportBlock(sink, block, entries.length)
   sink.status({ slot, parent, status: slotStatus.confirmed })
@@ -366,8 +368,4 @@ function lastWriters(transactions: readonly LedgerTransaction[]): Map<string, nu
     })
   }
   return writers
-}
-
-function byWriteVersion(a: AccountContent, b: AccountContent): number {
-  return a.writeVersion < b.writeVersion ? -1 : 1
 }

@@ -190,6 +190,21 @@ describe('POST /', () => {
     ])
   })
 
+  test('reads long batches one after the other, each with its own answers', async () => {
+    const batch = (first: number) =>
+      Array.from({ length: 80 }, (_, index) => {
+        return { jsonrpc: '2.0', method: 'eth_chainId', id: first + index }
+      })
+    const firsts = Array.from({ length: 24 }, (_, index) => 1_000 * index)
+    const answers = await Promise.all(
+      firsts.map(async (first) => {
+        const { body } = await post(JSON.stringify(batch(first)))
+        return body.map(({ id }: { id: number }) => id)
+      }),
+    )
+    expect(answers).toEqual(firsts.map((first) => batch(first).map(({ id }) => id)))
+  })
+
   test('answers a lone notification with an empty body', async () => {
     expect(await post('{"jsonrpc":"2.0","method":"eth_chainId"}')).toEqual({
       status: 200,

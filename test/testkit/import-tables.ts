@@ -252,15 +252,15 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 13_678,
-  products: 10_673,
-  customers: 7_549,
-  streams: 18_581,
-  upstream: 9_438,
+  operator: 13_662,
+  products: 10_676,
+  customers: 7_541,
+  streams: 18_617,
+  upstream: 9_436,
   chain: 7_880,
-  base: 11_023,
-  devnode: 10_515,
-  indexer: 20_807,
+  base: 11_020,
+  devnode: 10_506,
+  indexer: 20_804,
   'live client': 6_389,
   loadtest: 5_893,
   workers: 314,

@@ -118,7 +118,9 @@ export function batchMessage(answers: readonly Message[], end = ''): Message {
   parts.push(`]${end}`)
   if (answers.some((answer) => answer instanceof MessageStream)) return new MessageStream(parts)
   // Reason for the cast: the line above has shown that none is a stream.
-  return bytesMessage((parts as (string | Uint8Array)[]).map(bytesOf), {})
+  const pieces = parts as (string | Uint8Array)[]
+  const bytes = pieces.map((part) => (typeof part === 'string' ? Buffer.from(part) : part))
+  return bytesMessage(bytes, {})
 }
 
 /** Short pieces are cheaper to join than to send one by one. */
@@ -133,10 +135,6 @@ function bytesMessage(pieces: Uint8Array[], { release }: { release?: () => void 
 function partsOf(answer: Message): readonly Part[] {
   if (answer instanceof MessageStream) return answer.parts
   return answer instanceof PiecedMessage ? answer.pieces : [answer]
-}
-
-function bytesOf(part: string | Uint8Array): Uint8Array {
-  return typeof part === 'string' ? Buffer.from(part) : part
 }
 
 const JOINED_BYTES_MAX = 32_768

@@ -8,7 +8,6 @@ import type { ClusterSection } from './config.ts'
 import { PostgresConnection } from './postgres/client.ts'
 import { prepareSchema } from './postgres/schema.ts'
 import {
-  type GatewayInfo,
   type GatewayRow,
   listGateways,
   PostgresLeases,
@@ -61,7 +60,9 @@ export class Cluster {
   /** Adds this gateway to the table of gateways while it runs. A command does not. */
   announce(): void {
     const who = { session: this.session, name: this.gateway }
-    this.#heartbeat = startHeartbeat(this.reading, who, () => this.#infoNow())
+    this.#heartbeat = startHeartbeat(this.reading, who, () =>
+      Object.fromEntries([...this.#info].map(([name, read]) => [name, read()])),
+    )
   }
 
   /** A connection of its own; stopped with the cluster. */
@@ -109,9 +110,5 @@ export class Cluster {
     await this.#heartbeat?.stop()
     const all = [...this.connections.values()]
     await Promise.all(all.map((connection) => connection.stop()))
-  }
-
-  #infoNow(): GatewayInfo {
-    return Object.fromEntries([...this.#info].map(([name, read]) => [name, read()]))
   }
 }

@@ -116,7 +116,7 @@ export class AddressBudget {
 }
 
 // Delays refusals, so that a client that retries a refused request at once costs one answer per
-// second and connection instead of as many as it can send.
+// second and connection instead of as many as it can send, and not all of them at one moment.
 // Bounded per client; past the bound the caller answers at once and should close the connection.
 
 const delayMsMax = 1_000
@@ -136,7 +136,8 @@ export class RefusalDelay {
         this.#release(key)
         resolve()
       }
-      setTimeout(end, Math.min(waitMs, delayMsMax)).unref()
+      const early = count / (2 * waitingMax)
+      setTimeout(end, Math.min(waitMs, delayMsMax) * (1 - early)).unref()
     })
   }
 

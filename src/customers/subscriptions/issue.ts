@@ -20,7 +20,7 @@ export const idPrefix = 'sub_'
 
 export function issueToken(): string {
   const body = randomBase62(randomChars)
-  return `${tokenPrefix}${body}${checksumOf(body)}`
+  return `${tokenPrefix}${body}${toBase62(crc32(body), checksumChars)}`
 }
 
 export function issuePassword(): string {
@@ -58,10 +58,6 @@ export function lookupKeyOfDigest(digest: string): string {
 /** True when a text that would be stored (a label, a note, a reason) contains a token. */
 export function holdsToken(text: string): boolean {
   return /slu_[0-9A-Za-z]{38}/.test(text)
-}
-
-function checksumOf(body: string): string {
-  return toBase62(crc32(body), checksumChars)
 }
 
 function randomBase62(length: number): string {

@@ -88,7 +88,9 @@ class ClickhouseEngine implements QueryEngine {
   }
 
   run(query: Query, ticket: string): SentQuery {
-    const id = `sluice-${this.#run}-${++this.#count}${ownerSuffix(query)}`
+    // Row policies can read the subscription in it, and SQL cannot set it.
+    const owner = /^[\w-]{1,64}$/.test(query.subscription) ? `-${query.subscription}` : ''
+    const id = `sluice-${this.#run}-${++this.#count}${owner}`
     const run: Run = new Run(query, {
       id,
       ticket,
@@ -131,11 +133,6 @@ class ClickhouseEngine implements QueryEngine {
         this.#deps.log.warn('KILL QUERY failed', { error: messageOf(error) })
     }
   }
-}
-
-/** The subscription as suffix of the query's id: row policies can read it, SQL cannot set it. */
-function ownerSuffix({ subscription }: Query): string {
-  return /^[\w-]{1,64}$/.test(subscription) ? `-${subscription}` : ''
 }
 
 interface RunDeps {

@@ -82,8 +82,14 @@ export async function startApi(data: string, deps: ApiDeps): Promise<Running> {
       cert === undefined
         ? createServer(limits)
         : createTlsServer({ ...limits, handshakeTimeout: headersMsMax, cert, key })
-    const server = prepared(made, (...pair) => api.serve(...pair, addressOf(pair[0])), deps.log)
-    deps.certificates?.onChange(() => renew(server, deps.certificates!))
+    const server = prepared(
+      made,
+      (...pair) => api.serve(...pair, pair[0].socket.remoteAddress ?? ''),
+      deps.log,
+    )
+    deps.certificates?.onChange(() => {
+      if ('setSecureContext' in server) (server as TlsServer).setSecureContext(deps.certificates!)
+    })
     servers.push(server)
     address = await listen(server, operator, deps.certificates !== null).catch(async (error) => {
       await close(servers)
@@ -305,10 +311,6 @@ async function listen(
   return { host, port: (server.address() as AddressInfo).port, tls }
 }
 
-function renew(server: Server, { cert, key }: CertificatePair): void {
-  if ('setSecureContext' in server) (server as TlsServer).setSecureContext({ cert, key })
-}
-
 type TlsServer = ReturnType<typeof createTlsServer>
 
 async function close(servers: readonly Server[]): Promise<void> {
@@ -323,10 +325,6 @@ async function close(servers: readonly Server[]): Promise<void> {
 
 /** The open connections of each server. */
 const sockets = new WeakMap<Server, Set<Duplex>>()
-
-function addressOf({ socket }: IncomingMessage): string {
-  return socket.remoteAddress ?? ''
-}
 
 const busy = refusedAnswer([
   'unavailable',

@@ -221,7 +221,8 @@ export function familyOf<T extends Pick<Verb, 'words'>>(
 export function nearestHint(word: string, candidates: Iterable<string>, before = ''): string {
   // Of a short word most of the letters must be right.
   const near = nearest(word, candidates, Math.min(editsMax, word.length >> 1))
-  return near === null ? '' : `; the nearest is ${quoted(`${before}${near}`)}`
+  const text = `${before}${near}`
+  return near === null ? '' : `; the nearest is ${text.startsWith('-') ? text : `"${text}"`}`
 }
 
 /** The word itself when it is known, else the only known one that it is a prefix of. */
@@ -238,8 +239,4 @@ function expand(word: string, known: readonly string[], before: string): Outcome
 function wordsOf(argv: readonly string[]): readonly string[] {
   const flag = argv.findIndex((word) => word.startsWith('-'))
   return flag < 0 ? argv : argv.slice(0, flag)
-}
-
-function quoted(text: string): string {
-  return text.startsWith('-') ? text : `"${text}"`
 }

@@ -327,12 +327,15 @@ export function knownOf(config: Config) {
   const interfaces = Object.values(networkInterfaces()).flatMap((found) =>
     (found ?? []).map(({ address }) => address),
   )
+  // Shreds are sent from there: a challenge sent there would answer itself.
+  const { sourceHost, host } = shredstream
+  const shredSource = { host: sourceHost || host, port: sourcePortOf(shredstream) }
   return {
     plans: Object.keys(plans),
     upstreams: Object.keys(upstreams),
     destinationRules: {
       allowPrivate: shredstream.allowPrivate || isAllEmbedded(config),
-      own: [...endpoints, sourceOf(shredstream)],
+      own: [...endpoints, shredSource],
       interfaces,
     },
   }
@@ -344,11 +347,6 @@ export function offerOf(config: Config) {
     ([name, { creditsPer30Days }]) => [name, creditsPer30Days] as const,
   )
   return { known: knownOf(config), creditsPer30Days: Object.fromEntries(limits) }
-}
-
-/** The port that shreds are sent from counts too: a challenge sent there would answer itself. */
-function sourceOf(section: Config['shredstream']): { host: string; port: number } {
-  return { host: section.sourceHost || section.host, port: sourcePortOf(section) }
 }
 
 // Derives the configurations of a hub and of its gateways from the one that an operator wrote.

@@ -247,7 +247,7 @@ function visible(node: Node, value: unknown, show: Show): unknown {
       ]),
     )
   if (node.secret === false) return show(node, value)
-  if (isEmpty(value)) return value
+  if (value === '' || (Array.isArray(value) && value.length === 0)) return value
   return node.secret === 'after-origin' ? originShown(String(value)) : HIDDEN
 }
 
@@ -271,8 +271,4 @@ function nodeAt(fields: Fields, segments: readonly string[]): Node | undefined {
 
 function isPlainGroup(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isEmpty(value: unknown): boolean {
-  return value === '' || (Array.isArray(value) && value.length === 0)
 }

@@ -230,7 +230,7 @@ export function locate(fields: Fields, segments: readonly string[]): Found {
     within = node.of.fields
     if (index === segments.length) break
     const chosen = segments[index++]!
-    const fits = node.node === 'named' ? NAME.test(chosen) : isListIndex(chosen)
+    const fits = node.node === 'named' ? NAME.test(chosen) : /^\d{1,2}$/.test(chosen)
     if (!fits) return { kind: 'unknown' }
     key = `${key}.${chosen}`
   }
@@ -367,10 +367,6 @@ function asWritten(declared: string, written: string): string {
 
 function plain(word: string): string {
   return word.replaceAll(/[-_]/g, '').toLowerCase()
-}
-
-function isListIndex(word: string): boolean {
-  return /^\d{1,2}$/.test(word)
 }
 
 function own(value: unknown, name: string): unknown {

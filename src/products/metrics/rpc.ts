@@ -29,6 +29,8 @@ const shortBytes = 128
 const u64HexDigits = 16
 const tags: ReadonlySet<unknown> = new Set(['latest', 'safe', 'finalized', 'earliest'])
 
+const platform = `${process.platform}-${process.arch}/node${process.versions.node}`
+
 /** -32005 is "limit exceeded" in EIP-1474. */
 const tooLong: RpcError = {
   code: -32005,
@@ -40,7 +42,7 @@ const methods: ReadonlyMap<string, Method> = new Map<string, Method>([
   ['eth_blockNumber', withoutParams(({ view }) => quantity(view.latestBlock()))],
   ['eth_chainId', withoutParams(({ view }) => quantity(view.chainId()))],
   ['net_version', withoutParams(({ view }) => view.chainId().toString())],
-  ['web3_clientVersion', withoutParams(({ version }) => clientVersion(version))],
+  ['web3_clientVersion', withoutParams(({ version }) => `sluice/v${version}/${platform}`)],
 ])
 
 /** The answer to a body, whose calls are looked up but not encoded yet. */
@@ -179,8 +181,4 @@ function invalid(message: string): Outcome<never> {
 
 function quantity(value: number | bigint): string {
   return `0x${value.toString(16)}`
-}
-
-function clientVersion(version: string): string {
-  return `sluice/v${version}/${process.platform}-${process.arch}/node${process.versions.node}`
 }

@@ -76,7 +76,10 @@ export class StreamSockets {
     this.#publishedSeq = parts.log.position
     this.#turnBytesMax = parts.limits.unsentBytesMax * turnPart
     const endFrames = parts.log.listen((frame) => this.#take(frame))
-    const endRestarts = parts.log.onRestart(() => this.#restart())
+    // The log begins anew: no cursor is valid any more, so every client connects again.
+    const endRestarts = parts.log.onRestart(() =>
+      this.#endAll(this.#clients, CLOSE_GOING_AWAY, 'the event numbers changed'),
+    )
     this.#endListening = () => {
       endFrames()
       endRestarts()
@@ -178,7 +181,8 @@ export class StreamSockets {
   #turn(): void {
     const { log, limits } = this.#parts
     this.#turnBytes = 0
-    if (this.#publishedSeq < log.oldestSeq - 1) this.#skipLost()
+    if (this.#publishedSeq < log.oldestSeq - 1)
+      this.#endAll(this.#live, CLOSE_TOO_SLOW, 'frames were lost')
     if (this.#uncheckedBytes >= limits.unsentBytesMax * checkPart)
       this.#checkLive(this.#clock.monotonicMs())
     while (this.#publishedSeq < log.position && this.#turnBytes < this.#turnBytesMax)
@@ -187,16 +191,9 @@ export class StreamSockets {
     if (this.#publishedSeq < log.position) this.#scheduleTurn()
   }
 
-  /** Publishing lags by more than the buffer: live clients are disconnected and must resume. */
-  #skipLost(): void {
-    for (const client of [...this.#live]) client.end(CLOSE_TOO_SLOW, 'frames were lost')
-    this.#publishedSeq = this.#parts.log.position
-  }
-
-  /** The log begins anew: no cursor is valid any more, so every client connects again. */
-  #restart(): void {
-    for (const client of [...this.#clients])
-      client.end(CLOSE_GOING_AWAY, 'the event numbers changed')
+  /** Live publishing goes on from here; those that are disconnected resume, or begin anew. */
+  #endAll(clients: Iterable<StreamClient>, code: number, reason: string): void {
+    for (const client of [...clients]) client.end(code, reason)
     this.#publishedSeq = this.#parts.log.position
   }
 

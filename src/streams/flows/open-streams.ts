@@ -110,14 +110,11 @@ export class OpenStreams {
     if (isInside) open.partUpTo = slot
     if (isMeta && slot > open.firstSlot) open.isBegun = true
     if (tracked.hasStatus(slotStatus.createdBank)) return false
-    if (slot > open.partUpTo || !this.#isFirstPart(tracked)) return false
+    if (slot > open.partUpTo) return false
+    // Whether the connection that was the first to send something of it began inside of it.
+    const first = [...this.#open.values()].find((one) => one.connection === tracked.firstConnection)
+    if (first === undefined || (first.firstSlot !== null && slot > first.partUpTo)) return false
     if (isInside && open.connection > 1 && !this.isMerged) this.#counts.gapSlots++
     return true
-  }
-
-  /** Whether the connection that was the first to send something of the slot began inside of it. */
-  #isFirstPart({ slot, firstConnection }: TrackedSlot): boolean {
-    const first = [...this.#open.values()].find(({ connection }) => connection === firstConnection)
-    return first !== undefined && (first.firstSlot === null || slot <= first.partUpTo)
   }
 }

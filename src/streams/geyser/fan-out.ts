@@ -19,8 +19,8 @@ import type { PublishedSlots } from './position.ts'
 
 type Counts = Record<UpdateKind, number>
 
-/** Of a turn: a thousand groups take 20 ms, and other callers are served in between. */
-const [flushMsMax, groupsPerLook] = [4, 64]
+/** Of a turn: a thousand groups take 10 ms, and other callers are served in between. */
+const [flushMsMax, groupsPerLook] = [1, 16]
 
 export class FanOut {
   readonly pool = new SlabPool()

@@ -138,31 +138,28 @@ function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
   const slices = dataSlices(request, limits)
   checkStates(request)
   checkCuckoos(request)
-  const states = compares(request) ? new StreamStates() : null
+  const accounts = each('accounts', request.accounts, accountFilter)
+  const transactions = each('transactions', request.transactions, transactionFilter)
+  const statuses = each('transactions_status', request.transactionsStatus, transactionFilter)
+  const isComparing =
+    accounts.some(({ diffOnly }) => diffOnly) || transactions.some(({ withStates }) => withStates)
+  const states = isComparing ? new StreamStates() : null
   return {
     key: states === null ? digestOf(request) : randomUUID(),
     commitment: commitmentOf(request),
-    accounts: each('accounts', request.accounts, accountFilter),
+    accounts,
     slots: each('slots', request.slots, slotFilter),
-    transactions: each('transactions', request.transactions, transactionFilter),
-    statuses: each('transactions_status', request.transactionsStatus, transactionFilter),
+    transactions,
+    statuses,
     blocks: each('blocks', request.blocks, blockFilter),
     blocksMeta: each('blocks_meta', request.blocksMeta, (_filter, { base }) => base),
     entries: each('entry', request.entry, (_filter, { base }) => base),
     slices,
     sliceKey: slices.map(({ offset, length }) => `${offset}+${length}`).join(),
-    hasExtras: asksForExtras(request),
+    hasExtras: [...transactions, ...statuses].some((one) => one.withBlockTime || one.withStates),
     states,
     retractions: null,
   }
-}
-
-/** Whether the stream needs the states of accounts. */
-function compares({ accounts, transactions }: SubscribeRequest): boolean {
-  return (
-    Object.values(accounts).some((filter) => given(filter, 'diffOnly') === true) ||
-    Object.values(transactions).some((filter) => given(filter, 'accountStates') === true)
-  )
 }
 
 function checkCuckoos({ accounts, transactions, transactionsStatus, blocks }: SubscribeRequest) {
@@ -187,13 +184,6 @@ function checkStates(request: SubscribeRequest): void {
     if (length === 0 || length > watchedMax)
       throw new Problem(`${at}: needs 1 to ${watchedMax} keys in account_include`)
   }
-}
-
-function asksForExtras({ transactions, transactionsStatus }: SubscribeRequest): boolean {
-  const filters = [transactions, transactionsStatus].flatMap((named) => Object.values(named))
-  const isAsked = (filter: TransactionsRequest) =>
-    given(filter, 'blockTime') === true || given(filter, 'accountStates') === true
-  return filters.some(isAsked)
 }
 
 function accountFilter(filter: AccountsRequest, { at, base, limits }: FilterAt): AccountFilter {

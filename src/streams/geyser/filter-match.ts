@@ -5,20 +5,13 @@ import { decodeTransactionInfo, type TransactionContent } from '../../chain/sola
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../chain/solana/geyser-encode.ts'
 import { type InstructionFilter, runsAny } from '../../chain/solana/instruction-filter.ts'
 import type { KnownBlocks } from '../../chain/solana/known-blocks.ts'
-import {
-  type AccountUpdate,
-  type BlockUpdate,
-  type SlotUpdate,
-  slotStatus,
-  type TransactionUpdate,
-} from '../../chain/solana/updates.ts'
+import type { AccountUpdate, BlockUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
 import type { KeyList, KeyText } from '../hub/key-list.ts'
 import type {
   AccountFilter,
   BlockFilter,
   DataSlice,
   FilterSet,
-  SlotFilter,
   StateFilter,
   TransactionFilter,
 } from './filter-set.ts'
@@ -106,11 +99,6 @@ export function matchesAccount(filter: AccountFilter, update: AccountUpdate): bo
     if (!isListed && cuckoo?.has(update.pubkey) !== true) return false
   }
   return true
-}
-
-export function matchesSlot(filter: SlotFilter, update: SlotUpdate, commitment: number): boolean {
-  if (filter.byCommitment && update.status !== commitment) return false
-  return filter.interslot || update.status <= slotStatus.finalized
 }
 
 /** Whether a block filter includes a transaction of the block. */

@@ -42,6 +42,8 @@ export class FrameBatch {
   #at = 0
   #slabSinceMs = 0
   #runs: Run[] = []
+  /** Whole frames that follow what is in the slab: copied only when something else follows them. */
+  #shared: Buffer[] = []
   /** Bytes and frames since the last `take`. */
   bytes = 0
   frames = 0
@@ -52,6 +54,7 @@ export class FrameBatch {
   }
 
   append(tag: number, prefix: Buffer, body: Uint8Array, suffix: Buffer): void {
+    this.#copyShared()
     const isShared = body.length > this.#copyBytesMax
     const lengthBytes = varintBytes(body.length)
     const headBytes = framePrefixBytes + prefix.length + varintBytes(tag) + lengthBytes
@@ -77,10 +80,28 @@ export class FrameBatch {
     this.frames++
   }
 
+  /** A whole frame that others send, too. */
+  share(frame: Buffer): void {
+    this.#shared.push(frame)
+    this.bytes += frame.length
+    this.frames++
+  }
+
+  #copyShared(): void {
+    if (this.#shared.length === 0) return
+    for (const frame of this.#shared) {
+      const slab = this.#reserve(frame.length)
+      this.#at = copyInto(slab, frame, this.#at)
+    }
+    this.#shared = []
+  }
+
   /** Returns the runs since the last call; the caller must release each slab once. */
   take(): readonly Run[] {
+    if (this.#runs.length > 0 || this.#at > this.#start) this.#copyShared()
     this.#close()
-    const runs = this.#runs
+    const runs = this.#shared.length > 0 ? joinedRuns(this.#shared) : this.#runs
+    this.#shared = []
     this.#runs = []
     this.bytes = 0
     this.frames = 0
@@ -143,10 +164,23 @@ function encodeCreatedAt(createdAtMs: number): Buffer {
   return writer.take()
 }
 
-/** One whole frame, for a single stream. */
-export function frameOf(tag: number, body: Uint8Array, createdAtMs: number): Buffer {
+// Groups are flushed one after the other, and most of them have the same frames.
+let lastJoined: readonly Buffer[] = []
+let lastRuns: readonly Run[] = []
+
+function joinedRuns(frames: readonly Buffer[]): readonly Run[] {
+  const { length } = frames
+  if (length === lastJoined.length && frames.every((one, at) => one === lastJoined[at]))
+    return lastRuns
+  lastJoined = frames
+  lastRuns = [{ bytes: length === 1 ? frames[0]! : Buffer.concat(frames), slab: null }]
+  return lastRuns
+}
+
+/** One whole frame, by itself. */
+export function frameOf(tag: number, body: Uint8Array, createdAtMs: number, prefix: Buffer = none) {
   const batch = new FrameBatch(new SlabPool())
-  batch.append(tag, none, body, createdAtSuffix(createdAtMs))
+  batch.append(tag, prefix, body, createdAtSuffix(createdAtMs))
   return Buffer.concat(batch.take().map((run) => run.bytes))
 }
 
@@ -273,6 +307,13 @@ export class SubscriberGroup {
     if (batch.frames === 0) this.#wantsFlush(this)
     batch.append(tag, prefix, body, suffix)
     if (batch.bytes >= flushBytes) this.flush()
+  }
+
+  /** A frame that other groups get, too: nothing is encoded, and usually nothing copied. */
+  share(frame: Buffer): void {
+    if (this.#batch.frames === 0) this.#wantsFlush(this)
+    this.#batch.share(frame)
+    if (this.#batch.bytes >= flushBytes) this.flush()
   }
 
   /** Sends all batched frames to the current streams of the group, compressed to those that ask. */

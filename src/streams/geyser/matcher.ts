@@ -25,7 +25,6 @@ import {
   AccountBodies,
   BlockBodies,
   matchesAccount,
-  matchesSlot,
   matchesTransaction,
   TransactionBodies,
   TransactionKeys,
@@ -37,10 +36,9 @@ import {
   type ListAt,
   listsOf,
   type NamedFilter,
-  type SlotFilter,
   type TransactionFilter,
 } from './filter-set.ts'
-import { createdAtSuffix, type Entry, type SubscriberGroup, updateTag } from './frame.ts'
+import { createdAtSuffix, type Entry, frameOf, type SubscriberGroup, updateTag } from './frame.ts'
 import type { StreamStates } from './joined-states.ts'
 
 /** A list with changes that are not settled. */
@@ -60,11 +58,11 @@ export class Matcher {
   readonly #anyAccount = new Set<Entry<AccountFilter>>()
   readonly #transactions = new TransactionIndex()
   readonly #statuses = new TransactionIndex()
-  readonly #slots = new Set<Entry<SlotFilter>>()
-  readonly #interslot = new Set<Entry<SlotFilter>>()
-  readonly #withEntries = new Set<SubscriberGroup>()
+  /** By `slotClassOf` a status. */
+  readonly #slots = [new NamedGroups(), new NamedGroups(), new NamedGroups()] as const
+  readonly #withEntries = new NamedGroups()
   readonly #withBlocks = new Set<SubscriberGroup>()
-  readonly #withMeta = new Set<SubscriberGroup>()
+  readonly #withMeta = new NamedGroups()
   /** Groups that matched the current update: the first `#touchedCount`. */
   readonly #touched: SubscriberGroup[] = []
   #touchedCount = 0
@@ -107,14 +105,8 @@ export class Matcher {
       this.#editWatched('add', fresh)
     }
     for (const filter of filters.statuses) this.#statuses.add(entry(filter))
-    for (const filter of filters.slots) {
-      const fresh = entry(filter)
-      this.#slots.add(fresh)
-      if (filter.interslot) this.#interslot.add(fresh)
-    }
-    if (filters.entries.length > 0) this.#withEntries.add(group)
+    this.#editNamed('add', group)
     if (filters.blocks.length > 0) this.#withBlocks.add(group)
-    if (filters.blocksMeta.length > 0) this.#withMeta.add(group)
     this.#groups.set(group, made)
     if (filters.states !== null) this.#states.add(filters.states)
     for (const at of listsOf(filters)) this.#watchChanges(group, at)
@@ -126,7 +118,6 @@ export class Matcher {
       // of another kind does nothing.
       const asAccount = entry as Entry<AccountFilter>
       const asTransaction = entry as Entry<TransactionFilter>
-      const asSlot = entry as Entry<SlotFilter>
       if (group.filters.accounts.includes(asAccount.filter)) {
         for (const key of asAccount.filter.accounts) this.#byAccount.remove(key, asAccount)
         for (const key of asAccount.filter.owners) this.#byOwner.remove(key, asAccount)
@@ -136,12 +127,9 @@ export class Matcher {
       if (group.filters.transactions.includes(asTransaction.filter))
         this.#editWatched('remove', asTransaction)
       this.#statuses.remove(asTransaction)
-      this.#slots.delete(asSlot)
-      this.#interslot.delete(asSlot)
     }
-    this.#withEntries.delete(group)
+    this.#editNamed('remove', group)
     this.#withBlocks.delete(group)
-    this.#withMeta.delete(group)
     this.#groups.delete(group)
     if (group.filters.states !== null) this.#states.delete(group.filters.states)
     for (const [keys, changing] of this.#changing)
@@ -179,6 +167,19 @@ export class Matcher {
   #track(update: SolanaUpdate): void {
     const isWhole = () => this.#blocks.isWhole(update.slot)
     for (const states of this.#states) states.take(update, isWhole)
+  }
+
+  #editNamed(how: 'add' | 'remove', group: SubscriberGroup): void {
+    const { slots, entries, blocksMeta } = group.filters
+    this.#slots[slotClass.commitment][how](group, slots)
+    const every = slots.filter(({ byCommitment }) => !byCommitment)
+    this.#slots[slotClass.other][how](group, every)
+    this.#slots[slotClass.interslot][how](
+      group,
+      every.filter(({ interslot }) => interslot),
+    )
+    this.#withEntries[how](group, entries)
+    this.#withMeta[how](group, blocksMeta)
   }
 
   #watchChanges(group: SubscriberGroup, at: ListAt): void {
@@ -222,15 +223,16 @@ export class Matcher {
     if (this.#states.size > 0) this.#track(update)
     switch (update.kind) {
       case 'account':
-        return this.#deliverAccount(update)
+        this.#matchAccount(update)
+        return this.#send(updateTag.account, update.body, update)
       case 'transaction':
         return this.#deliverTransaction(update)
       case 'slot':
-        return this.#deliverSlot(update)
+        return this.#slots[this.#slotClassOf(update)].send(updateTag.slot, update)
       case 'entry':
-        return this.#deliverAll(this.#withEntries, 'entries', updateTag.entry, update)
+        return this.#withEntries.send(updateTag.entry, update)
       case 'blockMeta':
-        return this.#deliverAll(this.#withMeta, 'blocksMeta', updateTag.blockMeta, update)
+        return this.#withMeta.send(updateTag.blockMeta, update)
       case 'block':
         return this.#deliverBlock(update)
       case 'retraction':
@@ -259,12 +261,6 @@ export class Matcher {
   #isReached(update: SolanaUpdate): boolean {
     if (update.kind !== 'slot') return true
     return update.status >= this.#commitment && update.status <= slotStatus.finalized
-  }
-
-  #deliverAccount(update: AccountUpdate): number {
-    this.#matchAccount(update)
-    if (this.#touchedCount === 0) return 0
-    return this.#send(updateTag.account, update.body, update)
   }
 
   #matchAccount(update: AccountUpdate): void {
@@ -310,30 +306,9 @@ export class Matcher {
     return this.#touchedCount > 0
   }
 
-  #deliverSlot(update: SlotUpdate): number {
-    const stamp = ++this.#stamp
-    const entries = update.status > slotStatus.finalized ? this.#interslot : this.#slots
-    for (const entry of entries)
-      if (matchesSlot(entry.filter, update, entry.group.filters.commitment)) this.#hit(entry, stamp)
-    return this.#send(updateTag.slot, update.body, update)
-  }
-
-  /** Kinds without conditions: every filter of the kind takes every update. */
-  #deliverAll(
-    groups: ReadonlySet<SubscriberGroup>,
-    kind: 'entries' | 'blocksMeta',
-    tag: number,
-    update: { readonly body: Uint8Array; readonly createdAtMs: number },
-  ): number {
-    let reached = 0
-    for (const group of groups) {
-      const filters = group.filters[kind]
-      const prefix =
-        filters.length === 1 ? filters[0]!.prefix : Buffer.concat(filters.map((one) => one.prefix))
-      group.append(tag, prefix, update.body, createdAtSuffix(update.createdAtMs))
-      reached += group.sinks.size
-    }
-    return reached
+  #slotClassOf({ status }: SlotUpdate) {
+    if (status === this.#commitment) return slotClass.commitment
+    return status > slotStatus.finalized ? slotClass.interslot : slotClass.other
   }
 
   /** A block is sent once per filter, since each selects different content. */
@@ -379,7 +354,7 @@ export class Matcher {
   }
 
   /** Sends to every group that matched; those that select slices or extras get a body of theirs. */
-  #send(tag: number, body: Uint8Array, update: AccountUpdate | TransactionUpdate | SlotUpdate) {
+  #send(tag: number, body: Uint8Array, update: AccountUpdate | TransactionUpdate) {
     const count = this.#touchedCount
     if (count === 0) return 0
     this.#touchedCount = 0
@@ -422,8 +397,53 @@ export class Matcher {
 
 function prefixOf({ hit, moreHits }: SubscriberGroup): Buffer {
   if (moreHits === null) return hit!.prefix
-  moreHits.sort((a, b) => a.ordinal - b.ordinal)
-  return Buffer.concat(moreHits.map(({ prefix }) => prefix))
+  return joinedPrefix(moreHits.sort((a, b) => a.ordinal - b.ordinal))
+}
+
+function joinedPrefix(filters: readonly NamedFilter[]): Buffer {
+  if (filters.length === 1) return filters[0]!.prefix
+  return Buffer.concat(filters.map(({ prefix }) => prefix))
+}
+
+/** Which filters take a status: all, those of every status, those of statuses between slots. */
+const slotClass = { commitment: 0, other: 1, interslot: 2 } as const
+
+/**
+ * Groups by the names of their filters without conditions. What differs by names alone is encoded
+ * once for all groups of equal names.
+ */
+class NamedGroups {
+  readonly #byNames = new Map<string, { readonly prefix: Buffer; groups: Set<SubscriberGroup> }>()
+
+  add(group: SubscriberGroup, filters: readonly NamedFilter[]): void {
+    if (filters.length === 0) return
+    const prefix = joinedPrefix(filters)
+    const names = prefix.toString('latin1')
+    const named = this.#byNames.get(names) ?? { prefix, groups: new Set() }
+    this.#byNames.set(names, named)
+    named.groups.add(group)
+  }
+
+  remove(group: SubscriberGroup, filters: readonly NamedFilter[]): void {
+    const names = joinedPrefix(filters).toString('latin1')
+    const groups = this.#byNames.get(names)?.groups
+    groups?.delete(group)
+    if (groups?.size === 0) this.#byNames.delete(names)
+  }
+
+  /** Returns the number of deliveries. */
+  send(tag: number, { body, createdAtMs }: { body: Uint8Array; createdAtMs: number }): number {
+    let reached = 0
+    for (const { prefix, groups } of this.#byNames.values()) {
+      const frame = groups.size === 1 ? null : frameOf(tag, body, createdAtMs, prefix)
+      for (const group of groups) {
+        if (frame !== null) group.share(frame)
+        else group.append(tag, prefix, body, createdAtSuffix(createdAtMs))
+        reached += group.sinks.size
+      }
+    }
+    return reached
+  }
 }
 
 // An index of transaction filters that finds the candidates for a transaction.

@@ -49,7 +49,9 @@ export class HttpClient implements ConnectionOwner {
     this.#target = { isTls, port, host, readBuffer, ...(ca === undefined ? {} : { ca }) }
     this.#clock = clock
     this.#head = headOf(url, xToken)
-    this.#timer = setInterval(() => this.#check(), checkEveryMs).unref()
+    this.#timer = setInterval(() => {
+      for (const connection of [...this.#connections]) if (connection.isStale()) connection.close()
+    }, checkEveryMs).unref()
   }
 
   /** Whether a connection is open. */
@@ -109,10 +111,6 @@ export class HttpClient implements ConnectionOwner {
     let next = this.#queue.shift()
     while (next?.isOver === true) next = this.#queue.shift()
     return next ?? null
-  }
-
-  #check(): void {
-    for (const connection of [...this.#connections]) if (connection.isStale()) connection.close()
   }
 
   #bytesOf(body: string | Uint8Array): string | Uint8Array {

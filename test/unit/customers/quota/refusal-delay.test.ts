@@ -27,4 +27,17 @@ describe('a delayed refusal', () => {
     await vi.advanceTimersByTimeAsync(500)
     expect(delay.delay('a', 500)).not.toBeNull()
   })
+
+  it('spreads those of one moment, so that they do not come again all at once', async () => {
+    const delay = new RefusalDelay()
+    const over: number[] = []
+    for (let index = 0; index < 16; index++)
+      void delay.delay('a', 800)?.then(() => over.push(index))
+    await vi.advanceTimersByTimeAsync(400)
+    expect(over).toEqual([])
+    for (let waiting = 16; waiting > 0; waiting--) {
+      await vi.advanceTimersByTimeAsync(25)
+      expect(over).toHaveLength(17 - waiting)
+    }
+  })
 })

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { Commitment } from '../../../../src/base/commitment.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import type { GrpcEncoding } from '../../../../src/base/transport/grpc-encoding.ts'
+import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
 import { FanOut } from '../../../../src/streams/geyser/fan-out.ts'
 import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
@@ -20,6 +21,7 @@ import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 const seeds = [1, 2, 3, 4].slice(0, caseCount(1, 4))
 
 const codec = loadCodec()
+const groupsPerTurnMin = 16
 
 class Collector implements RunSink {
   readonly encoding: GrpcEncoding | null
@@ -68,6 +70,11 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
+/** All that was published is sent: some groups in a turn. */
+async function turns(groups: number): Promise<void> {
+  for (let count = 0; count <= groups / groupsPerTurnMin; count++) await turn()
+}
+
 describe('live streams', () => {
   it.each(seeds)('get what the oracle expects, seed %i', async (seed) => {
     const chain = new SyntheticSolana({ seed, accounts: 30 })
@@ -100,7 +107,7 @@ describe('live streams', () => {
         if (random() < 0.1) await turn()
       }
     }
-    await turn()
+    await turns(all.length)
     const sum = all.reduce((total, sink) => total + sink.expected.length, 0)
     expect(sum).toBeGreaterThan(500)
     for (const sink of all) expect(sink.got()).toEqual(sink.expected)
@@ -156,6 +163,35 @@ describe('live streams', () => {
     expect(order).toEqual(['slots', 'metas', 'metas and slots'])
   })
 
+  it('of other keys get one copy of what differs by the names of filters alone', async () => {
+    const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
+    const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
+    const chain = new SyntheticSolana()
+    const sinks = ['a', 'a', 'b', 'b'].map((name, index) => {
+      const account = [encodeBase58(Buffer.alloc(32, index + 1))]
+      const asked: Asked = {
+        ...{ commitment: 0, transactions: {}, transactionsStatus: {}, entry: {}, blocks: {} },
+        ...{ accountsDataSlice: [], blocksMeta: { m: {} }, slots: { [name]: {} } },
+        accounts: { k: { account } },
+      }
+      const sink = new Collector(asked)
+      fanOut.join(sink, compiled(asked))
+      return sink
+    })
+    hub.listen((commitment, update) => {
+      if (commitment !== 0) return
+      for (const { expected, asked } of sinks) expected.push(...expectedOf(asked, update))
+    })
+    for (const update of chain.next()) publishUpdate(hub, update)
+    await turn()
+    expect(fanOut.groups).toBe(4)
+    const [first, second, third, fourth] = sinks.map(({ taken }) => taken[0])
+    expect(second).toBe(first)
+    expect(fourth).toBe(third)
+    expect(third).not.toBe(first)
+    for (const sink of sinks) expect(sink.got()).toEqual(sink.expected)
+  })
+
   it('of many groups are served in several turns, each with everything', async () => {
     const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
     const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
@@ -179,7 +215,7 @@ describe('live streams', () => {
     expect(served.size).toBeGreaterThan(0)
     expect(served.size).toBeLessThan(200)
     for (const update of chain.next()) publishUpdate(hub, update)
-    for (let turns = 0; turns < 10; turns++) await turn()
+    await turns(2 * 200)
     expect(served.size).toBe(200)
     expect(new Set(served.values())).toEqual(new Set([2]))
   })
