@@ -7,12 +7,7 @@ import type { Log } from '../../base/telemetry/log.ts'
 import type { ClusterSection } from './config.ts'
 import { PostgresConnection } from './postgres/client.ts'
 import { prepareSchema } from './postgres/schema.ts'
-import {
-  type GatewayRow,
-  listGateways,
-  PostgresLeases,
-  startHeartbeat,
-} from './postgres/tables.ts'
+import { type GatewayRow, listGateways, PostgresLeases, startHeartbeat } from './postgres/tables.ts'
 
 export interface ClusterDeps {
   readonly clock: Clock
