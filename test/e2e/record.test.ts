@@ -109,7 +109,11 @@ it('records traffic, and a replay has no difference', async () => {
 /** A place in the code, what stands there in a build with a fault, and what differs then. */
 const faults = [
   [`"root":\${root},"slot":\${slot}}`, `"root":\${root},"slot":0}`, 'default: pubsub slot'],
-  ['update.status <= slotStatus.finalized;', 'update.status === 1;', 'default: grpc processed'],
+  [
+    'case "slot": return this.#slots[',
+    'case "slot": return update.status === 0 ? 0 : this.#slots[',
+    'default: grpc processed',
+  ],
   ['encodedText(String(slot))', 'encodedText(String(slot - 1))', 'getSlot'],
 ] as const
 

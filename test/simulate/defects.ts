@@ -115,7 +115,7 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/flows/open-streams',
-        text: '!this.#isFirstPart(tracked)',
+        text: 'first === undefined || (first.firstSlot !== null && slot > first.partUpTo)',
         put: 'tracked.firstConnection !== open.connection',
       },
     ],
