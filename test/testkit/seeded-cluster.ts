@@ -39,6 +39,8 @@ export interface SeededScript extends ClusterOptions {
   readonly transactionsPerSlot: number
   /** Nodes evict the oldest slot of a replay after each answer that names it, until one is read. */
   readonly isEvicting: boolean
+  /** Threads of nodes that send transactions and entries pause up to so long. */
+  readonly pauseMsMax: number
 }
 
 const lies = ['lie-slot', 'lie-genesis', 'lie-blockhash'] as const
@@ -62,6 +64,7 @@ export function scriptOf(seed: number): SeededScript {
     finalizedAfter: isAlpenglow ? 1 : 3 + Math.floor(random() * 4),
     transactionsPerSlot: 1 + Math.floor(random() * 3),
     isEvicting: !isMigration && isIn(0.3),
+    pauseMsMax: isIn(0.5) ? 1_600 : 0,
   }
 }
 
@@ -135,7 +138,7 @@ export class SeededCluster {
     if (script.isEvicting) this.window.oldest = Math.max(...this.metas.keys()) - evicting.window
     const views = this.#cluster.start(this.#ledger())
     this.nodes = this.#cluster.nodes.map(
-      ({ view }, index) => new SeededNode(view, views[index]!, this.random, this.window),
+      ({ view }, index) => new SeededNode(view, views[index]!, this),
     )
   }
 
@@ -235,7 +238,16 @@ function sentOf(update: SolanaUpdate): Buffer {
 interface OpenStream {
   readonly listener: BatchListener
   readonly queue: Buffer[]
+  /** What threads send that pause. */
+  readonly late: Record<LateKind, Buffer[]>
 }
+
+/** Kinds that a thread of a node sends, apart from those of its replay. */
+const lateKinds = ['transaction', 'entry'] as const
+type LateKind = (typeof lateKinds)[number]
+const isLateKind = (kind: string): kind is LateKind => lateKinds.some((one) => one === kind)
+/** One in so many slots. */
+const pauseShare = 0.1
 
 /** The geyser endpoint of a node, and what its JSON-RPC says to probes. */
 export class SeededNode {
@@ -245,17 +257,25 @@ export class SeededNode {
   readonly #window: ReplayWindow
   readonly #streams = new Set<OpenStream>()
   readonly #ignore: () => void
+  readonly #pausedUntilMs: Record<LateKind, number> = { transaction: 0, entry: 0 }
   #downUntilMs = 0
   #frozenUntilMs = 0
 
-  constructor(view: NodeView, ledger: LedgerView, random: () => number, window: ReplayWindow) {
-    this.#window = window
+  constructor(view: NodeView, ledger: LedgerView, cluster: SeededCluster) {
+    this.#window = cluster.window
     this.#view = view
     this.ledger = ledger
-    this.#random = random
+    this.#random = cluster.random
     this.#ignore = view.hub.listen((commitment, update) => {
       if (commitment !== Commitment.processed || update.kind === 'block') return
-      for (const { queue } of this.#streams) queue.push(sentOf(update))
+      const { kind } = update
+      if (kind === 'blockMeta') this.#pause(cluster)
+      const isPaused = isLateKind(kind) && cluster.clock.monotonicMs() < this.#pausedUntilMs[kind]
+      for (const { queue, late } of this.#streams) {
+        const isLate = isLateKind(kind) && (isPaused || late[kind].length > 0)
+        const thread = isLate ? late[kind] : queue
+        thread.push(sentOf(update))
+      }
     })
   }
 
@@ -290,7 +310,7 @@ export class SeededNode {
       call: async (method) =>
         this.isDown(clock.monotonicMs()) ? notAnswered(lost) : this.#answer(method),
       subscribe: (request, listener) => {
-        const stream: OpenStream = { listener, queue: [] }
+        const stream: OpenStream = { listener, queue: [], late: { transaction: [], entry: [] } }
         const from = fromSlotIn(request)
         if (this.isDown(clock.monotonicMs())) listener.ended(lost)
         else if (!this.#window.take(from) || (from !== null && !this.#replay(stream, from)))
@@ -310,6 +330,9 @@ export class SeededNode {
 
   /** In one batch or two; nothing while a proxy holds it back. */
   flush(nowMs: number): void {
+    for (const { queue, late } of this.#streams)
+      for (const kind of lateKinds)
+        if (nowMs >= this.#pausedUntilMs[kind]) queue.push(...late[kind].splice(0))
     if (nowMs < this.#frozenUntilMs) return
     for (const stream of [...this.#streams]) {
       const { queue, listener } = stream
@@ -317,6 +340,13 @@ export class SeededNode {
       for (const batch of [queue.splice(0, cut), queue.splice(0)])
         if (batch.length > 0 && this.#streams.has(stream)) listener.batch(batchFrom(batch))
     }
+  }
+
+  /** A thread is busy with something else: what it sends of the next slots follows their metas. */
+  #pause({ random, script, clock, isWild }: SeededCluster): void {
+    if (script.pauseMsMax === 0 || !isWild || random() > pauseShare) return
+    const kind = lateKinds[random() < 0.7 ? 0 : 1]!
+    this.#pausedUntilMs[kind] = clock.monotonicMs() + random() * script.pauseMsMax
   }
 
   /** Of each slot the content, and the statuses of a commitment: its life cycle is only live. */

@@ -1,6 +1,6 @@
 // The open streams of a set, by their numbers, which banks they have, and what is counted and told
 // of them.
-import { slotStatus } from '../../chain/solana/updates.ts'
+import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { Bank, SlotView, TrackedSlot } from './tracked-slot.ts'
 
 export interface TrackerDeps {
@@ -38,6 +38,8 @@ interface OpenStream {
   partUpTo: number
   /** Slots that it sends from now on are whole, as it has sent the begin or the end of another. */
   isBegun: boolean
+  /** The newest slots of which it has sent some. */
+  readonly newest: { transaction: number; entry: number }
 }
 
 export class OpenStreams {
@@ -63,7 +65,8 @@ export class OpenStreams {
   open(stream: number, hasReplay: boolean): number {
     const connection = ++this.#connection
     const firstSlot = hasReplay ? -1 : null
-    this.#open.set(stream, { connection, firstSlot, partUpTo: -1, isBegun: hasReplay })
+    const newest = { transaction: -1, entry: -1 }
+    this.#open.set(stream, { connection, firstSlot, partUpTo: -1, isBegun: hasReplay, newest })
     return connection
   }
 
@@ -96,19 +99,31 @@ export class OpenStreams {
     return views.some((view) => view !== except && view.bank === bank && this.has(view))
   }
 
+  /** A stream that has the published block has not sent all of it: a node sends a kind in order. */
+  isBusyWith({ slot, views, blockhash }: TrackedSlot): boolean {
+    const whole = views.filter((view) => this.has(view) && view.blockhash === blockhash)
+    const isPast = ({ stream }: SlotView) => {
+      const { transaction, entry } = this.#open.get(stream)!.newest
+      return transaction > slot && entry > slot
+    }
+    return whole.length > 0 && !whole.some(isPast)
+  }
+
   /**
    * Whether a connection without a replay began inside of the slot: what it sends of it is no
    * block, and left out. A bank whose creation was sent is whole.
    */
-  isPart(tracked: TrackedSlot, stream: number, isMeta: boolean): boolean {
+  isPart(tracked: TrackedSlot, stream: number, kind: SolanaUpdate['kind']): boolean {
     const open = this.#open.get(stream)
     if (open === undefined) return false
     const { slot } = tracked
+    if ((kind === 'transaction' || kind === 'entry') && slot > open.newest[kind])
+      open.newest[kind] = slot
     // Items of two slots interleave: it may have begun inside of both.
     const isInside = open.firstSlot === null || (!open.isBegun && slot > open.partUpTo)
     open.firstSlot ??= slot
     if (isInside) open.partUpTo = slot
-    if (isMeta && slot > open.firstSlot) open.isBegun = true
+    if (kind === 'blockMeta' && slot > open.firstSlot) open.isBegun = true
     if (tracked.hasStatus(slotStatus.createdBank)) return false
     if (slot > open.partUpTo) return false
     // Whether the connection that was the first to send something of it began inside of it.

@@ -7,7 +7,7 @@
 //            of its block are there              send the same: duplicate items are dropped, and
 //            ─► block, meta ──────► hub          confirmed and finalized get the slot as the
 //   processed ─► waits for the block ► hub       first stream sent it that had all of it
-//   confirmed, finalized ─► also for every ancestor without that status ► hub
+//   confirmed, finalized ─► wait for the block ─► also for every ancestor without them ► hub
 //
 // Nodes send a status for some slots only (a confirmation skips ancestors, a restart forgets them);
 // the others are derived from the chain of parents. A slot below a finalized one that is not its
@@ -32,19 +32,20 @@
 import {
   type BlockMetaUpdate,
   type RetractionReason,
-  type SlotStatus,
   type SlotUpdate,
   type SolanaUpdate,
   slotStatus,
 } from '../../chain/solana/updates.ts'
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import type { UpdateList } from '../hub/update-list.ts'
+import { Confirmations } from './confirmations.ts'
 import type { SlotItem } from './item-names.ts'
 import { OpenStreams, SlotCounts, type TrackerDeps } from './open-streams.ts'
 import {
   type Bank,
   bankStatuses,
   derived,
+  firstOpen,
   isSkipped,
   lastItems,
   Retractions,
@@ -74,6 +75,7 @@ export class SlotTracker {
   readonly #slots = new Map<number, TrackedSlot>()
   readonly #streams = new OpenStreams(this.counts)
   readonly #retractions: Retractions
+  readonly #confirmations: Confirmations
   #floor = 0
   #firstContent = -1
   newestSlot: number | null = null
@@ -87,6 +89,7 @@ export class SlotTracker {
     this.#hub = hub
     this.#deps = deps
     this.#retractions = new Retractions(hub)
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, hub.slotTime)
   }
 
   /** A connection has begun without a replay: what lies between is lost. */
@@ -100,7 +103,8 @@ export class SlotTracker {
    */
   resumeFrom(): number | null {
     const complete = this.#newestComplete ?? 0
-    return this.#firstOpen(Math.max(this.#newestConfirmed + 1, complete - this.#keptSlots))
+    const from = Math.max(this.#newestConfirmed + 1, complete - this.#keptSlots)
+    return firstOpen(this.#slots, from) ?? this.#newestComplete
   }
 
   /**
@@ -108,7 +112,7 @@ export class SlotTracker {
    * Slots are lost only if no other stream is open.
    */
   opened(fromSlot: number | null, stream = 0): void {
-    const expected = this.#firstOpen(Number.POSITIVE_INFINITY)
+    const expected = firstOpen(this.#slots, Number.POSITIVE_INFINITY) ?? this.#newestComplete
     const connection = this.#streams.open(stream, fromSlot !== null)
     if (this.#streams.isMerged) return
     this.#gapFrom = fromSlot === null ? expected : null
@@ -125,8 +129,7 @@ export class SlotTracker {
   closed(stream = 0): void {
     if (!this.#streams.close(stream) || this.#streams.size === 0) return
     for (const tracked of [...this.#slots.values()].sort((a, b) => a.slot - b.slot)) {
-      const isSettled = tracked.isComplete || tracked.hasStatus(slotStatus.confirmed)
-      if (isSettled || tracked.slot < this.#newestFinalized) continue
+      if (tracked.isComplete || tracked.isSettled || tracked.slot < this.#newestFinalized) continue
       const { bank, views } = tracked
       const isOther = (view: SlotView) => view.bank !== bank && !view.hasLeft
       const other = views.find((view) => this.#streams.has(view) && isOther(view))
@@ -140,6 +143,7 @@ export class SlotTracker {
     for (const tracked of this.#slots.values())
       if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
+    this.#confirmations.clear()
     this.#floor = 0
     this.#firstContent = -1
     this.newestSlot = null
@@ -212,30 +216,38 @@ export class SlotTracker {
     }
     const view = this.#streams.knownView(tracked, stream)
     const isVoid = view !== null && view.bank !== tracked.bank
+    const isConfirming = status === slotStatus.confirmed || status === slotStatus.finalized
     if (parent !== null && !isVoid) tracked.parent = parent
     if (isVoid && status === slotStatus.processed) view.processed = update
     const isOfVoid = isVoid && (statusBit(status) & bankStatuses) !== 0
     // What died of a confirmed slot was another bank, which a node replays.
-    const isLate = status === slotStatus.dead && tracked.hasStatus(slotStatus.confirmed)
+    const isLate = status === slotStatus.dead && tracked.isSettled
     if (tracked.hasStatus(status) || isOfVoid || isLate) this.counts.duplicates++
-    else if (status === slotStatus.confirmed)
-      for (const one of this.#ancestry(tracked, status, stream))
-        this.#reach(one, one === tracked ? update : derived(one, status, update))
-    else if (status === slotStatus.finalized) this.#finalize(tracked, update, stream)
+    else if (isConfirming) this.#confirmations.add({ update, stream })
     else if (status === slotStatus.processed && tracked.isOpen) tracked.defer(update)
     else if (status === slotStatus.dead) this.#die(tracked, view, update)
     else this.#publish(tracked, update)
-    if (view !== null && status <= slotStatus.finalized && status !== slotStatus.processed)
-      this.#compare(tracked, view)
+    if (!isConfirming) return
+    this.#compare(tracked, stream)
+    this.settle()
   }
 
-  /** The first slot that is not complete, or has a block and is not below `from`. */
-  #firstOpen(from: number): number | null {
-    let lowest: number | null = null
-    for (const { slot, isOpen, provisional, blockhash } of this.#slots.values())
-      if (isOpen || provisional !== null || (blockhash !== null && slot >= from))
-        if (lowest === null || slot < lowest) lowest = slot
-    return lowest ?? this.#newestComplete
+  /** What nodes have confirmed is published up to what is still to come. Called after each batch. */
+  settle(): void {
+    for (let next = this.#confirmations.next(); next !== null; next = this.#confirmations.next()) {
+      const { update, stream, line } = next
+      // What a bank changed is told by the one before it, which is published first.
+      for (const [one, elected] of line) if (elected !== null) this.#switch(one, elected)
+      const confirmed = line.map(([one]) => one)
+      const tracked = confirmed.at(-1)
+      if (tracked === undefined) this.counts.duplicates++
+      else if (update.status === slotStatus.finalized) this.#finalize(tracked, update, confirmed)
+      else
+        for (const one of confirmed)
+          this.#reach(one, one === tracked ? update : derived(one, slotStatus.confirmed, update))
+      const found = this.#slots.get(update.slot)
+      if (found !== undefined) this.#compare(found, stream)
+    }
   }
 
   #arriveAll(tracked: TrackedSlot, view: SlotView, items: UpdateList<SlotItem>): void {
@@ -280,7 +292,7 @@ export class SlotTracker {
     if (tracked.hasStatus(slotStatus.dead)) tracked.reopen(view)
     // A complete block is not replaced while another stream has it, a confirmed one never.
     const isKept = tracked.isComplete && this.#streams.isHeld(tracked, tracked.bank)
-    const isNext = known === null && !tracked.hasStatus(slotStatus.confirmed)
+    const isNext = known === null && !tracked.isSettled
     // Also where it is kept: the slots that are set back with it are noted.
     const reason = isNext ? reasonToReplace(tracked, [...this.#slots.values()]) : null
     if (reason === null || isKept) {
@@ -309,8 +321,8 @@ export class SlotTracker {
 
   /** Publishes the bank of a stream, where no open stream has the published one. */
   #switchUnlessHeld(tracked: TrackedSlot, view: SlotView): void {
-    const isConfirmed = tracked.hasStatus(slotStatus.confirmed)
-    if (!isConfirmed && !this.#streams.isHeld(tracked, tracked.bank)) this.#switch(tracked, view)
+    if (!tracked.isSettled && !this.#streams.isHeld(tracked, tracked.bank))
+      this.#switch(tracked, view)
   }
 
   /** Publishes the bank of a stream instead of the published one, with all that is known of it. */
@@ -364,7 +376,7 @@ export class SlotTracker {
   /** A node that is behind may begin before the first slot of the others: that is left out. */
   #trackContent({ slot, kind }: SolanaUpdate, stream: number): TrackedSlot | null {
     const tracked = slot < this.#firstContent ? null : this.#track(slot, stream)
-    if (tracked === null || this.#streams.isPart(tracked, stream, kind === 'blockMeta')) return null
+    if (tracked === null || this.#streams.isPart(tracked, stream, kind)) return null
     if (this.#firstContent < 0) this.#firstContent = slot
     return tracked
   }
@@ -387,11 +399,14 @@ export class SlotTracker {
     if (isMixed && !tracked.hasStatus(slotStatus.confirmed)) {
       this.#hub.restate(tracked.slot, items)
       // Of a slot that was dead on another connection everything is retracted.
-      if (tracked.published !== items.length || tracked.hasStatus(slotStatus.dead))
+      if (tracked.published !== items.length || tracked.hasStatus(slotStatus.dead)) {
         this.#retractions.retractAllBut(tracked, [...items])
+        tracked.restate(view, items)
+      }
     }
     this.#content(tracked, tracked.blockOf(meta, items, isMixed))
     tracked.isComplete = true
+    this.#confirmations.completed()
     if (view.hasReplacedBank) tracked.provisional = meta
     this.#close(tracked, view, meta)
     if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
@@ -403,7 +418,7 @@ export class SlotTracker {
     const { bank } = tracked
     const view = tracked.views.find((one) => one.bank === bank && one.meta !== null)
     const meta = view?.meta ?? null
-    const union = tracked.names === null || meta === null ? null : lastItems(tracked.union(), meta)
+    const union = tracked.wholeUnion()
     if (view !== undefined && meta !== null && union !== null) {
       this.#complete(tracked, view, meta, union)
       return
@@ -480,7 +495,7 @@ export class SlotTracker {
       const { processed } = slotStatus
       const status = tracked.hasStatus(processed) ? [derived(tracked, processed, meta)] : []
       this.#retractions.retractAllBut(tracked, [...restated, ...status])
-      tracked.published = items.length
+      tracked.restate(view, items)
     }
     if (view.hasReplacedBank) return
     tracked.provisional = null
@@ -519,23 +534,17 @@ export class SlotTracker {
     view.leave()
   }
 
-  /** A stream has confirmed the slot: the bank that it has is the one. Null: it is published. */
-  #elected(tracked: TrackedSlot, stream: number): SlotView | null {
+  #compare(tracked: TrackedSlot, stream: number): void {
     const view = this.#streams.knownView(tracked, stream)
-    if (view === null || view.bank === tracked.bank || view.meta === null) return null
-    const isWhole = view.itemsOf(view.meta, this.#streams.isMerged) !== null
-    return isWhole && !tracked.hasStatus(slotStatus.confirmed) ? view : null
-  }
-
-  #compare(tracked: TrackedSlot, view: SlotView): void {
-    if (view.isDisputed || !tracked.isComplete || view.blockhash === null) return
+    if (view === null || view.isDisputed || view.blockhash === null) return
+    if (!tracked.isComplete || !tracked.hasStatus(slotStatus.confirmed)) return
     if (view.blockhash === tracked.blockhash) return
     view.isDisputed = true
     this.#deps.disputed?.(view.stream, tracked.slot, view.blockhash)
   }
 
-  #finalize(tracked: TrackedSlot, update: SlotUpdate, stream: number): void {
-    const line = new Set(this.#ancestry(tracked, slotStatus.finalized, stream))
+  #finalize(tracked: TrackedSlot, update: SlotUpdate, confirmed: readonly TrackedSlot[]): void {
+    const line = new Set(confirmed)
     // Older confirmed slots are final too, even if a gap hides the parent links between them.
     for (const one of this.#slots.values())
       if (one.slot < tracked.slot && one.isConfirmedOnly) line.add(one)
@@ -559,21 +568,6 @@ export class SlotTracker {
       this.#hub.abandon(tracked.slot)
       tracked.isLost = true
     }
-  }
-
-  /** The slot and its ancestors that lack this status, oldest first. */
-  #ancestry(tracked: TrackedSlot, status: SlotStatus, stream: number): TrackedSlot[] {
-    const line: [TrackedSlot, SlotView | null][] = []
-    for (let at: TrackedSlot | undefined = tracked; at !== undefined; ) {
-      const elected = this.#elected(at, stream)
-      line.unshift([at, elected])
-      const parent: number | null = elected?.meta?.parentSlot ?? at.parent
-      at = parent !== null && parent < at.slot ? this.#slots.get(parent) : undefined
-      if (at?.hasStatus(status) || at?.hasStatus(slotStatus.dead)) break
-    }
-    // What a bank changed is told by the one before it, which is published first.
-    for (const [one, elected] of line) if (elected !== null) this.#switch(one, elected)
-    return line.map(([one]) => one)
   }
 
   #reach(tracked: TrackedSlot, update: SlotUpdate): void {

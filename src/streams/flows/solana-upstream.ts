@@ -127,6 +127,7 @@ export class SolanaUpstream implements GeyserSink {
       if (update === null) this.#unreadable++
       else early.take(update)
     }
+    this.#tracker.settle()
     this.sending = null
     return this.#tracker.droppedAbove === droppedAbove
   }

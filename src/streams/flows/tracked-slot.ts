@@ -203,6 +203,8 @@ export class TrackedSlot {
   publisher: SlotView | null = null
   /** Items are missing and will never come. */
   isLost = false
+  /** A node has confirmed it, or a slot after it: its bank stays, also while items are missing. */
+  isDecided = false
   /** The block was published with all its items. */
   isComplete = false
   /**
@@ -228,6 +230,10 @@ export class TrackedSlot {
 
   hasStatus(status: SlotStatus): boolean {
     return (this.statuses & statusBit(status)) !== 0
+  }
+
+  get isSettled(): boolean {
+    return this.isDecided || this.hasStatus(slotStatus.confirmed)
   }
 
   get isConfirmedOnly(): boolean {
@@ -289,8 +295,27 @@ export class TrackedSlot {
     return names
   }
 
+  /** Nothing else is published of the bank now. */
+  restate(view: SlotView, items: UpdateList<SlotItem>): void {
+    this.published = items.length
+    if (this.names === null) return
+    this.names = new ItemNames()
+    for (const item of items) this.names.arrive(item, view.stream, false)
+  }
+
+  /** The block's items where the streams have all of them, though none of them alone. */
+  wholeUnion(): UpdateList<SlotItem> | null {
+    const meta = this.metaOf()
+    return this.names === null || meta === null ? null : lastItems(this.#union(), meta)
+  }
+
+  /** What they have is of one bank alone, and all of it. */
+  get isUnionWhole(): boolean {
+    return !this.views.some(({ hasReplacedBank }) => hasReplacedBank) && this.wholeUnion() !== null
+  }
+
   /** Everything that the streams have sent of the published bank, each item once. */
-  union(): UpdateList<SlotItem> {
+  #union(): UpdateList<SlotItem> {
     const names = new ItemNames()
     const items = new UpdateList<SlotItem>()
     for (const view of this.views)
@@ -364,6 +389,15 @@ export class TrackedSlot {
     this.#deferred = []
     return deferred
   }
+}
+
+/** The first slot that is not complete, or has a block and is not below `from`. */
+export function firstOpen(slots: ReadonlyMap<number, TrackedSlot>, from: number): number | null {
+  let lowest: number | null = null
+  for (const { slot, isOpen, provisional, blockhash } of slots.values())
+    if (isOpen || provisional !== null || (blockhash !== null && slot >= from))
+      if (lowest === null || slot < lowest) lowest = slot
+  return lowest
 }
 
 /** Whether the ancestors of a slot, as far as they are known, have none of that number. */

@@ -68,6 +68,103 @@ describe('a connection without a replay', () => {
   })
 })
 
+describe('a slot that is confirmed before its last items have come', () => {
+  const ofSlot = (slots: SolanaUpdate[][], slot: number, kind: string) =>
+    slots.flat().filter((one) => one.slot === slot && one.kind === kind)
+  const expected = (slots: SolanaUpdate[][]) => {
+    const plain = open()
+    plain.sink.opened(null)
+    plain.send(slots.flat())
+    return plain.published
+  }
+  const sorted = (published: ReadonlyMap<number, string[]>) =>
+    [...published].map(([slot, names]) => [slot, names.toSorted()]).sort()
+
+  it.each(['transaction', 'entry', 'blockMeta'])(
+    'is confirmed and finalized whole, though its last %s follows three later slots',
+    (kind) => {
+      const slots = slotsOf(12)
+      const late = ofSlot(slots, 1_003, kind).at(-1)!
+      const others = slots.map((slot) => slot.filter((one) => one !== late))
+      const { sink, published, send } = open()
+      sink.opened(null)
+      send(others.slice(0, 7).flat())
+      const confirmed = published[1]!
+      expect(confirmed.get(1_003)).toBeUndefined()
+      send([late])
+      expect(confirmed.get(1_003)).toContain('block')
+      send(others.slice(7).flat())
+      for (const commitment of [1, 2])
+        expect(sorted(published[commitment]!)).toEqual(sorted(expected(slots)[commitment]!))
+      expect(sink.counts().incompleteBlocks).toBe(0)
+    },
+  )
+
+  it('is replayed by another connection when it is cut before they come', () => {
+    const slots = slotsOf(12)
+    const late = new Set(ofSlot(slots, 1_003, 'transaction').slice(-2))
+    const { sink, published, send } = open()
+    sink.opened(null)
+    send(
+      slots
+        .slice(0, 7)
+        .flat()
+        .filter((one) => !late.has(one)),
+    )
+    sink.closed()
+    expect(sink.resumeFrom()).toBe(1_003)
+    sink.opened(1_003)
+    send(slots.slice(3).flat())
+    for (const commitment of [1, 2])
+      expect(sorted(published[commitment]!)).toEqual(sorted(expected(slots)[commitment]!))
+  })
+
+  it('keeps its bank until then, whatever other nodes send and whichever are cut', () => {
+    const slots = slotsOf(12)
+    const late = ofSlot(slots, 1_003, 'transaction').at(-1)!
+    const dead = slotUpdate(
+      { slot: 1_003, createdAtMs: 1 },
+      { parent: 1_001, status: slotStatus.createdBank },
+    )
+    const { sink, published, send } = open()
+    sink.opened(null, 0, 'one')
+    sink.opened(null, 1, 'other')
+    send(
+      slots
+        .slice(0, 6)
+        .flat()
+        .filter((one) => one !== late),
+    )
+    send([...slots.slice(0, 3).flat(), dead], 1)
+    send([late])
+    send(slots.slice(6).flat())
+    for (const commitment of [1, 2])
+      expect(sorted(published[commitment]!)).toEqual(sorted(expected(slots)[commitment]!))
+    expect(sink.counts().replacedBanks).toBe(0)
+  })
+
+  it('waits no longer than two seconds, and for no other one until a block is whole', () => {
+    const slots = slotsOf(20)
+    const lost = (slot: number) => ofSlot(slots, slot, 'transaction').at(-1)!
+    const missing = new Set([lost(1_003), lost(1_004), lost(1_010)])
+    const { sink, published, send } = open()
+    sink.opened(null)
+    const newest = () => Math.max(...published[1]!.keys())
+    const seen = slots.map((slot) => {
+      send(slot.filter((one) => !missing.has(one)))
+      return newest()
+    })
+    // 1003 is given up when 1008 is confirmed, and 1004 with it; 1010 is when 1015 is.
+    const until = (from: number, to: number) =>
+      Array.from({ length: to - from + 1 }, (_, index) => from + index)
+    const waiting = (slot: number) => Array<number>(5).fill(slot)
+    expect(seen.slice(1)).toEqual([
+      ...[...until(1_000, 1_002), ...waiting(1_002)],
+      ...[...until(1_008, 1_009), ...waiting(1_009), ...until(1_015, 1_018)],
+    ])
+  })
+})
+
 describe('a slot that is dead at one node', () => {
   it('is confirmed whole as another has it, whose meta precedes its last transaction', () => {
     const slots = slotsOf(8)

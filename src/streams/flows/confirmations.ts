@@ -1,0 +1,117 @@
+// What nodes have confirmed, in order, until its content has come. A node sends content and
+// statuses from threads of their own: under load transactions of a slot follow its confirmation,
+// and a block that was confirmed before would never have them. So a confirmation waits for the
+// blocks that it confirms, and those after it wait for it.
+import { type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
+import type { SolanaHub } from '../geyser/hub.ts'
+import type { OpenStreams } from './open-streams.ts'
+import type { SlotView, TrackedSlot } from './tracked-slot.ts'
+
+/** A slot that a status confirms, and what its stream has of it where that is to be published. */
+type Confirmed = readonly [TrackedSlot, SlotView | null]
+
+export interface Confirmation {
+  /** Confirmed or finalized. */
+  readonly update: SlotUpdate
+  readonly stream: number
+}
+
+/** What was confirmed longer ago is published without the content that is missing. */
+const patienceMs = 2_000
+const patienceSlots = 5
+/** A stream may send the same ones again and again. */
+const waitingMax = 64
+
+export class Confirmations {
+  readonly #slots: ReadonlyMap<number, TrackedSlot>
+  readonly #streams: OpenStreams
+  readonly #slotTime: SolanaHub['slotTime']
+  #waiting: Confirmation[] = []
+  #newestSlot = -1
+  /** Blocks come whole: false at first, and after one that did not. */
+  #isPatient = false
+  /** What streams have in common is looked at again with the next one. */
+  #wasAdded = false
+
+  constructor(
+    slots: ReadonlyMap<number, TrackedSlot>,
+    streams: OpenStreams,
+    slotTime: SolanaHub['slotTime'],
+  ) {
+    this.#slots = slots
+    this.#streams = streams
+    this.#slotTime = slotTime
+  }
+
+  add(confirmation: Confirmation): void {
+    this.#waiting.push(confirmation)
+    this.#wasAdded = true
+    this.#newestSlot = Math.max(this.#newestSlot, confirmation.update.slot)
+  }
+
+  /** A block has come whole. */
+  completed(): void {
+    this.#isPatient = true
+  }
+
+  clear(): void {
+    this.#waiting = []
+    this.#newestSlot = -1
+  }
+
+  /** The next one with all that it confirms, oldest first; null while that is to be waited for. */
+  next(): (Confirmation & { readonly line: readonly Confirmed[] }) | null {
+    const [first] = this.#waiting
+    if (first === undefined) return null
+    const line = this.#lineTo(first)
+    if (line.some(([tracked]) => this.#isAwaited(tracked, first.stream))) {
+      const { slot } = first.update
+      const lastSlot = slot + this.#slotTime.slotsIn(patienceMs, patienceSlots)
+      const isLate = this.#newestSlot >= lastSlot || this.#waiting.length > waitingMax
+      if (this.#isPatient && !isLate) {
+        for (const [tracked] of line) tracked.isDecided = true
+        this.#wasAdded = false
+        return null
+      }
+      this.#isPatient = false
+    }
+    this.#waiting.shift()
+    return { ...first, line }
+  }
+
+  /** The slot and its ancestors that lack the status; empty where it has it. */
+  #lineTo({ update: { slot, status }, stream }: Confirmation): Confirmed[] {
+    const line: Confirmed[] = []
+    let at = this.#slots.get(slot)
+    if (at?.hasStatus(status)) return line
+    while (at !== undefined) {
+      const elected = this.#elected(at, stream)
+      line.unshift([at, elected])
+      const parent: number | null = elected?.meta?.parentSlot ?? at.parent
+      at = parent !== null && parent < at.slot ? this.#slots.get(parent) : undefined
+      if (at?.hasStatus(status) || at?.hasStatus(slotStatus.dead)) break
+    }
+    return line
+  }
+
+  /** A stream has confirmed the slot: the bank that it has is the one. Null: it is published. */
+  #elected(tracked: TrackedSlot, stream: number): SlotView | null {
+    const view = this.#streams.knownView(tracked, stream)
+    if (view === null || view.bank === tracked.bank || view.meta === null) return null
+    const isWhole = view.itemsOf(view.meta, this.#streams.isMerged) !== null
+    return isWhole && !tracked.hasStatus(slotStatus.confirmed) ? view : null
+  }
+
+  /** Content of what the stream has confirmed may still come. */
+  #isAwaited(tracked: TrackedSlot, stream: number): boolean {
+    if (tracked.hasStatus(slotStatus.confirmed)) return false
+    const view = this.#streams.knownView(tracked, stream)
+    if (view !== null && view.bank !== tracked.bank && view.hasContent && !view.hasLeft)
+      return this.#elected(tracked, stream) === null
+    // Items of a bank that was replaced may have been taken for those that are still to come.
+    if (tracked.provisional !== null) return this.#streams.isBusyWith(tracked)
+    if (tracked.isOpen) return !this.#wasAdded || !tracked.isUnionWhole
+    const isOver = tracked.blockhash !== null || tracked.isLost
+    return tracked.isCreated && !isOver && this.#streams.isHeld(tracked, tracked.bank)
+  }
+}
