@@ -15,7 +15,7 @@ import type { TransactionError } from '../chain/solana/transaction-error.ts'
 import { buildTransaction, type Instruction, transferInstruction } from './build.ts'
 import { type Fee, feeOf } from './fee.ts'
 import type { ChainKeys } from './genesis.ts'
-import type { Block, Ledger } from './ledger/ledger.ts'
+import { type Block, isSameState, type Ledger } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import {
   durableNonce,
@@ -416,7 +416,7 @@ export class CheatCodes {
     for (const account of this.#deps.ledger.accounts(Commitment.processed))
       if (!first.has(keyOf(account.pubkey))) changed.push(absent(account.pubkey))
     for (const account of first.values())
-      if (!isSame(account, this.#account(account.pubkey))) changed.push(account)
+      if (!isSameState(account, this.#account(account.pubkey))) changed.push(account)
     return this.#write(changed.filter(({ owner }) => !isSameKey(owner, sysvarOwner)))
   }
 
@@ -497,11 +497,6 @@ function byKey(accounts: readonly VmAccount[]): Map<string, VmAccount> {
 function absent(pubkey: Uint8Array): VmAccount {
   const nothing = { lamports: 0n, executable: false, rentEpoch: 0n, data: empty }
   return { pubkey, owner: programs.system, ...nothing }
-}
-
-function isSame(a: VmAccount, b: VmAccount | null): boolean {
-  if (b === null || a.lamports !== b.lamports || a.executable !== b.executable) return false
-  return isSameKey(a.owner, b.owner) && isSameKey(a.data, b.data)
 }
 
 function codeAddressOf(program: Uint8Array): Uint8Array {

@@ -1,5 +1,5 @@
 // Meters of the embedded Solana chain, kept by the devnode's parent.
-import type { CounterChild, GaugeChild, HistogramChild, Meters } from '../base/telemetry/meters.ts'
+import type { CounterChild, HistogramChild, Meters } from '../base/telemetry/meters.ts'
 
 const outcomes = ['landed', 'failed', 'rejected'] as const
 
@@ -9,20 +9,9 @@ export interface ChainCounters {
   readonly snapshotSeconds: HistogramChild
 }
 
-export interface ChainMeters extends ChainCounters {
-  readonly executorRestarts: CounterChild
-  readonly executorUp: GaugeChild
-  /** Lets the scraper read the ledger's figures. */
-  watch(read: ChainReadings): void
-}
+export type ChainMeters = ReturnType<typeof declareChainMeters>
 
-interface ChainReadings {
-  slot(): number
-  accounts(): number
-  historyBytes(): number
-}
-
-export function declareChainMeters(meters: Meters): ChainMeters {
+export function declareChainMeters(meters: Meters) {
   return {
     transactions: meters.counters(
       'sluice_chain_transactions_total',
@@ -42,7 +31,8 @@ export function declareChainMeters(meters: Meters): ChainMeters {
       'sluice_chain_snapshot_seconds',
       'Time to write all accounts of the embedded chain to disk.',
     ),
-    watch(read) {
+    /** Lets the scraper read the ledger's figures. */
+    watch(read: Readonly<Record<'slot' | 'accounts' | 'historyBytes', () => number>>) {
       meters.gaugeRead(
         'sluice_chain_slot',
         'Newest complete slot of the embedded chain.',

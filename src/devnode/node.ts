@@ -486,12 +486,7 @@ const alwaysUp: Pick<GrpcChain, 'isUp' | 'watch'> = {
 // devnode. Nothing is served there: a QUIC client is refused at once (no version fits), so that
 // it sends over JSON-RPC instead of waiting for a timeout; all other datagrams are dropped.
 
-interface UdpPort {
-  readonly port: number
-  stop(): void
-}
-
-async function openUdpPort(host: string): Promise<UdpPort> {
+async function openUdpPort(host: string) {
   const socket = await UdpSocket.open({ host, port: 0 })
   socket.onError(() => {})
   socket.onMessage((packet, from, port) => {

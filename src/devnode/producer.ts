@@ -111,7 +111,7 @@ export class Producer {
     const keys = [...message.accountKeys, ...loadedWritable, ...loadedReadonly]
     const fee = feeOf(layout, bytes)
     const meta = metaOf(layout, { executed, keys, fee, ledger })
-    const index = ledger.openCount
+    const index = ledger.opened.length
     const content = { signatures, isVote: false, index, message, meta }
     const txnSignature = new Uint8Array(signatures[0]!)
     const written = executed.accounts
@@ -176,7 +176,7 @@ export class Producer {
       parentHash: parent.facts.hash,
       blockHeight: parent.blockHeight + 1,
       blockTime: this.#blockTime,
-      transactionsTotal: parent.facts.transactionsTotal + ledger.openCount,
+      transactionsTotal: parent.facts.transactionsTotal + ledger.opened.length,
       supply: ledger.supply(Commitment.processed),
     }
     addSlot(this.#slotHistory, open.slot)

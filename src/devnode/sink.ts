@@ -49,26 +49,15 @@ export function reportBlock(sink: SolanaSink, block: Block, entriesCount: number
 
 /** Passes everything to both, in this order. */
 export function bothSinks(first: SolanaSink, second: SolanaSink): SolanaSink {
+  const both = (report: (sink: SolanaSink) => void) => {
+    report(first)
+    report(second)
+  }
   return {
-    status(change) {
-      first.status(change)
-      second.status(change)
-    },
-    account(slot, content) {
-      first.account(slot, content)
-      second.account(slot, content)
-    },
-    transaction(slot, content, written) {
-      first.transaction(slot, content, written)
-      second.transaction(slot, content, written)
-    },
-    entry(slot, content) {
-      first.entry(slot, content)
-      second.entry(slot, content)
-    },
-    block(slot, content) {
-      first.block(slot, content)
-      second.block(slot, content)
-    },
+    status: (...given) => both((sink) => sink.status(...given)),
+    account: (...given) => both((sink) => sink.account(...given)),
+    transaction: (...given) => both((sink) => sink.transaction(...given)),
+    entry: (...given) => both((sink) => sink.entry(...given)),
+    block: (...given) => both((sink) => sink.block(...given)),
   }
 }

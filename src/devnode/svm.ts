@@ -9,7 +9,7 @@ import {
   type TransactionMetadata,
 } from 'litesvm/dist/internal.js'
 import { isSameKey } from '../chain/solana/base58.ts'
-import type { AccountState } from '../chain/solana/geyser-decode.ts'
+import type { AccountState, InstructionContent } from '../chain/solana/geyser-decode.ts'
 import { programs, sysvarOwner } from '../chain/solana/programs.ts'
 import { TransactionLayout } from '../chain/solana/transaction.ts'
 import {
@@ -352,12 +352,7 @@ function returnDataOf(meta: VmMeta): Executed['returnData'] {
 /** An account with 0 lamports does not exist. */
 export type VmAccount = AccountState
 
-interface VmInstruction {
-  readonly programIdIndex: number
-  readonly accounts: Uint8Array
-  readonly data: Uint8Array
-  readonly stackHeight: number
-}
+type VmInstruction = InstructionContent & { readonly stackHeight: number }
 
 export interface Executed {
   readonly err: TransactionError | null

@@ -13,6 +13,8 @@ const giveUpMs = 60_000
 const lagSlots = 5
 /** No shred for this long: they do not flow. */
 const shredSilenceMs = 1_200
+/** How pages of files are named, after their process. */
+export const ofFiles = ' (files)'
 
 export interface Recovery {
   /** Until all of it worked; by the name of what was last. */
@@ -99,14 +101,21 @@ async function untilOk(probe: Probe, sinceMs: number): Promise<{ ms: number; err
   }
 }
 
-/** Resident megabytes by process; the largest where several have a name. */
+/**
+ * Resident megabytes by process and kind, the largest where several have a name: its own, and pages
+ * of files (such as a ledger that grows by design), which the kernel takes back when it needs them.
+ */
 export function memoryOf(stage: Stage): Map<string, number> {
   const memory = new Map<string, number>()
   for (const { name, pid } of stage.processes())
     try {
-      const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-      if (kilobytes !== undefined)
-        memory.set(name, Math.max(memory.get(name) ?? 0, Number(kilobytes) / 1_024))
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+      const megabytesOf = (key: string) =>
+        Number(new RegExp(`${key}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1_024
+      const own = megabytesOf('RssAnon') + megabytesOf('RssShmem')
+      const kinds = { [name]: own, [`${name}${ofFiles}`]: megabytesOf('RssFile') }
+      for (const [kind, megabytes] of Object.entries(kinds))
+        if (own > 0) memory.set(kind, Math.max(memory.get(kind) ?? 0, megabytes))
     } catch {
       // It ended in between.
     }

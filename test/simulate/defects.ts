@@ -9,6 +9,8 @@ export interface Defect {
   /** The world that finds it, within so many seeds. */
   readonly world: string
   readonly seeds: number
+  /** The first of them, where the one that finds it is rare; 1 by default. */
+  readonly from?: number
   /** How the seed fails. */
   readonly fails: RegExp
   readonly cuts: readonly Cut[]
@@ -34,6 +36,50 @@ export const defects: readonly Defect[] = [
         file: 'streams/hub/hub',
         text: 'Math.max(this.#first.slot, this.#firstContent)',
         put: 'this.#first.slot',
+      },
+    ],
+  },
+  {
+    name: 'confirmed-in-part',
+    what: 'a slot is confirmed without the transactions that its nodes send after they confirmed it',
+    world: 'chain',
+    seeds: 40,
+    fails: /grpc at confirmed/,
+    cuts: [
+      {
+        file: 'streams/flows/confirmations',
+        text: 'this.#isPatient && !isLate',
+        put: 'false',
+      },
+    ],
+  },
+  {
+    name: 'confirmed-mixture',
+    what: 'a block is confirmed with late transactions of the bank that its slot had before',
+    world: 'chain',
+    from: 100,
+    seeds: 20,
+    fails: /grpc at confirmed/,
+    cuts: [
+      {
+        file: 'streams/flows/confirmations',
+        text: 'return this.#streams.isBusyWith(tracked, provisional)',
+        put: 'return false',
+      },
+    ],
+  },
+  {
+    name: 'uncounted-restatement',
+    what: 'what was restated with a retraction is published once more where another stream sends it',
+    world: 'chain',
+    from: 590,
+    seeds: 10,
+    fails: /grpc with retractions/,
+    cuts: [
+      {
+        file: 'streams/flows/tracked-slot',
+        text: 'this.names &&= new ItemNames();',
+        put: 'items = [];',
       },
     ],
   },

@@ -252,17 +252,17 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
-  operator: 13_662,
-  products: 10_676,
+  operator: 13_600,
+  products: 10_638,
   customers: 7_541,
-  streams: 18_617,
+  streams: 18_774,
   upstream: 9_436,
   chain: 7_880,
   base: 11_020,
-  devnode: 10_506,
+  devnode: 10_454,
   indexer: 20_804,
   'live client': 6_389,
-  loadtest: 5_893,
+  loadtest: 5_888,
   workers: 314,
 }
 

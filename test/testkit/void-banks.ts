@@ -108,7 +108,9 @@ class VoidChainMaker {
 
   #win(): void {
     const block = blockOf(this.#slot, this.#parent, this.#seed())
-    const hasVoid = this.#line.size > 1 && this.#random() < 1 / 3
+    // The last one is followed by nothing that would show that all of its items have come.
+    const isLast = this.#line.size === this.#slots - 1
+    const hasVoid = this.#line.size > 1 && this.#random() < 1 / 3 && !isLast
     const way = ways[Math.floor(this.#random() * 3)]!
     this.#sent.push(...(hasVoid ? withVoidBank(block, way, this.#random) : block))
     this.#line.set(this.#slot, block.filter(isItem))

@@ -5,7 +5,7 @@
 // Keys of maps and parameters named `key` are binary strings (`keyOf(bytes)`), not base58.
 import type { Commitment } from '../../base/commitment.ts'
 import { assert } from '../../base/errors.ts'
-import { encodeBase58 } from '../../chain/solana/base58.ts'
+import { encodeBase58, isSameKey } from '../../chain/solana/base58.ts'
 import type {
   AccountState,
   EntryContent,
@@ -44,6 +44,11 @@ export class Block implements LedgerBlock {
   readonly stored: readonly StoredTransaction[]
   /** Packed: a block has 64 entries or more, and they are rarely read. */
   readonly #entries: Buffer
+  readonly slot: number
+  readonly parentSlot: number
+  readonly blockHeight: number
+  readonly blockTime: number
+  readonly transactionCount: number
   readonly blockhash: string
   readonly previousBlockhash: string
   /** Fees are burned here, so no block pays a reward. */
@@ -53,28 +58,13 @@ export class Block implements LedgerBlock {
     this.facts = facts
     this.stored = stored
     this.#entries = entries
+    this.slot = facts.slot
+    this.parentSlot = facts.parentSlot
+    this.blockHeight = facts.blockHeight
+    this.blockTime = facts.blockTime
+    this.transactionCount = stored.length
     this.blockhash = encodeBase58(facts.hash)
     this.previousBlockhash = encodeBase58(facts.parentHash)
-  }
-
-  get slot(): number {
-    return this.facts.slot
-  }
-
-  get parentSlot(): number {
-    return this.facts.parentSlot
-  }
-
-  get blockHeight(): number {
-    return this.facts.blockHeight
-  }
-
-  get blockTime(): number {
-    return this.facts.blockTime
-  }
-
-  get transactionCount(): number {
-    return this.stored.length
   }
 
   get entries(): readonly EntryContent[] {
@@ -347,6 +337,15 @@ export interface LedgerAccount extends AccountState {
   /** The slot that wrote this version. */
   readonly slot: number
   readonly writeVersion: bigint
+}
+
+type State = Pick<AccountState, 'lamports' | 'owner' | 'executable' | 'data'>
+
+/** Whether both are absent, or all that an account holds is the same. */
+export function isSameState(a: State | null, b: State | null): boolean {
+  if (a === null || b === null) return a === b
+  if (a.lamports !== b.lamports || a.executable !== b.executable) return false
+  return isSameKey(a.owner, b.owner) && isSameKey(a.data, b.data)
 }
 
 /** A transaction in the history. `content` is decoded from its stored form at each read. */

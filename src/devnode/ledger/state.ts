@@ -200,10 +200,6 @@ export class LedgerState extends LedgerReads {
     return this.#blocks.newest
   }
 
-  get openCount(): number {
-    return this.#open.length
-  }
-
   get accountCount(): number {
     return this.#accounts.size
   }

@@ -176,13 +176,8 @@ function parsedText(account: LedgerAccount, view: AccountView, parse: AccountPar
 // Which lamports do not circulate, as a validator counts them: fixed accounts of mainnet, and
 // stakes that are locked up or that mainnet's custodians withdraw.
 
-export interface NonCirculating {
-  /** As keyOf writes them. */
-  readonly keys: ReadonlySet<string>
-  readonly lamports: bigint
-}
-
-export function nonCirculating(ledger: Ledger, commitment: Commitment): NonCirculating {
+/** Their keys, as `keyOf` writes them, and their lamports. */
+export function nonCirculating(ledger: Ledger, commitment: Commitment) {
   const clock = clockOf(ledger, commitment)
   const keys = new Set(accounts)
   for (const { pubkey, data } of ledger.accountsByOwner(programs.stake, commitment))

@@ -8,7 +8,7 @@ import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { jsonText, ReadyJson } from '../../base/json-text.ts'
 import type { Answer, RpcError } from '../../base/jsonrpc/build.ts'
 import { encodedText, failure, rpcErrors, value } from '../../base/jsonrpc/build.ts'
-import { encodeBase58, isSameKey, keyText } from '../../chain/solana/base58.ts'
+import { encodeBase58, keyText } from '../../chain/solana/base58.ts'
 import { parsedInstruction } from '../../chain/solana/json-parsed/instructions.ts'
 import { programs } from '../../chain/solana/programs.ts'
 import { type DecodeProblem, TransactionLayout } from '../../chain/solana/transaction.ts'
@@ -25,7 +25,7 @@ import {
   viewOf,
 } from '../../chain/solana-rpc/params.ts'
 import type { CheatCodes, Destination, TokenChange } from '../chain.ts'
-import type { LedgerAccount } from '../ledger/ledger.ts'
+import { isSameState, type LedgerAccount } from '../ledger/ledger.ts'
 import type { Simulated } from '../producer.ts'
 import type { VmAccount } from '../svm.ts'
 import { transactionErrorText } from '../transaction-error-text.ts'
@@ -541,7 +541,7 @@ function changeOf(
 ) {
   const [old, fresh] = [before(pubkey), after(pubkey)]
   const was = shown(old, before, form)
-  if (isUnchanged(old, fresh)) return { type: 'unchanged', data: was }
+  if (isSameState(old, fresh)) return { type: 'unchanged', data: was }
   const is = shown(fresh, after, form)
   if (old === null) return { type: 'create', data: is }
   return fresh === null ? { type: 'delete', data: was } : { type: 'update', data: [was, is] }
@@ -551,10 +551,4 @@ function shown(account: LedgerAccount | null, read: ReadLedger, form: Form) {
   if (account === null) return null
   const text = accountText(account, { encoding: form.encoding, dataSlice: null }, read, form)
   return new ReadyJson(text ?? accountText(account, base64, read, form)!)
-}
-
-function isUnchanged(a: LedgerAccount | null, b: LedgerAccount | null): boolean {
-  if (a === null || b === null) return a === b
-  if (a.lamports !== b.lamports || a.executable !== b.executable) return false
-  return isSameKey(a.owner, b.owner) && isSameKey(a.data, b.data)
 }

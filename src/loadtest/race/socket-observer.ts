@@ -21,11 +21,6 @@ const probeMsMax = 5_000
 /** A close code of the protocol for a normal end; others come with a reason worth showing. */
 const closedWithoutCode = 1006
 
-interface Stamped {
-  readonly text: string
-  readonly atMs: number
-}
-
 export function observePubsub(
   endpoint: Endpoint,
   subject: Subject,
@@ -75,7 +70,7 @@ interface Protocol {
 function observeSocket(endpoint: Endpoint, events: ObserverEvents, protocol: Protocol): Observer {
   const headers = endpoint.token === null ? {} : { 'x-token': endpoint.token }
   const socket = new NodeSocket(endpoint.url.replace(/^http/, 'ws'), headers)
-  const waiting: Stamped[] = []
+  const waiting: { text: string; atMs: number }[] = []
   let arrivedMs = 0
   let pingedMs = 0
   let isOpen = false

@@ -78,14 +78,8 @@ export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedAr
   return problem === undefined ? accept({ positionals, flags, configFlags }) : misuse(problem)
 }
 
-interface GivenFlag {
-  readonly spec: FlagSpec | undefined
-  readonly name: string
-  /** The value after `=`. */
-  readonly inline: string | undefined
-}
-
-function flagIn(word: string, specs: readonly FlagSpec[]): GivenFlag {
+/** The flag of a word; `inline` is the value after `=`. */
+function flagIn(word: string, specs: readonly FlagSpec[]) {
   const equals = word.indexOf('=')
   const given = (equals < 0 ? word : word.slice(0, equals)).replace(/^--?/, '')
   const isShort = !word.startsWith('--')

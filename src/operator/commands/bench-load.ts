@@ -30,7 +30,7 @@ import {
   shortNumber,
   valueText,
 } from '../../loadtest/result.ts'
-import { parseTarget, type Target } from '../../loadtest/target.ts'
+import { parseTarget } from '../../loadtest/target.ts'
 import {
   type BenchFiles,
   LiveLine,
@@ -233,14 +233,10 @@ function replaySettings(call: Call, common: Common): Outcome<LoadSettings> {
   const recording = readRecording(flagOf(call, 'replay') ?? '')
   if (!recording.ok) return recording
   const { kind, calls, warmUpMs } = recording.value
-  if (!hasKind(common.target, kind))
+  if (common.target.kind !== kind)
     return misuse(`the recording is of ${kind}, --to is ${common.target.kind}`)
   const plan = replayPlan(recording.value, speed)
   return accept({ ...common, calls, plan, warmUpMs: warmUpMs / speed })
-}
-
-function hasKind(target: Target<LoadKind>, kind: string): boolean {
-  return target.kind === kind
 }
 
 function rateOf(call: Call): Outcome<number> {

@@ -17,6 +17,7 @@ import {
   type Call,
   type FlagSpec,
   flagOf,
+  flagTable,
   isJson,
   misuse,
   numberOf,
@@ -69,12 +70,9 @@ export const callVerb: Verb = {
     { name: 'params', doc: 'JSON: a list, the message on grpc, or one word.', optional: true },
   ],
   flags: [
-    {
-      name: 'count',
-      value: 'n',
-      range: [1, Number.MAX_SAFE_INTEGER],
-      doc: 'Exit after this many notifications of a subscription.',
-    },
+    ...flagTable(`
+    --count <n 1..${Number.MAX_SAFE_INTEGER}>  Exit after this many notifications of a
+                                               subscription.`),
     ...endpointFlags,
   ],
   async run(call) {

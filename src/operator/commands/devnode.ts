@@ -3,7 +3,7 @@
 import { join, resolve } from 'node:path'
 import { formatAddress, isLoopback } from '../../base/cidr.ts'
 import { systemClock } from '../../base/clock.ts'
-import { accept, Fault, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, type Fault, type Outcome } from '../../base/errors.ts'
 import { exitNow } from '../../base/exit.ts'
 import { openLog } from '../../base/telemetry/open-log.ts'
 import { type AgaveVersion, agaveVersions } from '../../chain/solana/version.ts'
@@ -30,6 +30,7 @@ import {
   lamportsOf,
   misuse,
   numberOf,
+  refusedFault,
   type Verb,
 } from './verb.ts'
 import { packageVersion } from './version.ts'
@@ -158,8 +159,7 @@ export const devnodeVerb: Verb = {
       await node.stop()
       return accept({ json: {}, text: '', isPrinted: true })
     } catch (error) {
-      if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, error.message)
+      return refusedFault(error)
     } finally {
       await locked.value.release()
     }

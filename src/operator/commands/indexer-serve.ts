@@ -12,9 +12,9 @@ import type { AddressInfo } from 'node:net'
 import { hostname } from 'node:os'
 import { isLoopback } from '../../base/cidr.ts'
 import { systemClock } from '../../base/clock.ts'
-import { accept, Fault, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, Fault, messageOf, type Outcome } from '../../base/errors.ts'
 import type { Meters } from '../../base/telemetry/meters.ts'
-import { type Call, flagOf, flagTable, misuse, numberOf, type Verb } from './verb.ts'
+import { type Call, flagOf, flagTable, misuse, numberOf, refusedFault, type Verb } from './verb.ts'
 import { packageVersion } from './version.ts'
 
 interface Gateway {
@@ -70,8 +70,7 @@ export const indexerServeVerb: Verb = {
       await ingest.stop()
       return accept({ json: {}, text: '', isPrinted: true })
     } catch (error) {
-      if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, error.message)
+      return refusedFault(error)
     } finally {
       served?.stop()
     }

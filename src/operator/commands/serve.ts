@@ -5,7 +5,7 @@
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
-import { accept, Fault, guarded, refuse } from '../../base/errors.ts'
+import { accept, guarded, refuse } from '../../base/errors.ts'
 import { exitNow, exitStopped } from '../../base/exit.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import { openLog } from '../../base/telemetry/open-log.ts'
@@ -21,7 +21,7 @@ import { configFileOf, type LoadRequest, loadConfig } from '../config/load.ts'
 import { banner, demoLabel, firstStart } from './banner.ts'
 import { privateCertificate } from './machine-checks.ts'
 import { ProgressBar } from './output.ts'
-import { hasSwitch, type Verb } from './verb.ts'
+import { hasSwitch, refusedFault, type Verb } from './verb.ts'
 import { packageVersion } from './version.ts'
 
 /** Longest wait for the embedded chain before the banner: every printed call works then. */
@@ -86,8 +86,7 @@ export const serveVerb: Verb = {
       setImmediate(() => exitStopped(code))
       return accept({ json: { code }, text: '' })
     } catch (error) {
-      if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, error.message)
+      return refusedFault(error)
     }
   },
 }

@@ -4,7 +4,7 @@ import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:f
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { formatAddress } from '../../base/cidr.ts'
-import { accept, Fault, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { pcapHeader, pcapRecord, readPcap } from '../../base/transport/pcap.ts'
 import { UdpSocket } from '../../base/transport/udp.ts'
 import { ShredTally, type SlotTally } from '../../chain/solana/shred.ts'
@@ -23,6 +23,7 @@ import {
   misuse,
   numberOf,
   type Report,
+  refusedFault,
   type Verb,
 } from './verb.ts'
 
@@ -190,8 +191,7 @@ export const listenVerb: Verb = {
       socket.close()
       return ready
     } catch (error) {
-      if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, error.message)
+      return refusedFault(error)
     }
   },
 }
@@ -305,12 +305,7 @@ export const replayShredsVerb: Verb = {
     const target = targetOf(flagOf(call, 'to'), call.loaded.config)
     if (target === null) return misuse('--to must be written as 127.0.0.1:20000')
     const payloads = packets.map(({ payload }) => payload)
-    try {
-      return await playPackets(payloads, { target, rate, times })
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, error.message)
-    }
+    return playPackets(payloads, { target, rate, times }).catch(refusedFault)
   },
 }
 

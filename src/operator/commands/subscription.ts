@@ -81,23 +81,19 @@ export const subscriptionVerbs: readonly Verb[] = [
     positionals: [refSpec],
     run: show,
   },
-  move({
-    name: 'suspend',
-    summary: 'Disable its token until it is resumed.',
-    done: 'is suspended: its token no longer works.',
-    warning: 'Its token stops working at once.',
-  }),
-  move({
-    name: 'resume',
-    summary: 'Enable the token of a suspended subscription.',
-    done: 'is resumed: its token works.',
-  }),
-  move({
-    name: 'end',
-    summary: 'End it; frees label and destination.',
-    done: 'has ended: its token no longer works, its label and destination are free.',
-    warning: 'This cannot be undone.',
-  }),
+  move(
+    'suspend',
+    'Disable its token until it is resumed.',
+    'is suspended: its token no longer works.',
+    'Its token stops working at once.',
+  ),
+  move('resume', 'Enable the token of a suspended subscription.', 'is resumed: its token works.'),
+  move(
+    'end',
+    'End it; frees label and destination.',
+    'has ended: its token no longer works, its label and destination are free.',
+    'This cannot be undone.',
+  ),
 ]
 
 // Without --grace the old token is revoked at once, as a leak requires.
@@ -309,16 +305,13 @@ function show(call: Call): Promise<Outcome<Report>> {
   })
 }
 
-interface MoveSpec {
-  readonly name: 'suspend' | 'resume' | 'end'
-  readonly summary: string
-  /** What happened, as the end of a sentence. */
-  readonly done: string
-  /** Asked about before the change. */
-  readonly warning?: string
-}
-
-function move({ name, summary, done, warning }: MoveSpec): Verb {
+/** `done`: what happened, as the end of a sentence. `warning`: asked about before the change. */
+function move(
+  name: 'suspend' | 'resume' | 'end',
+  summary: string,
+  done: string,
+  warning?: string,
+): Verb {
   return {
     words: ['subscription', name],
     api: 'change',
@@ -333,9 +326,8 @@ function move({ name, summary, done, warning }: MoveSpec): Verb {
         async (_store, found, changes) => {
           const moved = await changes[name](found.id, byOf(call))
           if (!moved.ok) return moved
-          const json = { subscription: moved.value }
           const text = `${found.label} ${done}\n\n${subscriptionText(moved.value)}`
-          return accept({ json, text })
+          return accept({ json: { subscription: moved.value }, text })
         },
         warning === undefined
           ? undefined
@@ -387,27 +379,10 @@ export const destinationVerbs: readonly Verb[] = [
         { isChecked: true },
       ),
   },
-  destinationVerb({
-    name: 'confirm',
-    summary: 'Mark the address as proven.',
-    done: 'was confirmed: shreds are sent to it',
-  }),
-  destinationVerb({
-    name: 'pause',
-    summary: 'Stop sending shreds.',
-    done: 'is paused: no shreds are sent',
-  }),
-  destinationVerb({
-    name: 'resume',
-    summary: 'Send shreds again.',
-    done: 'is resumed: shreds are sent to it',
-  }),
-  destinationVerb({
-    name: 'clear',
-    summary: 'Remove the address.',
-    done: 'was removed: no shreds are sent',
-    asks: true,
-  }),
+  destinationVerb('confirm', 'Mark the address as proven.', 'was confirmed: shreds are sent to it'),
+  destinationVerb('pause', 'Stop sending shreds.', 'is paused: no shreds are sent'),
+  destinationVerb('resume', 'Send shreds again.', 'is resumed: shreds are sent to it'),
+  destinationVerb('clear', 'Remove the address.', 'was removed: no shreds are sent', true),
   {
     words: ['destination', 'show'],
     api: 'read',
@@ -418,15 +393,13 @@ export const destinationVerbs: readonly Verb[] = [
   },
 ]
 
-interface DestinationSpec {
-  readonly name: 'confirm' | 'pause' | 'resume' | 'clear'
-  readonly summary: string
-  /** What happened to the destination, as the end of a sentence. */
-  readonly done: string
-  readonly asks?: boolean
-}
-
-function destinationVerb({ name, summary, done, asks = false }: DestinationSpec): Verb {
+/** `done`: what happened to the destination, as the end of a sentence. */
+function destinationVerb(
+  name: 'confirm' | 'pause' | 'resume' | 'clear',
+  summary: string,
+  done: string,
+  asks = false,
+): Verb {
   return {
     words: ['destination', name],
     api: 'change',
@@ -453,6 +426,7 @@ function destinationVerb({ name, summary, done, asks = false }: DestinationSpec)
 
 /** `done` is the sentence of a change. */
 function destinationReport({ id, label, destination }: Subscription, done?: string): Report {
+  const isActive = destination?.state === 'active'
   const record =
     destination === null
       ? `${label} has no destination. Set one with: ` +
@@ -461,16 +435,11 @@ function destinationReport({ id, label, destination }: Subscription, done?: stri
           ['subscription', `${id} (${label})`],
           ['address', destination.address],
           ['state', destination.state],
-          ['sending to', sendingTo(destination)],
+          ['sending to', isActive ? destination.address : (destination.standing ?? 'nowhere')],
         ])
   const isCleared = done !== undefined && destination === null
   const text = isCleared ? done : done === undefined ? record : `${done}\n\n${record}`
   return { json: { id, label, destination }, text }
-}
-
-function sendingTo(destination: NonNullable<Subscription['destination']>): string {
-  if (destination.state === 'active') return destination.address
-  return destination.standing ?? 'nowhere'
 }
 
 const consumerSpec = { name: 'consumer', doc: 'Which consumer; all of them when absent.' }
@@ -532,12 +501,8 @@ function maybeReset(error: unknown): Outcome<never> {
 
 function shownConsumer({ name, position, atMs }: NamedConsumer) {
   // Reason for the cast: what the server stored; the first of its members are in every version.
-  const at = position === null ? null : (JSON.parse(position) as StoredPlace)
+  const at =
+    position === null ? null : (JSON.parse(position) as { floor: number; commitment: number })
   const commitment = at === null ? null : (commitmentNames[at.commitment] ?? null)
   return { name, slot: at?.floor ?? null, commitment, used: isoTime(atMs) }
-}
-
-interface StoredPlace {
-  readonly floor: number
-  readonly commitment: number
 }

@@ -38,6 +38,7 @@ import {
   misuse,
   numberOf,
   type Report,
+  refusedFault,
   type Verb,
 } from './verb.ts'
 import { packageVersion } from './version.ts'
@@ -189,8 +190,7 @@ export const replayVerb: Verb = {
       const config = await configOf(call, { path, data })
       return await play(config, { kind, isJson: isJson(call) })
     } catch (error) {
-      if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, error.message)
+      return refusedFault(error)
     } finally {
       rmSync(data, { recursive: true, force: true })
     }

@@ -20,7 +20,7 @@ import {
 } from '../../client/product-figures.ts'
 import { contextFlag, findEndpoint, knownCredentials, noToken, tokenFlags } from './credentials.ts'
 import { inColour, safeText, tableOf, watchScreen } from './output.ts'
-import { hasSwitch, isJson, type Report, type Verb } from './verb.ts'
+import { flagTable, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 
 /** Time between the two samples of a single frame. */
 const sampleMs = 1000
@@ -37,11 +37,9 @@ export const topVerb: Verb = {
   summary: 'Show TPS, contention, hot keys and every product, refreshed each second; q ends it.',
   examples: ['top', 'top --once --json'],
   flags: [
-    {
-      name: 'once',
-      doc: 'Print one frame and exit, as it does when its output is not a terminal.',
-    },
-    { name: 'url', value: 'url', doc: 'The metrics service [the server of the data folder].' },
+    ...flagTable(`
+    --once       Print one frame and exit, as it does when its output is not a terminal.
+    --url <url>  The metrics service [the server of the data folder].`),
     contextFlag,
     ...tokenFlags,
   ],

@@ -1,7 +1,7 @@
 // Declares the type of a verb of the `sluice` command.
 // A verb declares its words, its flags and what it does; parsing, help, completion, printing and
 // exit codes are derived from that declaration. A new verb is one file and one line in dispatch.ts.
-import { accept, type Outcome, type RefusalKind, refuse } from '../../base/errors.ts'
+import { accept, Fault, type Outcome, type RefusalKind, refuse } from '../../base/errors.ts'
 import type { ConfigFlag, Loaded, LoadRequest } from '../config/load.ts'
 
 export interface FlagSpec {
@@ -144,6 +144,12 @@ export function shownFlagsOf(verb: Pick<Verb, 'flags' | 'asks'>): readonly FlagS
 /** A usage error of the command line, as opposed to a refusal of the registry: exit code 2. */
 export function misuse(message: string): { ok: false; refusal: ReturnType<typeof usage> } {
   return { ok: false, refusal: usage(message) }
+}
+
+/** The refusal of a fault; any other error is thrown on. */
+export function refusedFault(error: unknown): Outcome<never> {
+  if (!(error instanceof Fault)) throw error
+  return refuse('unavailable', error.kind, error.message)
 }
 
 export function exitOf(refusal: { kind: RefusalKind; code: string }): number {

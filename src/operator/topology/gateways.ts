@@ -35,14 +35,6 @@ const readMsMax = 2_000
 /** Below the stop timeout of a component. */
 const stopMsMax = 7_000
 
-/** A process of this hub. */
-export interface GatewayReport {
-  readonly name: string
-  readonly pid: number
-  readonly isUp: boolean
-  readonly restarts: number
-}
-
 interface Gateway {
   readonly name: string
   readonly place: GatewayPlace
@@ -106,7 +98,7 @@ export class Gateways {
     return gateways
   }
 
-  report(): GatewayReport[] {
+  report() {
     return this.#gateways.map(({ name, child, isUp }) => ({
       name,
       pid: child?.pid ?? 0,

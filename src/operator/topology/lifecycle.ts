@@ -174,11 +174,7 @@ export class ComponentLifecycle {
   }
 }
 
-interface Stoppable {
-  stop(): void | Promise<void>
-}
-
-function isStoppable(value: unknown): value is Stoppable {
+function isStoppable(value: unknown): value is { stop(): void | Promise<void> } {
   return typeof value === 'object' && value !== null && 'stop' in value
 }
 

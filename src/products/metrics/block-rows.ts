@@ -187,13 +187,9 @@ export interface BlockScalars {
   readonly total_txn_count: number
 }
 
-export interface ChainMeters {
-  tps(value: number): void
-  block(scalars: BlockScalars): void
-  finalized(ageMs: number): void
-}
+export type ChainMeters = ReturnType<typeof declareChainMeters>
 
-export function declareChainMeters(meters: Meters): ChainMeters {
+export function declareChainMeters(meters: Meters) {
   const tps = meters.gauge(
     'sluice_tps',
     'Transactions per second of the execution source, over its last 2.5 blocks',
@@ -217,14 +213,14 @@ export function declareChainMeters(meters: Meters): ChainMeters {
     finalizeBuckets,
   )
   return {
-    tps: (value) => tps.set(value),
-    block: (scalars) => {
+    tps: (value: number) => tps.set(value),
+    block: (scalars: BlockScalars) => {
       const { total_txn_count: txns, critical_path_txn_count: path } = scalars
       // The efficiency of an empty block is 0 by definition, which says nothing.
       if (txns > 0) efficiency.observe(scalars.parallel_efficiency_pct / 100)
       contention.set(scalars.contention_ratio)
       criticalPath.set(txns === 0 ? 0 : path / txns)
     },
-    finalized: (ageMs) => finalize.observe(ageMs / 1000),
+    finalized: (ageMs: number) => finalize.observe(ageMs / 1000),
   }
 }

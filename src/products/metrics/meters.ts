@@ -1,13 +1,12 @@
 // Declares the meters of the metrics product and of its execution source.
 // Children are looked up once here; no client is a label.
 
-import type { CounterChild, Meters } from '../../base/telemetry/meters.ts'
-import { type FrameKind, frameKinds } from '../../streams/log/encoded.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
+import { frameKinds } from '../../streams/log/encoded.ts'
 import type { EventLog } from '../../streams/log/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 
 const refusalReasons = ['address-limit', 'bad-request', 'unauthorized'] as const
-export type RefusalReason = (typeof refusalReasons)[number]
 
 const routeNames = [
   'tps',
@@ -28,18 +27,9 @@ const routeNames = [
 ] as const
 export type RouteName = (typeof routeNames)[number]
 
-export interface MetricsMeters {
-  readonly framesSent: Readonly<Record<FrameKind, CounterChild>>
-  readonly framesDropped: Readonly<Record<FrameKind, CounterChild>>
-  readonly frameDelivery: { observeMs(ms: number): void }
-  readonly resumes: Readonly<Record<'resume' | 'snapshot', CounterChild>>
-  readonly slowCuts: CounterChild
-  readonly refused: Readonly<Record<RefusalReason, CounterChild>>
-  readonly staleCloses: CounterChild
-  readonly requests: Readonly<Record<RouteName, CounterChild>>
-}
+export type MetricsMeters = ReturnType<typeof declareMetricsMeters>
 
-export function declareMetricsMeters(meters: Meters): MetricsMeters {
+export function declareMetricsMeters(meters: Meters) {
   return {
     framesSent: meters.counters(
       'sluice_frames_sent_total',

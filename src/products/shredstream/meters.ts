@@ -11,8 +11,6 @@ import {
   type SharedStats,
 } from './shared-stats.ts'
 
-export type ShredstreamMeters = ReturnType<typeof declareShredstreamMeters>
-
 export interface MeterDeps {
   readonly stats: SharedStats
   readonly sources: number

@@ -8,7 +8,6 @@ const outcomes = ['landed', 'expired', 'failed'] as const
 export type Ending = (typeof outcomes)[number]
 
 const sendResults = ['ok', 'refused', 'unavailable'] as const
-export type SendResult = (typeof sendResults)[number]
 
 /** From the minimum tip to 10 SOL. */
 const tipBuckets = [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 1e9, 1e10]
@@ -43,9 +42,7 @@ export function declareTpuMeters(meters: Meters) {
     'sluice_tpu_rejected_total',
     'Submissions that were refused, by reason',
     { reason: rejectReasons },
-    function* () {
-      for (const [reason, count] of rejected.read()) yield [{ reason }, count]
-    },
+    () => rejected.read().map(([reason, count]) => [{ reason }, count] as const),
   )
   let states: () => readonly ForwardState[] = () => []
   const sum = (figure: keyof ForwardState) => () =>

@@ -1,11 +1,8 @@
 // The meters of the websocket endpoint. Plain numbers, read at scrape.
 
-import { type CallOutcome, callOutcomes } from '../../base/jsonrpc/serve.ts'
-import type { CounterChild, Meters, PairTally } from '../../base/telemetry/meters.ts'
-import {
-  declareSubscriptionMeters,
-  type SubscriptionMeters,
-} from '../../streams/pubsub/notifier.ts'
+import { callOutcomes } from '../../base/jsonrpc/serve.ts'
+import type { Meters } from '../../base/telemetry/meters.ts'
+import { declareSubscriptionMeters } from '../../streams/pubsub/notifier.ts'
 
 const closings = ['client', 'stopping', 'token', 'too-long', 'too-slow', 'bug', 'lost'] as const
 export type Closing = (typeof closings)[number]
@@ -20,16 +17,10 @@ const methodLabels: readonly string[] = [
   'other',
 ]
 
-export interface WebsocketMeters {
-  readonly calls: PairTally<string, CallOutcome>
-  readonly closed: Readonly<Record<Closing, CounterChild>>
-  readonly subscriptions: SubscriptionMeters
-  /** Read at scrape; the server sets it once it listens. */
-  openSockets: () => number
-}
+export type WebsocketMeters = ReturnType<typeof declareWebsocketMeters>
 
-export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
-  const own: WebsocketMeters = {
+export function declareWebsocketMeters(meters: Meters) {
+  const own = {
     calls: meters.pairs(
       'sluice_websocket_requests_total',
       'JSON-RPC calls over WebSocket by method and outcome',
@@ -43,6 +34,7 @@ export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
       closings,
     ),
     subscriptions: declareSubscriptionMeters(meters),
+    /** Read at scrape; the server sets it once it listens. */
     openSockets: () => 0,
   }
   meters.gaugeRead(

@@ -7,7 +7,7 @@
 //   stream update -> engine of the chain: index -> text, once -> published to all subscribers
 //   slow client  -> continues from the log where it has cursors, else 1013
 //   too long message -> 1009;  stop -> 1001
-import { codesOf, rpcCodeOf } from '../../base/errors.ts'
+import { codesOf, type RefusalKind, rpcCodeOf } from '../../base/errors.ts'
 import { encodedText, errorMessage, type Message, whole } from '../../base/jsonrpc/build.ts'
 import { Methods, type MethodTable } from '../../base/jsonrpc/serve.ts'
 import type { Running } from '../../base/running.ts'
@@ -155,20 +155,13 @@ function tapMessage(
   calls.call({ ...about, set: state.set, connection: state, request, answer })
 }
 
-const expired = new Reply(
-  codesOf.unavailable.http,
-  jsonHead,
-  errorMessage('null', {
-    code: codesOf.unavailable.jsonrpc,
-    message: registryExpired.message,
-  }),
-)
+const replyOf = (kind: RefusalKind, message: string, head = jsonHead) => {
+  const { http, jsonrpc: code } = codesOf[kind]
+  return new Reply(http, head, errorMessage('null', { code, message }))
+}
+const expired = replyOf('unavailable', registryExpired.message)
 const unauthorizedReply = (message: string) =>
-  new Reply(
-    401,
-    jsonHead.and('www-authenticate', 'Bearer'),
-    errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message }),
-  )
+  replyOf('unauthenticated', message, jsonHead.and('www-authenticate', 'Bearer'))
 const unauthorized = {
   none: unauthorizedReply(
     'Unauthorized: send a token in x-token or Authorization: Bearer with the upgrade',
@@ -182,13 +175,9 @@ const upgradeRequired = new Reply(
   errorMessage('null', { code: -32600, message: 'this endpoint speaks WebSocket' }),
 )
 
-const noStream = new Reply(
-  codesOf.unavailable.http,
-  jsonHead,
-  errorMessage('null', {
-    code: codesOf.unavailable.jsonrpc,
-    message: 'WebSocket is not available: no node of this subscription has a geyser stream',
-  }),
+const noStream = replyOf(
+  'unavailable',
+  'WebSocket is not available: no node of this subscription has a geyser stream',
 )
 
 /** Authentication 3: the two headers, and nothing else on this endpoint without `queryToken`. */

@@ -30,8 +30,6 @@ export class Confirmations {
   #newestSlot = -1
   /** Blocks come whole: false at first, and after one that did not. */
   #isPatient = false
-  /** What streams have in common is looked at again with the next one. */
-  #wasAdded = false
 
   constructor(
     slots: ReadonlyMap<number, TrackedSlot>,
@@ -45,7 +43,6 @@ export class Confirmations {
 
   add(confirmation: Confirmation): void {
     this.#waiting.push(confirmation)
-    this.#wasAdded = true
     this.#newestSlot = Math.max(this.#newestSlot, confirmation.update.slot)
   }
 
@@ -70,7 +67,6 @@ export class Confirmations {
       const isLate = this.#newestSlot >= lastSlot || this.#waiting.length > waitingMax
       if (this.#isPatient && !isLate) {
         for (const [tracked] of line) tracked.isDecided = true
-        this.#wasAdded = false
         return null
       }
       this.#isPatient = false
@@ -109,8 +105,9 @@ export class Confirmations {
     if (view !== null && view.bank !== tracked.bank && view.hasContent && !view.hasLeft)
       return this.#elected(tracked, stream) === null
     // Items of a bank that was replaced may have been taken for those that are still to come.
-    if (tracked.provisional !== null) return this.#streams.isBusyWith(tracked)
-    if (tracked.isOpen) return !this.#wasAdded || !tracked.isUnionWhole
+    const { provisional } = tracked
+    if (provisional !== null) return this.#streams.isBusyWith(tracked, provisional)
+    if (tracked.isOpen) return true
     const isOver = tracked.blockhash !== null || tracked.isLost
     return tracked.isCreated && !isOver && this.#streams.isHeld(tracked, tracked.bank)
   }

@@ -1,6 +1,6 @@
 // The open streams of a set, by their numbers, which banks they have, and what is counted and told
 // of them.
-import { type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
+import { type BlockMetaUpdate, type SolanaUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { Bank, SlotView, TrackedSlot } from './tracked-slot.ts'
 
 export interface TrackerDeps {
@@ -100,11 +100,13 @@ export class OpenStreams {
   }
 
   /** A stream that has the published block has not sent all of it: a node sends a kind in order. */
-  isBusyWith({ slot, views, blockhash }: TrackedSlot): boolean {
+  isBusyWith({ slot, views }: TrackedSlot, meta: BlockMetaUpdate): boolean {
+    const { blockhash, executedTransactionCount, entriesCount } = meta
     const whole = views.filter((view) => this.has(view) && view.blockhash === blockhash)
     const isPast = ({ stream }: SlotView) => {
       const { transaction, entry } = this.#open.get(stream)!.newest
-      return transaction > slot && entry > slot
+      if (executedTransactionCount > 0 && transaction <= slot) return false
+      return entriesCount === 0 || entry > slot
     }
     return whole.length > 0 && !whole.some(isPast)
   }

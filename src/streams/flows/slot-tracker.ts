@@ -232,7 +232,7 @@ export class SlotTracker {
     this.settle()
   }
 
-  /** What nodes have confirmed is published up to what is still to come. Called after each batch. */
+  /** Publishes what nodes have confirmed, up to what is still to come. Called after each batch. */
   settle(): void {
     for (let next = this.#confirmations.next(); next !== null; next = this.#confirmations.next()) {
       const { update, stream, line } = next

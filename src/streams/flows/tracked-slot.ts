@@ -298,20 +298,14 @@ export class TrackedSlot {
   /** Nothing else is published of the bank now. */
   restate(view: SlotView, items: UpdateList<SlotItem>): void {
     this.published = items.length
-    if (this.names === null) return
-    this.names = new ItemNames()
-    for (const item of items) this.names.arrive(item, view.stream, false)
+    this.names &&= new ItemNames()
+    for (const item of items) this.names?.arrive(item, view.stream, false)
   }
 
   /** The block's items where the streams have all of them, though none of them alone. */
   wholeUnion(): UpdateList<SlotItem> | null {
     const meta = this.metaOf()
     return this.names === null || meta === null ? null : lastItems(this.#union(), meta)
-  }
-
-  /** What they have is of one bank alone, and all of it. */
-  get isUnionWhole(): boolean {
-    return !this.views.some(({ hasReplacedBank }) => hasReplacedBank) && this.wholeUnion() !== null
   }
 
   /** Everything that the streams have sent of the published bank, each item once. */

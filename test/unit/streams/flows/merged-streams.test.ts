@@ -328,13 +328,14 @@ describe('merged streams', () => {
   })
 
   it('complete a block of which no stream has everything', () => {
-    const [slot, next] = slotsOf(2, { seed: 4 }) as [SolanaUpdate[], SolanaUpdate[]]
+    // It is waited for until the sixth slot after it.
+    const [slot, ...next] = slotsOf(8, { seed: 4 }) as [SolanaUpdate[], ...SolanaUpdate[][]]
     const items = slot.filter(isItem)
     const view = open()
     const without = (missing: SolanaUpdate) => slot.filter((one) => one !== missing)
     const counted = items.filter(isCounted)
     const nodes = [counted[1]!, counted[3]!].map(
-      (missing, number) => new Node(number, view.sink, [...without(missing), ...next]),
+      (missing, number) => new Node(number, view.sink, [...without(missing), ...next.flat()]),
     )
     for (const node of nodes) node.open()
     for (const node of nodes) node.send(slot.length - 2)
