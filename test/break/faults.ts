@@ -269,6 +269,15 @@ export const faults: readonly Fault[] = [
   },
   { name: 'half-open clients', hits: 'gateway', apply: ({ gateway }) => halfOpen(gateway) },
   {
+    name: 'certificate swapped',
+    hits: 'gateway',
+    needs: ({ gateways }) => (gateways.at(-1)!.certificates === null ? 'openssl' : undefined),
+    apply: ({ stage }) => {
+      stage.gateways.at(-1)!.certificates!.swap()
+      return () => {}
+    },
+  },
+  {
     name: 'configuration reload',
     hits: 'gateway',
     apply: ({ gateway }) => {

@@ -12,6 +12,7 @@ import { commandPath } from '../testkit/command.ts'
 import { endWithProcess } from '../testkit/end-with-process.ts'
 import { sluice } from '../testkit/server.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
+import type { Certificates } from './certificates.ts'
 
 export const programs = 2
 const restartMs = 500
@@ -20,6 +21,7 @@ const restartMs = 500
 interface Feeding {
   readonly data: string
   readonly feedPort: number
+  readonly certificates: Certificates | null
 }
 
 export class IndexServer {
@@ -78,12 +80,17 @@ export class IndexServer {
   #serve(number: number): void {
     if (this.#isOver) return
     const words = [
-      ...this.#gateways.flatMap(({ feedPort }) => ['--gateway', `127.0.0.1:${feedPort}`]),
+      ...this.#gateways.flatMap(({ feedPort, certificates }) => {
+        const scheme = certificates === null ? 'http' : 'https'
+        return ['--gateway', `${scheme}://127.0.0.1:${feedPort}`]
+      }),
       ...['--credential-file', this.#credentialFile, '--indexer.engine=clickhouse'],
       `--indexer.url=${this.url}`,
     ]
+    const known = this.#gateways.find(({ certificates }) => certificates !== null)?.certificates
+    const env = { ...process.env, ...known?.environment }
     const child = spawn(process.execPath, [commandPath, 'indexer', 'serve', ...words], {
-      ...{ stdio: 'ignore', detached: true },
+      ...{ stdio: 'ignore', detached: true, env },
     })
     endWithProcess(child)
     // As a service manager does it.

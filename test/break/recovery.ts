@@ -63,6 +63,7 @@ function probesOf(stage: Stage, gateway: Gateway): Record<string, Probe> {
   return {
     ...calls,
     head: () => headOf(stage, gateway),
+    certificate: async () => (await gateway.certificates?.shownBy(gateway.server)) ?? 'ok',
     change: async () => {
       const body = { subscription: stage.subscription, text: 'probe' }
       return (await gateway.operator('/v1/note/add', body)) === null ? gateway.lastRefusal : 'ok'

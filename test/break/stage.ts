@@ -1,6 +1,7 @@
 // The whole service as processes of its own, for a run that breaks it: two gateways of a cluster over
 // a PostgreSQL with a synchronous standby (one gateway alone where no PostgreSQL is installed), in
-// front of four nodes of one chain, every link between them a relay that can be cut. Where
+// front of four nodes of one chain, every link between them a relay that can be cut. The last gateway
+// has TLS at its endpoints. Where
 // ClickHouse is installed, two indexers write the index that gateway 1 answers from.
 //
 //   clients ─► gateway 0 ─┬─ relays ─► devnode --nodes 4 (honest, 2 that lag, 1 that lies)
@@ -18,6 +19,7 @@ import { fillEvents } from '../cluster/event-fill.ts'
 import { seed as seedRegistry } from '../cluster/gateway-stage.ts'
 import { type Postgres, postgresMissing, startPostgres } from '../cluster/postgres.ts'
 import { type Standby, startStandby, waitForStandby } from '../cluster/standby.ts'
+import { hasOpenssl } from '../testkit/certificates.ts'
 import { addressesOf } from '../testkit/cluster-box.ts'
 import { CutNode } from '../testkit/cut-node.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
@@ -30,6 +32,7 @@ import { canMount, mountSmallDisk, type SmallDisk } from '../testkit/small-disk.
 import { SolanaNode } from '../testkit/solana-node.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
+import { Certificates } from './certificates.ts'
 import { IndexServer } from './index-server.ts'
 import { preload } from './preload.ts'
 
@@ -44,6 +47,8 @@ const memoryBounds = { cacheBytes: 4e6, streamAnswerBytes: 4e6, streamHistoryByt
 const startsMax = 10
 const provisionMs = 60_000
 export const tipAccount = Keypair.generate().publicKey.toBase58()
+// Clients of this process take any certificate; the indexers check them.
+process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
 
 /** A process of the service, by what it does. */
 export interface ServiceProcess {
@@ -51,7 +56,8 @@ export interface ServiceProcess {
   readonly pid: number
 }
 
-interface GatewayLinks extends Pick<Gateway, 'nodes' | 'database' | 'disk' | 'feedPort'> {
+interface GatewayLinks
+  extends Pick<Gateway, 'nodes' | 'database' | 'disk' | 'feedPort' | 'certificates'> {
   readonly index: IndexServer | null
 }
 
@@ -64,6 +70,8 @@ export class Gateway {
   /** Of the feeds that indexers read: the same after each start. */
   readonly feedPort: number
   readonly disk: SmallDisk | null
+  /** Null where its endpoints have no TLS. */
+  readonly certificates: Certificates | null
   readonly data: string
   readonly #folder: string
   /** Null where its index is that of DuckDB. */
@@ -86,6 +94,7 @@ export class Gateway {
     this.feedPort = links.feedPort
     this.#index = links.index
     this.disk = links.disk
+    this.certificates = links.certificates
     this.data = links.disk?.path ?? join(folder, `gateway-${number}`)
     writeFileSync(this.configFile, JSON.stringify(this.#config()))
     this.control({})
@@ -144,7 +153,10 @@ export class Gateway {
       isWhole: true,
       flags: [`--config=${this.configFile}`, ...cluster],
       through: plainUser() ?? [],
-      env: { NODE_OPTIONS: preload, BREAK_CONTROL: this.#controlFile },
+      env: {
+        ...this.certificates?.environment,
+        ...{ NODE_OPTIONS: preload, BREAK_CONTROL: this.#controlFile },
+      },
     })
     this.#server = server
     this.#isKilled = false
@@ -197,7 +209,9 @@ export class Gateway {
       grpc: node.server.url('grpc'),
       xToken: '',
     }))
+    const { certPath = '', keyPath = '' } = this.certificates?.files ?? {}
     return {
+      tls: { cert: certPath, key: keyPath },
       chain: { source: 'upstream' },
       upstreams: { default: { nodes, ...memoryBounds } },
       metrics: { source: 'embedded', connectionsPerAddress: 0, generator: { tps: 5 } },
@@ -273,8 +287,9 @@ export class Stage {
     }
     this.devnode = await devnode
     this.node = await SolanaNode.of(this.devnode)
-    for (let number = 0; number < (this.postgres === null ? 1 : 2); number++)
-      this.gateways.push(await this.#gateway(number))
+    const count = this.postgres === null ? 1 : 2
+    for (let number = 0; number < count; number++)
+      this.gateways.push(await this.#gateway(number, number === count - 1))
     // One after the other: both at once need twice the time of a busy machine.
     for (const gateway of this.gateways) await gateway.start()
     await this.index?.enroll(this.gateways, this.postgres!.url)
@@ -293,7 +308,7 @@ export class Stage {
     await waitForStandby(this.postgres)
   }
 
-  async #gateway(number: number): Promise<Gateway> {
+  async #gateway(number: number, hasTls: boolean): Promise<Gateway> {
     const [first, ...others] = addressesOf(this.devnode)
     const nodes: CutNode[] = []
     for (const address of [first!, first!, ...others]) {
@@ -305,7 +320,8 @@ export class Stage {
     const servers = this.postgres === null ? [] : [this.postgres, this.standby!]
     const database = await Promise.all(servers.map(({ port }) => TcpCut.open(`127.0.0.1:${port}`)))
     const disk = number === 0 && canMount() ? mountSmallDisk(diskSize) : null
-    const links = { nodes, database, disk, feedPort: await freePort() }
+    const certificates = hasTls && hasOpenssl ? new Certificates(this.folder) : null
+    const links = { nodes, database, disk, certificates, feedPort: await freePort() }
     return new Gateway(number, this.folder, { ...links, index: number === 1 ? this.index : null })
   }
 

@@ -1,12 +1,13 @@
 // Clients that read a chain from several gateways, are cut at random and come back at any of them,
 // as the documentation says: with a consumer, with from_slot, with the cursors of PubSub.
-import { type Client, credentials, Client as GrpcClient } from '@grpc/grpc-js'
+import { type Client, Client as GrpcClient } from '@grpc/grpc-js'
 import { WebSocket } from 'ws'
 import { PubsubClient, type PubsubError, type PubsubTopic } from '../../src/client/node.ts'
 import { ConsumerClient, lineOf } from './consumer-client.ts'
 import { everything } from './geyser-everything.ts'
 import { Subscription, withToken } from './grpc-stage.ts'
 import { type AuditedReader, noteOf, type SlotContent, SlotLines } from './slot-audit.ts'
+import { credentialsOf } from './try-endpoint.ts'
 
 export interface Place {
   /** Addresses of the gateways now, of an endpoint. */
@@ -35,7 +36,8 @@ function anyUrl({ urls, random }: Place, endpoint: string): string {
 }
 
 function connect(place: Place): Client {
-  return new GrpcClient(new URL(anyUrl(place, 'grpc')).host, credentials.createInsecure(), {
+  const { host, protocol } = new URL(anyUrl(place, 'grpc'))
+  return new GrpcClient(host, credentialsOf(protocol === 'https:'), {
     'grpc.use_local_subchannel_pool': 1,
   })
 }

@@ -1,7 +1,7 @@
 // One call on each of the bundle's endpoints with the credentials that a test tries, as a plain
 // client would make it: node:http, ws and grpc-js.
 import { request } from 'node:http'
-import { Client, credentials, Metadata } from '@grpc/grpc-js'
+import { type ChannelCredentials, Client, credentials, Metadata } from '@grpc/grpc-js'
 import { WebSocket } from 'ws'
 import { rawCall } from './raw-grpc.ts'
 import type { Server } from './server.ts'
@@ -87,11 +87,17 @@ export function tryWebsocket(server: Server, sent: Sent): Promise<Tried> {
   })
 }
 
+/** Of a gRPC client that takes any certificate. */
+export function credentialsOf(hasTls: boolean): ChannelCredentials {
+  if (!hasTls) return credentials.createInsecure()
+  return credentials.createSsl(null, null, null, { rejectUnauthorized: false })
+}
+
 export function tryGrpc(server: Server, sent: Sent): Promise<Tried> {
-  const { host, port } = server.doors.grpc!
+  const { host, port, tls } = server.doors.grpc!
   const names = sent.headers?.map(([name]) => name) ?? []
   if (new Set(names).size < names.length) return tryGrpcTwice(`${host}:${port}`, sent)
-  const client = new Client(`${host}:${port}`, credentials.createInsecure())
+  const client = new Client(`${host}:${port}`, credentialsOf(tls))
   const metadata = new Metadata()
   for (const [name, value] of sent.headers ?? []) metadata.add(name, value)
   return new Promise((resolve) => {
