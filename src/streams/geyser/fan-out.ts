@@ -20,7 +20,7 @@ import type { PublishedSlots } from './position.ts'
 type Counts = Record<UpdateKind, number>
 
 /** Of a turn: a thousand groups take 10 ms, and other callers are served in between. */
-const [flushMsMax, groupsPerLook] = [1, 16]
+const [flushMsMax, groupsPerLook] = [0.25, 4]
 
 export class FanOut {
   readonly pool = new SlabPool()

@@ -21,7 +21,7 @@ import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 const seeds = [1, 2, 3, 4].slice(0, caseCount(1, 4))
 
 const codec = loadCodec()
-const groupsPerTurnMin = 16
+const groupsPerTurnMin = 4
 
 class Collector implements RunSink {
   readonly encoding: GrpcEncoding | null
