@@ -55,6 +55,19 @@ export function stealSince(before: ReturnType<typeof processorTicks>): number {
   return (stolen - before.stolen) / Math.max(1, all - before.all)
 }
 
+/** How long a fixed piece of work takes, at best: other machines of the host slow cores down. */
+export function workMs(): number {
+  let quickest = Number.POSITIVE_INFINITY
+  for (let times = 0; times < 8; times++) {
+    const beganMs = performance.now()
+    let sum = 0
+    for (let n = 0; n < 1_000_000; n++) sum = (Math.imul(sum, 31) + n) | 0
+    // The sum is used, or there would be nothing to do.
+    if (sum !== 0) quickest = Math.min(quickest, performance.now() - beganMs)
+  }
+  return quickest
+}
+
 type Probe = () => Promise<string>
 
 /** By name; each gives `ok` or what is wrong. */

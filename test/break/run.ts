@@ -25,6 +25,7 @@ import {
   type Recovery,
   recoveryOf,
   stealSince,
+  workMs,
 } from './recovery.ts'
 import { pause, Stage } from './stage.ts'
 
@@ -75,6 +76,7 @@ interface Outcome extends Recovery {
   readonly fault: string
   readonly isLate: boolean
   readonly steal: number
+  readonly workMs: number
 }
 
 const outcomes: Outcome[] = []
@@ -200,7 +202,7 @@ function note(
     ms > (hasStart ? started : backMs) * patience ||
     shredsMs > (hasStart ? started : shredsBackMs) * patience
   const names = faults.map(({ name }) => name).join(' and ')
-  outcomes.push({ fault: names, isLate, steal, ...recovery })
+  outcomes.push({ fault: names, isLate, steal, workMs: workMs(), ...recovery })
   const late = isLate ? ` LATE: ${last} (${lastError})` : ''
   const taken = steal < 0.05 ? '' : `, steal ${percent(steal)}`
   log(`${names} at ${number}: ${seconds(ms)} s, shreds ${seconds(shredsMs)} s${taken}${late}`)
@@ -225,12 +227,12 @@ function usableFaults(stage: Stage): Fault[] {
   })
 }
 
-/** The median of several looks, after the gateways have collected their garbage. */
+/** The median of several looks, after gateways and nodes have collected their garbage. */
 async function memorySettled(stage: Stage): Promise<Map<string, number>> {
   const looks: Map<string, number>[] = []
-  for (const gateway of stage.gateways) gateway.control({ isCollected: true })
+  stage.collect(true)
   await pause(collectMs)
-  for (const gateway of stage.gateways) gateway.control({})
+  stage.collect(false)
   for (let look = 0; look < 5; look++) {
     looks.push(memoryOf(stage))
     await pause(400)
@@ -260,10 +262,11 @@ function back(): Property {
   const late = outcomes.filter(({ isLate }) => isLate)
   const bounds = [backMs, shredsBackMs, startedMs].map((ms) => seconds(ms * patience))
   const bound = `${bounds[0]} s, shreds ${bounds[1]} s, after a start ${bounds[2]} s`
-  const names = late.map(
-    ({ fault, last, ms, steal }) =>
-      `${fault}: ${last} after ${seconds(ms)} s (steal ${percent(steal)})`,
-  )
+  const usualMs = median(outcomes.map((one) => one.workMs))
+  const names = late.map((one) => {
+    const cores = `steal ${percent(one.steal)}, cores at ${percent(usualMs / one.workMs)}`
+    return `${one.fault}: ${one.last} after ${seconds(one.ms)} s (${cores})`
+  })
   const taken = `steal ${percent(stealSince(ticksAtStart))} in all`
   const detail = [`${outcomes.length} faults, bound ${bound}, ${taken}`, ...names].join('; ')
   return { name: 'every endpoint is back in time', holds: late.length === 0, detail }

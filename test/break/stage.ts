@@ -279,6 +279,7 @@ export class Stage {
         ...['--traffic=3', `--nodes=${boxNodes}`, `--seed=${seed}`, `--shreds=${target}`],
         '--faults=lag,lie-slot',
       ],
+      env: { NODE_OPTIONS: preload, BREAK_CONTROL: this.#nodeControl },
     })
     if (!isAlone && postgresMissing() === undefined) {
       await this.#startPostgres()
@@ -360,6 +361,12 @@ export class Stage {
     return (running.length > 0 ? running : this.gateways).map(({ server }) => server.url(endpoint))
   }
 
+  /** Each `true` after a `false` makes all of them collect their garbage once. */
+  collect(isCollected: boolean): void {
+    for (const gateway of this.gateways) gateway.control({ isCollected })
+    writeFileSync(this.#nodeControl, JSON.stringify({ isCollected }))
+  }
+
   /** Every process of the service, those of the node and of the gateways. */
   processes(): ServiceProcess[] {
     const nodes = processesOf(this.devnode.pid, 'devnode')
@@ -381,6 +388,10 @@ export class Stage {
     await this.index?.dispose()
     this.shreds.close()
     this.#removeFiles()
+  }
+
+  get #nodeControl(): string {
+    return join(this.folder, 'control-node.json')
   }
 
   #removeFiles(): void {

@@ -33,6 +33,7 @@ export async function startDevnode(
     /** Any free ones by default. */
     readonly ports?: readonly string[]
     readonly flags?: readonly string[]
+    readonly env?: Readonly<Record<string, string>>
   } = {},
 ): Promise<Devnode> {
   const ledger = options.ledger ?? mkdtempSync(join(tmpdir(), 'sluice-devnode-'))
@@ -44,6 +45,7 @@ export async function startDevnode(
   )
   const child = spawn(process.execPath, [...words, ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...options.env },
   })
   endWithProcess(child)
   const output = { out: '', err: '' }
