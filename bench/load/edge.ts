@@ -7,6 +7,7 @@
 // Thread: main of the bench process; the server and the clients are processes of their own.
 //
 //   probe, 6 endpoints ──► server ◄── crowd (another process)
+import { existsSync, readdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ExpositionText } from '../../src/client/exposition-text.ts'
 import { MemoryProbe, type MemorySample } from '../../test/testkit/memory-probe.ts'
@@ -41,6 +42,8 @@ const smokeFlags = [
 const settleMs = 1_500
 const alone = 'others alone'
 const patience = 60_000
+/** Files and connections of the server's own, which come and go. */
+const strayDescriptors = 200
 
 interface Stage {
   readonly server: Server
@@ -263,7 +266,7 @@ async function measure(
 ): Promise<Measurement> {
   const part = context.smoke === true ? 0.01 : 1
   const memory = await memoryOf(stage)
-  const opened = await metersOf(stage)
+  const [opened, descriptors] = [await metersOf(stage), descriptorsOf(stage)]
   const size = (await load?.start(stage, part)) ?? {}
   const now = await memoryOf(stage)
   // What opening the crowd and collecting its garbage left behind is over.
@@ -275,7 +278,8 @@ async function measure(
   queued.set(name, stage.queueing.since(start))
   const counts = await stage.crowd.call<CrowdCounts>('leave')
   const budgetRefused = sumOf(await metersOf(stage), opened, 'address_refused_total')
-  // The server closes them before the next load is opened.
+  // A load beside what is left of another would find no descriptors.
+  await until(() => descriptorsOf(stage) <= descriptors + strayDescriptors, 'the end of a load')
   await sleep(Math.min(1_000, context.seconds * 1000))
   const { idle = 0 } = size
   const each = idle >= idleMeasured ? grown / idle : undefined
@@ -290,6 +294,12 @@ async function measure(
     ...(each !== undefined && { bytesPerOp: each }),
     evidence: { problem, counts },
   }
+}
+
+/** None where the system does not tell. */
+function descriptorsOf({ server }: Stage): number {
+  const folder = `/proc/${server.child.pid}/fd`
+  return existsSync(folder) ? readdirSync(folder).length : 0
 }
 
 function percentilesUs(ms: readonly number[]): { p50: number; p99: number; p999: number } {
