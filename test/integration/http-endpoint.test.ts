@@ -1,4 +1,5 @@
 // HTTP endpoint with test routes: the behaviour that every product relies on.
+import { execFileSync } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
 import { request as undiciRequest } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -265,6 +266,31 @@ describe('the HTTP endpoint', () => {
     )
     expect(long.text).toMatch(/^HTTP\/1\.1 413 .*connection: close/is)
     expect(long.text).not.toMatch(/keep-alive/i)
+  })
+
+  it('outlives connections that are reset before it accepts them', async () => {
+    const limited = await openHttpEndpoint<null>({
+      product: 'test',
+      listen: { host: '127.0.0.1', port: 0 },
+      tls: null,
+      trustedProxies: ['127.0.0.9/32'],
+      connectionsPerAddressMax: 100,
+      clock: systemClock,
+      log: silentLog,
+      http: { admit: () => null, routes: [] },
+    })
+    // While this process waits for the other one it accepts nothing; half the limit is counted.
+    const script = `
+      const { connect } = require('node:net')
+      const request = 'GET / HTTP/1.1\\r\\nhost: a\\r\\n\\r\\n'
+      for (let count = 0; count < 90; count++) {
+        const socket = connect(Number(process.argv[1]), '127.0.0.1')
+        socket.on('connect', () => socket.write(request, () => socket.resetAndDestroy()))
+      }`
+    execFileSync(process.execPath, ['-e', script, String(limited.address.port)])
+    const { status } = await sendRaw(limited.address.port, 'GET / HTTP/1.1\r\nhost: a\r\n\r\n')
+    expect(status).toBe(404)
+    await limited.stop()
   })
 
   it('limits the connections of an address, but not of a trusted proxy', async () => {

@@ -25,8 +25,12 @@ export class Addresses {
     })
   }
 
-  /** The client of a peer, given in binary, and of its X-Forwarded-For values, joined by commas. */
+  /**
+   * The client of a peer, given in binary, and of its X-Forwarded-For values, joined by commas; ''
+   * of a peer that has reset its connection before it was looked at, which has no address.
+   */
   clientOf(peer: ArrayBuffer, forwarded: string): string {
+    if (peer.byteLength === 0) return ''
     return this.clientOfText(this.#textOf(peer), forwarded)
   }
 

@@ -63,7 +63,7 @@ export class Connections {
     }
     const { addresses, clock, log, perAddressMax } = this.#options
     const address = addresses.clientOf(connection.getRemoteAddress(), '')
-    if (addresses.isProxy(address)) return true
+    if (address === '' || addresses.isProxy(address)) return true
     const key = addressKey(address)
     const before = this.#counted === null ? this.#half : (this.#counted.get(key) ?? 0)
     const own = before + (this.#since.get(key) ?? 0) + 1

@@ -17,6 +17,11 @@ describe('Addresses', () => {
     expect(addresses.clientOf(mapped, '')).toBe('10.1.2.3')
   })
 
+  it('gives none of a connection that is gone, whatever it forwards', () => {
+    for (const proxies of [[], ['10.0.0.0/8']])
+      expect(new Addresses(proxies).clientOf(binary(), '1.2.3.4')).toBe('')
+  })
+
   it('ignores X-Forwarded-For without trusted proxies', () => {
     expect(new Addresses([]).clientOf(binary(10, 0, 0, 1), '1.2.3.4')).toBe('10.0.0.1')
   })

@@ -53,6 +53,12 @@ describe('connections of an address', () => {
     expect(seen.warnings).toEqual([[warning, { address: '192.0.2.1' }]])
   })
 
+  it('are not refused, nor counted, when they are gone before they are looked at', () => {
+    const { connections, seen } = limited(10)
+    expect(openAll(connections, at(), 50)).toBe(50)
+    expect(seen.warnings).toEqual([])
+  })
+
   it('are admitted once the table shows that others closed', async () => {
     const { connections, clock, table } = limited(10)
     openAll(connections, stranger, 10)
