@@ -25,13 +25,9 @@ export class Addresses {
     })
   }
 
-  /**
-   * The client of a peer, given in binary, and of its X-Forwarded-For values, joined by commas; ''
-   * of a peer that has reset its connection before it was looked at, which has no address.
-   */
+  /** Of a binary peer and its X-Forwarded-For values, joined by commas; '' when it has left. */
   clientOf(peer: ArrayBuffer, forwarded: string): string {
-    if (peer.byteLength === 0) return ''
-    return this.clientOfText(this.#textOf(peer), forwarded)
+    return peer.byteLength === 0 ? '' : this.clientOfText(this.#textOf(peer), forwarded)
   }
 
   /** The same for a peer whose address is text already. */
