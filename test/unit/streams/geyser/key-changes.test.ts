@@ -13,6 +13,7 @@ import { Subscriber } from '../../../../src/streams/geyser/subscriber.ts'
 import { caseCount } from '../../../testkit/case-count.ts'
 import { randomAsked, readFrames, requestOf } from '../../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../testkit/geyser-oracle.ts'
+import { turns } from '../../../testkit/geyser-streams.ts'
 import { randomOf, SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
 const seeds = [1, 2].slice(0, caseCount(1, 2))
@@ -125,10 +126,6 @@ interface Answer {
   readonly error: string | null
 }
 
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
-}
-
 /** Two slots, the second of which begins before the first is complete. */
 function* mixed(chain: SyntheticSolana, random: () => number): Generator<SolanaUpdate> {
   const [first, second] = [chain.next(), chain.next()]
@@ -208,8 +205,10 @@ describe('keys that change', () => {
         }
         publishUpdate(stage.hub, update)
       }
-      await turn()
+      // Not all of it is sent in one turn, the rest of it before the keys change again.
+      await turns(1)
     }
+    await turns()
     expect(changes).toBeGreaterThan(50)
     expect(streams.reduce((sum, { expected }) => sum + expected.length, 0)).toBeGreaterThan(1_000)
     for (const stream of streams) expect(stream.got()).toEqual(stream.expected)
@@ -236,7 +235,7 @@ describe('keys that change', () => {
       { filter: 't', list: 2, add: [two], remove: [one] },
     )
     for (const update of [...first.slice(half), ...second]) publishUpdate(stage.hub, update)
-    await turn()
+    await turns()
     const isChosen = ({ field }: Expected) => field === 'account' || field === 'transaction'
     const expected = (updates: SolanaUpdate[], key: Uint8Array) =>
       updates.flatMap((update) => expectedOf(asked(key), update)).filter(isChosen)
@@ -275,13 +274,13 @@ describe('keys that change', () => {
     })
     const before = stage.open(requestOf(asked(one)))
     const stream = stage.open({ ...requestOf(asked(one)), fromSlot: 1000 })
-    await turn()
+    await turns(1)
     const { fromSlot } = stream.change(7, { filter: 'a', add: [two], remove: [one] })
     expect(fromSlot.low).toBeGreaterThan(1000)
     expect(fromSlot.low).toBeLessThan(1060)
-    while (stage.fanOut.groups < 2) await turn()
+    while (stage.fanOut.groups < 2) await turns()
     for (let slot = 0; slot < 10; slot++) publish()
-    await turn()
+    await turns()
     const keyAt = (slot: number) => (slot < fromSlot.low ? one : two)
     const isContent = ({ field }: Expected) => field !== 'slot'
     expect(stream.got().filter(isContent)).toEqual(
@@ -301,7 +300,7 @@ describe('keys that change', () => {
     stream.change(1, { filter: 'a', add: chain.keys, remove: [bytes(nobody)] })
     stage.hub.restart()
     for (const update of chain.next()) publishUpdate(stage.hub, update)
-    await turn()
+    await turns()
     expect(stream.got().length).toBeGreaterThan(5)
   })
 
