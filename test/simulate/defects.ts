@@ -48,7 +48,7 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/flows/confirmations',
-        text: 'this.#isPatient && !isLate',
+        text: 'this.#hasWholeBlocks && !isLate',
         put: 'false',
       },
     ],

@@ -189,9 +189,9 @@ export class Recorder implements CallTap {
   async stop(): Promise<void> {
     this.#isStopped = true
     const worker = this.#active?.worker
-    const patience = setTimeout(() => void worker?.terminate(), stopMsMax)
+    const deadline = setTimeout(() => void worker?.terminate(), stopMsMax)
     await this.finish('the server stopped')
-    clearTimeout(patience)
+    clearTimeout(deadline)
   }
 
   async #open(request: RecordRequest, meta: RecordHeader): Promise<RecordState | string> {

@@ -17,8 +17,8 @@ export interface Confirmation {
 }
 
 /** What was confirmed longer ago is published without the content that is missing. */
-const patienceMs = 2_000
-const patienceSlots = 5
+const timeoutMs = 2_000
+const timeoutSlots = 5
 /** A stream may send the same ones again and again. */
 const waitingMax = 64
 
@@ -28,8 +28,8 @@ export class Confirmations {
   readonly #slotTime: SolanaHub['slotTime']
   #waiting: Confirmation[] = []
   #newestSlot = -1
-  /** Blocks come whole: false at first, and after one that did not. */
-  #isPatient = false
+  /** Blocks come whole: not known at first, nor after one that did not. */
+  #hasWholeBlocks = false
 
   constructor(
     slots: ReadonlyMap<number, TrackedSlot>,
@@ -48,7 +48,7 @@ export class Confirmations {
 
   /** A block has come whole. */
   completed(): void {
-    this.#isPatient = true
+    this.#hasWholeBlocks = true
   }
 
   clear(): void {
@@ -63,13 +63,13 @@ export class Confirmations {
     const line = this.#lineTo(first)
     if (line.some(([tracked]) => this.#isAwaited(tracked, first.stream))) {
       const { slot } = first.update
-      const lastSlot = slot + this.#slotTime.slotsIn(patienceMs, patienceSlots)
+      const lastSlot = slot + this.#slotTime.slotsIn(timeoutMs, timeoutSlots)
       const isLate = this.#newestSlot >= lastSlot || this.#waiting.length > waitingMax
-      if (this.#isPatient && !isLate) {
+      if (this.#hasWholeBlocks && !isLate) {
         for (const [tracked] of line) tracked.isDecided = true
         return null
       }
-      this.#isPatient = false
+      this.#hasWholeBlocks = false
     }
     this.#waiting.shift()
     return { ...first, line }
