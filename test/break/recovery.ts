@@ -1,5 +1,5 @@
-// Measures how long after the end of a fault every endpoint of every gateway works again, and how
-// much memory each process has.
+// Measures how long after the end of a fault every endpoint of every gateway works again, what the
+// host took of the cores meanwhile, and how much memory each process has.
 import { readFileSync } from 'node:fs'
 import { endpointCalls } from '../testkit/every-endpoint.ts'
 import { type Gateway, pause, type Stage } from './stage.ts'
