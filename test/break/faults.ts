@@ -1,10 +1,12 @@
 // The faults, as a table: what each hits and needs, how it is begun, and what ends it. One is active
 // at a time, or two that hit different parts; which, where and how long is a function of the seed.
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { startStandby, waitForNobody, waitForStandby } from '../cluster/standby.ts'
 import { makeReadOnly, plainUser } from '../testkit/read-only.ts'
+import type { EndpointAddress } from '../testkit/server.ts'
 import { programs } from './index-server.ts'
 import type { Load } from './load.ts'
 import type { Gateway, Stage } from './stage.ts'
@@ -32,6 +34,9 @@ const hourMs = 3_600_000
 const stallMs = 100
 const ballastMb = 120
 const halfOpenSockets = 40
+/** More than half of what an HTTP endpoint gives an address by default. */
+const idleSockets = 520
+const resetSockets = 100
 /** Index of the link to the node that lies. */
 const liar = -1
 
@@ -269,6 +274,11 @@ export const faults: readonly Fault[] = [
   },
   { name: 'half-open clients', hits: 'gateway', apply: ({ gateway }) => halfOpen(gateway) },
   {
+    name: 'connections reset unseen',
+    hits: 'gateway',
+    apply: ({ gateway }) => resetUnseen(gateway),
+  },
+  {
     name: 'certificate swapped',
     hits: 'gateway',
     needs: ({ gateways }) => (gateways.at(-1)!.certificates === null ? 'openssl' : undefined),
@@ -383,4 +393,31 @@ function halfOpen({ server }: Gateway): () => void {
   return () => {
     for (const socket of sockets) socket.destroy()
   }
+}
+
+/**
+ * Connections that are reset before the gateway accepts them, beside as many idle ones as make it
+ * count those of each address.
+ */
+async function resetUnseen({ server }: Gateway): Promise<() => void> {
+  const doors = ['rpc', 'tpu', 'indexer', 'metrics'].map((name) => server.doors[name]!)
+  const idle = await connected(doors, idleSockets)
+  const resume = frozen(server.child.pid!)
+  for (const socket of await connected(doors, resetSockets)) socket.resetAndDestroy()
+  return () => {
+    resume()
+    for (const socket of idle) socket.destroy()
+  }
+}
+
+/** So many of each, by the kernel: whether they are accepted or not. */
+function connected(doors: readonly EndpointAddress[], count: number): Promise<Socket[]> {
+  const sockets = doors.flatMap(({ host, port }) =>
+    Array.from({ length: count }, async () => {
+      const socket = connect(port, host).on('error', () => {})
+      await Promise.race([once(socket, 'connect'), once(socket, 'close')])
+      return socket
+    }),
+  )
+  return Promise.all(sockets)
 }
