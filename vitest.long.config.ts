@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { compiled, inDist } from './test/testkit/compiled.ts'
 import { isSlice } from './test/testkit/slice.ts'
 
@@ -52,6 +53,18 @@ const clusterSlice = files('cluster', [
   'registry',
   'usage',
 ])
+
+/** Of the slice, each of which takes a third of its time: the others run beside them. */
+const longest = ['simulate', 'fuzz', 'break'].map((name) => `/test/long/${name}.test.ts`)
+
+class LongestFirst extends BaseSequencer {
+  override async sort(all: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLongest = ({ moduleId }: TestSpecification) =>
+      longest.some((name) => moduleId.endsWith(name))
+    const sorted = await super.sort(all)
+    return [...sorted.filter(isLongest), ...sorted.filter((one) => !isLongest(one))]
+  }
+}
 
 /** Guards against a hang only: no test has one of its own below them. */
 const limits = { testTimeout: 900_000, hookTimeout: 900_000 }
@@ -108,6 +121,7 @@ export default defineConfig({
     globalSetup: ['test/testkit/compile.ts'],
     reporters: ['default'],
     pool: 'forks',
+    sequence: { sequencer: LongestFirst },
     projects: isSlice ? [slow, cluster] : [slow, cases, soak],
   },
 })
