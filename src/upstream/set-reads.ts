@@ -119,7 +119,7 @@ export async function knowsBlockhash(
     value?: unknown
   }
   if (value === true) return true
-  const isRecent = Number(context?.slot) - slot < blockhashBlocks
+  const isRecent = typeof context?.slot === 'number' && context.slot - slot < blockhashBlocks
   return value === false && isRecent ? false : null
 }
 

@@ -105,12 +105,13 @@ async function sendTo(node: UpstreamNode, body: string): Promise<Outcome<null>> 
 
 function outcomeOf({ error }: RpcReply, secrets: NodeSecrets): Outcome<null> {
   if (error === undefined || error === null) return accept(null)
-  const { code = 0, message = 'no reason given' } = error
+  const { code } = error
   // Codes above the range of the chain's own errors are limits of providers.
   if (retryableCodes.has(code) || code > -32000)
     return refuse('unavailable', 'upstream', 'the upstream cannot take it now')
   if (errOf(error.data) === 'AlreadyProcessed') return accept(null)
-  const redacted = secrets.redactError({ code, message: String(message), data: error.data })
+  const message = typeof error.message === 'string' ? error.message : 'no reason given'
+  const redacted = secrets.redactError({ code, message, data: error.data })
   const err = errOf(redacted.data)
   const data = err === undefined ? {} : { data: { err } }
   return refuse('rejected', 'upstream', redacted.message, data)

@@ -38,6 +38,11 @@ const table: Readonly<Record<string, Row>> = {
     files: ['upstream/http-client/http-request'],
     load: async () => (await import('./targets/http-response.ts')).httpResponse,
   },
+  'node-replies': {
+    files: ['upstream/node-pool/', 'upstream/set-reads', 'upstream/transaction-senders'],
+    cost: 4,
+    load: async () => (await import('./targets/node-replies.ts')).nodeReplies,
+  },
   'http2-frames': {
     files: ['upstream/geyser/http2-reader'],
     load: async () => (await http2()).http2Frames,

@@ -235,10 +235,7 @@ export class Http2Connection implements FrameSink {
   #readHeaders(head: FrameHead, payload: Buffer): void {
     const block = this.#blocks.take(head, payload)
     if (block === null) return
-    if (block === 'malformed') {
-      this.malformed('frames')
-      return
-    }
+    if (block === 'malformed') return void this.malformed('frames')
     this.#streams.get(block.stream)?.events.headers(block.fields)
     if (block.isLast) this.#end(block.stream, null)
   }

@@ -43,7 +43,8 @@ const asked = { health: 1, processed: 2, block: 3, finalized: 4, shred: 5, genes
 interface Reply {
   readonly id?: unknown
   readonly result?: unknown
-  readonly error?: { readonly code?: unknown; readonly data?: { numSlotsBehind?: unknown } | null }
+  /** Some nodes answer null beside a result. */
+  readonly error?: { code?: unknown; data?: { numSlotsBehind?: unknown } | null } | null
 }
 
 /** The set of a node. */
@@ -165,10 +166,7 @@ export class NodeProbe {
       return
     }
     // Rate-limited: it is alive, and there is nothing new.
-    if (result === 'limited') {
-      health.probeAnswered({ isBehind: false })
-      return
-    }
+    if (result === 'limited') return void health.probeAnswered({ isBehind: false })
     const replies = new Map(result.map((reply) => [reply.id, reply]))
     // Methods that the node does not have are not probed again.
     const left = this.#questions.filter(({ id }) => replies.get(id)?.error?.code !== notFound)
@@ -193,8 +191,8 @@ export class NodeProbe {
     // Before it may return: one that lags far must not be up for a moment.
     this.#set.compare()
     if (block !== null) this.#set.observeBlock(this.#node, block.slot, block.blockhash)
-    const { error } = replies.get(asked.health) ?? {}
-    const isBehind = error !== undefined && error.code !== notFound
+    const error = replies.get(asked.health)?.error ?? null
+    const isBehind = error !== null && error.code !== notFound
     const isUnknown = isBehind && typeof error.data?.numSlotsBehind !== 'number'
     health.probeAnswered({ isBehind, isUnknown })
   }

@@ -4,6 +4,8 @@
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import { DEPTH_MAX } from '../../base/jsonrpc/parse.ts'
+import { skipSpace, skipValue } from '../../base/jsonrpc/scan.ts'
 import { SlotTime } from '../../base/slot-time.ts'
 import type { Log } from '../../base/telemetry/log.ts'
 import { lowestVersion } from '../../chain/solana/version.ts'
@@ -471,7 +473,7 @@ export const unreached = refuse('unavailable', 'upstream', 'the upstream cannot 
 export interface RpcReply {
   readonly id?: unknown
   readonly result?: unknown
-  readonly error?: { readonly code?: number; readonly message?: string; readonly data?: unknown }
+  readonly error?: { readonly code: number; readonly message?: unknown; data?: unknown } | null
 }
 
 /** Null when no node answered; a read that failed is retried at another node. Never rejects. */
@@ -501,23 +503,25 @@ export async function callNode(
   const response = await node.call(body, { ...options, timeoutMs }).response
   if (!response.ok) return unreached
   const { status } = response
-  const text = await readText(response)
+  const text = (await readText(response)) ?? ''
   if (status === 429 || status >= 500)
     return refuse('unavailable', 'upstream', `the upstream answered ${status}`)
   try {
-    const reply: unknown = JSON.parse(text ?? '')
-    // Some nodes return errors with another status; a body that is no JSON object is no reply.
-    if (typeof reply === 'object' && reply !== null && isAnswer(node, reply))
-      return accept(reply as RpcReply)
+    // Some nodes return errors with another status; a body that is no JSON object is no reply. To
+    // compare or format one that nests deeper than any answer would exhaust the stack.
+    const isReadable = skipValue(text, skipSpace(text, 0), DEPTH_MAX) > 0
+    const reply: unknown = isReadable ? JSON.parse(text) : null
+    if (typeof reply === 'object' && reply !== null && isAnswer(node, reply)) return accept(reply)
   } catch {
     // Refused below.
   }
   return refuse('unavailable', 'upstream', 'the answer of the upstream is not that to the call')
 }
 
-/** False for a result under another id than ours, which is that of `bodyOf`. */
-export function isAnswer(node: UpstreamNode, { id, result }: RpcReply): boolean {
-  if (result === undefined || id === 1) return true
+/** False for a result under another id than ours, which is that of `bodyOf`, and for neither. */
+export function isAnswer(node: UpstreamNode, { id, result, error = null }: RpcReply): boolean {
+  if (error !== null) return typeof error.code === 'number'
+  if (result === undefined || id === 1) return result !== undefined
   node.distrust('id')
   return false
 }
