@@ -52,12 +52,13 @@ export class UdpSocket {
     return this.#socket.address().port
   }
 
-  /** Sends to and receives from that address only, and gets its port-unreachable errors. */
+  /** Sends to and receives from that address only; closes itself where that has no route. */
   connect(host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#socket.connect(port, host, (error?: Error) => {
-        if (error === undefined) resolve()
-        else reject(new Fault('udp-connect', messageOf(error), { cause: error }))
+        if (error === undefined) return resolve()
+        this.close()
+        reject(new Fault('udp-connect', messageOf(error), { cause: error }))
       })
     })
   }

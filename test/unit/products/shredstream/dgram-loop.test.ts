@@ -1,6 +1,7 @@
-// The loop on plain sockets: failed maintenance is logged and retried.
+// The loop on plain sockets: failed maintenance is logged and retried, and no socket is left over.
 import { expect, test } from 'vitest'
 import { parseAddress } from '../../../../src/base/cidr.ts'
+import { UdpSocket } from '../../../../src/base/transport/udp.ts'
 import { DgramLoop } from '../../../../src/products/shredstream/dgram-loop.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import type {
@@ -10,6 +11,16 @@ import type {
 import { TargetTracker } from '../../../../src/products/shredstream/target-tracker.ts'
 import { TargetTable } from '../../../../src/products/shredstream/targets.ts'
 import { until } from '../../../testkit/until.ts'
+
+// Reason for the cast: no other field is read.
+const settings = {
+  host: '127.0.0.1',
+  port: 0,
+  sourceHosts: ['127.0.0.1'],
+  sourcePort: 0,
+  bufferBytes: 65_536,
+  caps: { packetsPerSecond: 1000, bytesPerSecond: 1e6 },
+} as unknown as WorkerSettings
 
 test('maintenance that fails once is retried, and the new targets are applied', async () => {
   const stats = new SharedStats()
@@ -30,14 +41,6 @@ test('maintenance that fails once is retried, and the new targets are applied', 
     nowMs: () => performance.now(),
     warn: (text: string) => void warnings.push(text),
   } as unknown as ShredComponents
-  const settings = {
-    host: '127.0.0.1',
-    port: 0,
-    sourceHosts: ['127.0.0.1'],
-    sourcePort: 0,
-    bufferBytes: 65_536,
-    caps: { packetsPerSecond: 1000, bytesPerSecond: 1e6 },
-  } as unknown as WorkerSettings
   const loop = new DgramLoop(components, settings)
   let isStopped = false
   // The table is empty so far: the failure comes in maintenance and not in `open`.
@@ -63,4 +66,10 @@ test('maintenance that fails once is retried, and the new targets are applied', 
   }
   expect(failures).toBe(2)
   expect(warnings).toEqual(['shred worker maintenance failed: no descriptors left'])
+})
+
+test('an address without a route keeps no socket', async () => {
+  const socket = await UdpSocket.open({ host: '127.0.0.1', port: 0 })
+  await expect(socket.connect('255.255.255.255', 9)).rejects.toThrow('EACCES')
+  expect(() => socket.port).toThrow('Not running')
 })
