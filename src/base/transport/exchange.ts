@@ -73,10 +73,7 @@ export class Exchange implements OpenExchange {
 
   /** Answers now, or when the promise resolves. */
   settle(outcome: Reply | Promise<Reply>): void {
-    if (outcome instanceof Reply) {
-      this.answer(outcome)
-      return
-    }
+    if (outcome instanceof Reply) return void this.answer(outcome)
     if (!this.#owner.waits(this)) {
       outcome.then(discard, () => {})
       return

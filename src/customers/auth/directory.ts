@@ -123,6 +123,9 @@ export class Directory {
   readonly #records = new Map<string, Registered>()
   /** Valid tokens that stop working by themselves. */
   readonly #timed = new Set<Entry>()
+  /** Subscriptions whose last day is over, as stored: a clock that is ahead may be set back. */
+  readonly #expired = new Map<string, Registered>()
+  #seenMs = 0
   /** By subscription, as first computed: a later change must not restart the grace period. */
   readonly #graceEnds = new Map<string, GraceEnd>()
   readonly #watchers = new Set<(subscription: Subscription) => void>()
@@ -203,6 +206,12 @@ export class Directory {
       this.#head = head
       this.#onHead(head)
     }
+    const isSetBack = this.#clock.nowMs() < this.#seenMs
+    this.#seenMs = this.#clock.nowMs()
+    for (const [id, record] of isSetBack ? [...this.#expired] : []) {
+      this.#replace(record)
+      changed.add(id)
+    }
     for (const entry of this.#timed) {
       if (!entry.isOver(this.#clock)) continue
       const { id } = entry.principal.subscription
@@ -254,10 +263,13 @@ export class Directory {
   }
 
   #asOfNow(record: Registered): Registered {
-    return { ...record, subscription: asOf(record.subscription, this.#clock.nowMs()) }
+    const subscription = asOf(record.subscription, this.#clock.nowMs())
+    if (subscription !== record.subscription) this.#expired.set(subscription.id, record)
+    return { ...record, subscription }
   }
 
   #replace(stored: Registered): void {
+    this.#expired.delete(stored.subscription.id)
     const record = this.#asOfNow(stored)
     const { subscription, tokenDigest } = record
     this.#remembered.clear()

@@ -201,8 +201,8 @@ export class RegistryFollower {
   invalidRecords = 0
   /** The newest change that `onFollowed` was called for. */
   #toldSeq = -1
-  #pulling: Promise<void> | null = null
-  #isDue = false
+  #pulling: Promise<void> = Promise.resolve()
+  #next: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
   #unlisten: () => void = () => {}
 
@@ -221,8 +221,7 @@ export class RegistryFollower {
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
     this.#unlisten()
-    this.#isDue = false
-    await this.#pulling
+    await (this.#next ?? this.#pulling)
   }
 
   /** Milliseconds since this registry was last known to be the cluster's. */
@@ -230,27 +229,25 @@ export class RegistryFollower {
     return this.#deps.clock.monotonicMs() - this.#followedMs
   }
 
-  /** Pulls what is new; one pull at a time, and another one when asked meanwhile. */
+  /** Pulls what is new, one pull at a time: resolves after one that began since. */
   pull(): Promise<void> {
-    this.#isDue = true
-    this.#pulling ??= this.#pullAll().finally(() => {
-      this.#pulling = null
+    this.#next ??= this.#pulling.then(() => {
+      this.#next = null
+      this.#pulling = this.#follow()
+      return this.#pulling
     })
-    return this.#pulling
+    return this.#next
   }
 
-  async #pullAll(): Promise<void> {
-    while (this.#isDue) {
-      this.#isDue = false
-      try {
-        await this.#pull()
-        this.#enter('following', '')
-        this.#followedMs = this.#deps.clock.monotonicMs()
-      } catch (error) {
-        if (!isFault(error)) throw error
-        const isFork = error instanceof Fault && error.kind === 'cluster-fork'
-        this.#enter(isFork ? 'forked' : 'away', messageOf(error))
-      }
+  async #follow(): Promise<void> {
+    try {
+      await this.#pull()
+      this.#enter('following', '')
+      this.#followedMs = this.#deps.clock.monotonicMs()
+    } catch (error) {
+      if (!isFault(error)) throw error
+      const isFork = error instanceof Fault && error.kind === 'cluster-fork'
+      this.#enter(isFork ? 'forked' : 'away', messageOf(error))
     }
   }
 

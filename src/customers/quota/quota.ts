@@ -210,10 +210,7 @@ export class TopUse {
       if (id === this.#least) this.#least = null
       return
     }
-    if (this.#top.size < topMax) {
-      this.#enter(id)
-      return
-    }
+    if (this.#top.size < topMax) return void this.#enter(id)
     this.#least ??= this.#leastOfTop()
     // A tie stays as it is: series that come and go are of no use.
     if (this.#credits(id) <= this.#credits(this.#least)) {

@@ -285,10 +285,7 @@ export class PostgresConnection implements Queries {
 
   #up(session: Session): void {
     // Nothing more is heard of one that ended while the one before was waited for.
-    if (session.isEnded) {
-      this.#retry('the connection ended')
-      return
-    }
+    if (session.isEnded) return void this.#retry('the connection ended')
     if (this.#failures > 0)
       this.#options.log.info('PostgreSQL is connected again', { connection: this.#options.name })
     this.#session = session

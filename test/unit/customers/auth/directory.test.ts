@@ -186,6 +186,31 @@ describe('a subscription with a last day', () => {
     expect(store.find(subscription.id)?.state).toBe('active')
   })
 
+  it('works again once a clock that was ahead is set back, and not before its day is', () => {
+    const { subscription, token } = added()
+    const { directory, opens } = follow()
+    const states: string[] = []
+    directory.watch(({ state }) => states.push(state))
+    pass(100 * hourMs)
+    directory.refresh()
+    wallMs -= 10 * hourMs
+    directory.refresh()
+    expect(opens(token)).toBe(false)
+    wallMs -= 60 * hourMs
+    directory.refresh()
+    expect(opens(token)).toBe(true)
+    expect(states).toEqual(['expired', 'expired', 'active'])
+    // Of a subscription that changed meanwhile the newest state counts.
+    pass(60 * hourMs)
+    directory.refresh()
+    store.suspend(subscription.id, by)
+    directory.refresh()
+    wallMs -= 60 * hourMs
+    directory.refresh()
+    expect(opens(token)).toBe(false)
+    expect(states.at(-1)).toBe('suspended')
+  })
+
   it('is refused by a server that starts afterwards, and works again with a later day', () => {
     const { subscription, token } = added()
     pass(48 * hourMs)

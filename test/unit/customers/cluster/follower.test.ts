@@ -93,6 +93,45 @@ test('tells of a change that a command has stored in the same folder', async () 
   expect(told).toEqual([1, 2])
 })
 
+test('a pull is over after one that began since, however many follow', async () => {
+  const pulls: (() => void)[] = []
+  let isHeld = true
+  const news = {
+    head: async () => {
+      if (isHeld) await new Promise<void>((resolve) => pulls.push(resolve))
+      return replica.head()
+    },
+    after: async () => [],
+    onNews: () => () => {},
+    heal: async () => 0,
+  }
+  const slow = new RegistryFollower({
+    news,
+    store: replica,
+    clock,
+    log: { ...log, area: () => log },
+  })
+  const ended: string[] = []
+  const pull = (name: string) => slow.pull().then(() => void ended.push(name))
+  const turn = () => new Promise(setImmediate)
+  void pull('first')
+  await turn()
+  void pull('asked while the first runs')
+  await turn()
+  // As the poll does while PostgreSQL is slow: each pull is asked for before the last one ends.
+  pulls[0]!()
+  await turn()
+  expect(ended).toEqual(['first'])
+  void pull('asked while the second runs')
+  pulls[1]!()
+  await turn()
+  expect(ended).toEqual(['first', 'asked while the first runs'])
+  expect(pulls).toHaveLength(3)
+  isHeld = false
+  pulls[2]!()
+  await slow.stop()
+})
+
 describe('a record that is none', () => {
   test.each<[string, (good: Registered) => unknown]>([
     ['empty', () => ({})],
