@@ -1,5 +1,6 @@
 // Rows on a real ClickHouse server: exact, once per key, durable, dropped by age.
 import { once } from 'node:events'
+import * as http from 'node:http'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Fault } from '../../src/base/errors.ts'
@@ -171,6 +172,47 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     expect(String(fault)).not.toContain(server.password)
     await own.stop()
     await server.restart()
+  })
+
+  test('repeats a write while a proxy answers for the server, and while its disk is full', async () => {
+    const full = 'Cannot write to file /data/x.bin, errno: 28, strerror: No space left on device'
+    const answers: [status: number, text: string][] = [
+      [502, '<html>Bad Gateway</html>'],
+      [
+        500,
+        `Code: 75, e.displayText() = DB::ErrnoException: ${full}, e.what() = DB::ErrnoException`,
+      ],
+      [500, 'Code: 999. Coordination::Exception: Connection loss. (KEEPER_EXCEPTION)'],
+    ]
+    const relay = http.createServer((asked, answer) => {
+      const isRow = asked.url?.includes('INSERT+INTO+chain._tps') === true
+      const [status, text] = (isRow && answers.shift()) || []
+      if (status !== undefined)
+        return asked.resume().on('end', () => answer.writeHead(status).end(text))
+      const { method, url: path, headers } = asked
+      const port = new URL(server.url).port
+      const far = http.request({ host: '127.0.0.1', port, method, path, headers }, (given) => {
+        answer.writeHead(given.statusCode!, given.headers)
+        given.pipe(answer)
+      })
+      far.on('error', () => answer.destroy())
+      return asked.pipe(far)
+    })
+    relay.listen(0, '127.0.0.1')
+    await once(relay, 'listening')
+    const url = new URL(server.url)
+    // Reason for the cast: it listens on a port.
+    url.port = String((relay.address() as AddressInfo).port)
+    const own = await openClickhouseSink(url.href, { retentionDays: 30, holder: 'test', events })
+    const failures: string[] = []
+    const failed = (message: string) => void failures.push(message)
+    const writer = new IndexWriter(async () => own, { ...events, failed, wrote() {} })
+    await writer.open(config)
+    expect(await writer.take(tpsDelivery(9_000_010))).toEqual({ isWritten: true })
+    expect(failures.join()).toMatch(/^ClickHouse cannot be reached.* 502.* 75 .* 999 /)
+    expect(await count('chain.tps WHERE seq = 9000010')).toBe(1)
+    await writer.stop()
+    relay.close()
   })
 
   test('cuts the slots of a chain that restarted, and no others', async () => {

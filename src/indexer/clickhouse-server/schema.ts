@@ -115,8 +115,11 @@ export class ClickhouseClient {
       const tag = headers['x-clickhouse-exception-tag']
       return { ok: true, body, tag: typeof tag === 'string' ? tag : null }
     }
-    const text = await collect(body, errorBytesMax).catch(() => Buffer.alloc(0))
-    return { ok: false, exception: readException(text.toString(), statusCode) }
+    const text = (await collect(body, errorBytesMax).catch(() => '')).toString()
+    // From a proxy whose server cannot be reached; the server's own errors have a code.
+    const isAway = statusCode >= 502 && statusCode <= 504 && !text.includes('Code: ')
+    if (isAway) throw unreachable(new Error(`a proxy answered ${statusCode}`))
+    return { ok: false, exception: readException(text, statusCode) }
   }
 
   async stop(): Promise<void> {
@@ -145,15 +148,15 @@ async function collect(body: Readable, bytesMax: number): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
-/** Retryable error codes: busy, out of memory, merging, keeper unreachable. */
-const retryableCodes: readonly number[] = [
-  ...[159, 160, 198, 202, 203, 209, 210, 236, 241, 242, 243, 252, 279, 285, 319, 394, 425, 999],
+/** Errors of the rows and of the schema: a retry fails, too. All others may end, as a full disk. */
+const finalCodes: readonly number[] = [
+  ...[6, 7, 8, 10, 15, 16, 20, 25, 26, 27, 36, 38, 41, 42, 43, 44, 46, 47, 48, 49, 50, 53, 60, 62],
+  ...[69, 70, 72, 73, 81, 115, 117, 122, 128, 130, 131, 190, 307, 321, 349, 386, 469],
 ]
 
 function faultOf({ code, name, message }: QueryError): Fault {
-  return new Fault('clickhouse', `ClickHouse answered ${code} ${name}: ${message}`, {
-    retryable: retryableCodes.includes(code),
-  })
+  const retryable = !finalCodes.includes(code)
+  return new Fault('clickhouse', `ClickHouse answered ${code} ${name}: ${message}`, { retryable })
 }
 
 function unreachable(error: unknown): Fault {
@@ -210,11 +213,10 @@ async function createTables(client: ClickhouseClient, facts: ServerFacts): Promi
   for (const name of tableNames) {
     const existing = new Set(present.get(`_${name}`))
     for (const [column, type] of Object.entries(tables[name].columns))
-      if (!existing.has(column))
-        await client.run({
-          sql: `ALTER TABLE ${storedName(name)}
-            ADD COLUMN ${quoted(column)} ${storedType(type, facts)}`,
-        })
+      if (!existing.has(column)) {
+        const added = `${quoted(column)} ${storedType(type, facts)}`
+        await client.run({ sql: `ALTER TABLE ${storedName(name)} ADD COLUMN ${added}` })
+      }
     if (name !== 'usage') await createView(client, name, facts, present.get(name))
   }
 }
@@ -406,11 +408,10 @@ export async function readServerFacts(client: ClickhouseClient): Promise<ServerF
   }
   const asked = Array.from({ length: connectionsAtStart }, ask)
   const version = await Promise.race(asked).finally(() => over.abort())
+  const names = (from: string) => client.rows<{ name: string }>(`SELECT name FROM system.${from}`)
   const [functions, settings] = await Promise.all([
-    client.rows<{ name: string }>(
-      "SELECT name FROM system.functions WHERE name IN ('toDateTime64', 'toBool')",
-    ),
-    client.rows<{ name: string }>('SELECT name FROM system.settings'),
+    names("functions WHERE name IN ('toDateTime64', 'toBool')"),
+    names('settings'),
   ])
   const has = (name: string) => functions.some((one) => one.name === name)
   return {

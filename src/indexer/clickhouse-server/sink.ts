@@ -234,11 +234,9 @@ class ClickhouseSink implements RowSink {
     // The mutations run asynchronously; until they are done, queries still see those rows.
     const endMs = performance.now() + cutMsMax
     const left = `SELECT 1 FROM system.mutations WHERE database = '${database}' AND is_done = 0`
+    const late = 'rows of the old chain are still being deleted'
     while ((await this.#client.rows(left)).length > 0) {
-      if (performance.now() > endMs)
-        throw new Fault('clickhouse', 'rows of the old chain are still being deleted', {
-          retryable: true,
-        })
+      if (performance.now() > endMs) throw new Fault('clickhouse', late, { retryable: true })
       await sleep(cutPollMs)
     }
   }
@@ -314,9 +312,8 @@ class ClickhouseSink implements RowSink {
     )
     for (const { table, partition } of rows) {
       if (!isOurs(table) || !/^\d{1,20}$/.test(partition)) continue
-      await this.#client.run({
-        sql: `ALTER TABLE ${database}.${table} DROP PARTITION ${partition}`,
-      })
+      const sql = `ALTER TABLE ${database}.${table} DROP PARTITION ${partition}`
+      await this.#client.run({ sql })
     }
   }
 }

@@ -82,7 +82,7 @@ const codesByStatus: Readonly<Record<number, readonly number[]>> = {
   501: [48],
   // Engine failures: 503 where a retry may help, 500 for a bug.
   500: [49, 1002],
-  503: [74, 75, 76, 198, 210, 236, 243, 279, 301],
+  503: [74, 75, 76, 173, 198, 210, 236, 243, 279, 301, 999],
 }
 const statuses = new Map(
   Object.entries(codesByStatus).flatMap(([status, codes]) =>

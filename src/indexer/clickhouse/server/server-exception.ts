@@ -5,18 +5,19 @@
 import { codeOf, exception, type QueryError } from '../exceptions.ts'
 
 const messageCharsMax = 1_000
-const head = /Code: (\d+)(?:\.|, e\.displayText\(\) =) DB::(?:Net)?Exception: /
+const head = /Code: (\d+)(?:\.|, e\.displayText\(\) =) \w+::\w*Exception: /
 
 export function readException(text: string, statusCode = 500): QueryError {
   const found = head.exec(text)
   if (found === null) {
     if (statusCode === 401 || statusCode === 403) return customerError(516, 'access was refused')
+    if (statusCode === 413) return exception('TOO_MANY_BYTES', 'a proxy refused its length')
     return exception('UNKNOWN_EXCEPTION', `the server answered with status ${statusCode}`)
   }
   const rest = text.slice(found.index + found[0].length)
   const name = /\(([A-Z][A-Z0-9_]+)\)\s*(?:\(version [^\n]*)?\s*$/.exec(rest)
   const sentence = rest
-    .replace(/, e\.what\(\) = DB::[\s\S]*$/, '')
+    .replace(/, e\.what\(\) = \w+::[\s\S]*$/, '')
     .replace(/\s*\([A-Z][A-Z0-9_]+\)\s*(?:\(version [^\n]*)?\s*$/, '')
     .replace(/\s*\(version [^\n]*$/, '')
   return customerError(Number(found[1]), sentence, name?.[1])
@@ -44,7 +45,7 @@ export function trailingException(
   const pattern = new RegExp(head, 'g')
   let last: RegExpExecArray | null = null
   for (let found = pattern.exec(text); found !== null; found = pattern.exec(text)) last = found
-  if (last === null || !/(e\.what\(\) = DB::\w*Exception|\))\s*$/.test(text)) return null
+  if (last === null || !/(e\.what\(\) = \w+::\w*Exception|\))\s*$/.test(text)) return null
   // Rows are lines, and so is the exception, except after unfinished JSON.
   if (kind === 'text' && last.index > 0 && text[last.index - 1] !== '\n') return null
   return { exception: readException(end.subarray(last.index).toString()), at: last.index }

@@ -20,6 +20,26 @@ describe('exceptions of a ClickHouse server', () => {
     expect(readException('Bad gateway', 502)).toMatchObject({ code: 1002 })
   })
 
+  test.each([
+    [
+      'DB::ErrnoException',
+      75,
+      'Cannot write to file /var/lib/x.bin, errno: 28, strerror: No space',
+    ],
+    ['Coordination::Exception', 999, 'Connection loss, path: /clickhouse/tables/01'],
+  ])('are parsed as %s, also after rows', (kind, code, sentence) => {
+    const old = `Code: ${code}, e.displayText() = ${kind}: ${sentence}, e.what() = ${kind}\n`
+    const now = `Code: ${code}. ${kind}: ${sentence}. (SOME_NAME) (version 25.8.1.1)\n`
+    for (const text of [old, now]) {
+      const read = readException(text)
+      expect(read.code).toBe(code)
+      expect(read.message).toContain(sentence.slice(0, 10))
+      expect(read.message).not.toMatch(/what|\/var|\/clickhouse/)
+      const found = trailingException(Buffer.from(`1\t2\n${text}`), 'text', null)
+      expect(found).toEqual({ exception: read, at: 4 })
+    }
+  })
+
   test('report too many rows as TOO_MANY_ROWS', () => {
     const text =
       'Code: 396, e.displayText() = DB::Exception: Limit for result exceeded, max rows: 100.00, current rows: 131.07 thousand, e.what() = DB::Exception'
