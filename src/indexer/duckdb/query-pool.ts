@@ -314,7 +314,7 @@ export class QueryPool {
     this.#lent.delete(process)
     const isOld = process.runs >= runsMax || process.rssBytes() > idleRssBytesMax
     if (isWorn || isOld || this.#isStopping) process.kill()
-    else if (!process.isGone) this.#idle.push(process)
+    else this.#idle.push(process)
     this.#match()
   }
 
@@ -327,7 +327,7 @@ export class QueryPool {
       if (at === -1) continue
       this.#idle.splice(at, 1)
       await process.refresh(snapshot)
-      if (!process.isGone) this.#idle.push(process)
+      this.#idle.push(process)
       this.#match()
     }
     this.#match()
@@ -342,7 +342,8 @@ export class QueryPool {
   }
 
   #match(): void {
-    this.#idle = this.#idle.filter((process) => !process.isGone)
+    // A process that was killed may still have reported its query.
+    this.#idle = this.#idle.filter(({ isGone, isEnding }) => !isGone && !isEnding)
     const shareMax = Math.max(1, Math.floor(this.#options.processesMax / 2))
     for (const waiting of [...this.#waiting]) {
       const lent = [...this.#lent.values()]
@@ -428,10 +429,8 @@ export class QueryPool {
   #failed(memoryBytes: number, error: unknown): void {
     if (this.#isStopping) return
     this.#failures += 1
-    this.#log.warn('query process start failed', {
-      reason: messageOf(error),
-      failures: this.#failures,
-    })
+    const reason = messageOf(error)
+    this.#log.warn('query process start failed', { reason, failures: this.#failures })
     if (!this.#isDown(memoryBytes)) return
     for (const waiting of this.#waiting.filter((one) => one.memoryBytes === memoryBytes))
       waiting.take('down')
@@ -519,7 +518,8 @@ export class PooledQuery implements Watched {
     if (report?.isStale === true && this.#reason === null) return 'stale'
     this.#isDone = true
     const error = this.#error(report)
-    if (this.#process.isGone && this.#reason !== 'cancel') onKilled(this.#deathReason())
+    const isOver = this.#process.isGone || this.#isKilled
+    if (isOver && this.#reason !== 'cancel') onKilled(this.#deathReason())
     // An interrupted ATTACH may have left the file open under its name.
     const isWorn = report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED
     onDone(isWorn || report?.isStale === true)

@@ -79,6 +79,33 @@ test.each([
   expect(done.reason).toBe(reason)
 })
 
+test.each([
+  ['memory', 241],
+  ['time', 159],
+] as const)(
+  'a query killed for its %s counts also when its report arrives first',
+  async (...row) => {
+    const [reason, code] = row
+    const { run, report, done } = stage()
+    const ended = run.run(emptySnapshot, '')
+    if (reason === 'time') run.onTimeout()
+    run.onKill(reason)
+    report(complete(4))
+    expect(await ended).toMatchObject({ error: { code }, sent: null })
+    expect(done.reason).toBe(reason)
+  },
+)
+
+test('a cancelled query that had to be killed does not count', async () => {
+  const { run, report, done } = stage()
+  const ended = run.run(emptySnapshot, '')
+  run.end('cancel')
+  run.onKill('time')
+  report(complete(4))
+  expect(await ended).toMatchObject({ error: { code: 394 }, sent: null })
+  expect(done.reason).toBeUndefined()
+})
+
 describe('a query that is ended from outside', () => {
   test.each([
     ['cancel', 394],

@@ -91,6 +91,24 @@ test('a query that leaves does not wait for a process', async () => {
   expect(await third.process).toBe(own)
 })
 
+test('a process that was killed and has not ended yet is not lent again', async () => {
+  await poolOf(1, 1)
+  const first = ask('a')
+  await vi.advanceTimersByTimeAsync(0)
+  // Killed for its memory, while its report was already on the way.
+  const killed = first.process!
+  Object.assign(killed, { isEnding: true })
+  pool.giveBack(killed)
+  const next = ask('b')
+  await vi.advanceTimersByTimeAsync(0)
+  expect(next.process).toBeUndefined()
+  killed.kill()
+  await vi.advanceTimersByTimeAsync(shortMs)
+  await started()
+  expect(next.process).toBeDefined()
+  expect(next.process).not.toBe(killed)
+})
+
 test('runs as many short queries at once as there are cores, though processes are idle', async () => {
   await poolOf(4, 2)
   const queries = ['a', 'b', 'c'].map((one) => ask(one))
