@@ -115,8 +115,7 @@ export class WriterLease {
 
   /** Throws when another program may have taken the lease, as after a pause of this process. */
   check(): void {
-    const usableMs = Math.max(this.#lifetimeMs / 2, this.#lifetimeMs - marginMs)
-    if (performance.now() - this.#confirmedMs > usableMs)
+    if (this.#mayHaveEnded())
       throw new Fault('clickhouse-lease', 'the writer lease may have ended', { retryable: true })
   }
 
@@ -131,8 +130,14 @@ export class WriterLease {
     return this.#lifetimeMs / beatsPerLifetime
   }
 
+  #mayHaveEnded(): boolean {
+    const usableMs = Math.max(this.#lifetimeMs / 2, this.#lifetimeMs - marginMs)
+    return performance.now() - this.#confirmedMs > usableMs
+  }
+
+  /** Never renews an expired lease: `confirm` looks for claims newer than the last heartbeat. */
   #beat(): void {
-    if (this.#beating !== null || this.#confirmedMs === Number.NEGATIVE_INFINITY) return
+    if (this.#beating !== null || this.#mayHaveEnded()) return
     const sentMs = performance.now()
     const beat = async () => {
       await this.#insert({ isReleased: false })
@@ -140,12 +145,11 @@ export class WriterLease {
       this.#confirmedMs = isLost ? Number.NEGATIVE_INFINITY : sentMs
       if (isLost) await this.#insert({ isReleased: true })
     }
-    this.#beating = beat()
-      // An unreachable server is retried with the next heartbeat.
-      .catch(() => {})
-      .finally(() => {
-        this.#beating = null
-      })
+    // An unreachable server is retried with the next heartbeat.
+    const ended = () => {
+      this.#beating = null
+    }
+    this.#beating = beat().then(ended, ended)
   }
 
   async #insert({ isReleased }: { readonly isReleased: boolean }): Promise<void> {

@@ -498,14 +498,11 @@ export class SealedFiles {
     )
     const [low, high] = found.getRows()[0]!.map(Number) as [number, number]
     const at = this.#members.indexOf(member)
-    const parts = this.#members.flatMap((other, index) =>
-      other.spans.meets(from, low, high)
-        ? [
-            `SELECT "${number}" AS number, "${time}" AS time, ${Math.abs(index - at)} AS far
-            FROM ${catalogOf(other)}."${from}" WHERE "${number}" BETWEEN ${low} AND ${high}`,
-          ]
-        : [],
-    )
+    const parts = this.#members.flatMap((other, index) => {
+      if (!other.spans.meets(from, low, high)) return []
+      return `SELECT "${number}" AS number, "${time}" AS time, ${Math.abs(index - at)} AS far
+        FROM ${catalogOf(other)}."${from}" WHERE "${number}" BETWEEN ${low} AND ${high}`
+    })
     const { columns }: Table = tables[table]
     const type = duckdbTypeOf(columns[column]!)
     if (parts.length === 0) return `SELECT 0::UBIGINT AS number, NULL::${type} AS time WHERE false`

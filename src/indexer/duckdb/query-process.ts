@@ -84,11 +84,9 @@ export class QueryProcess {
       made.#ready = resolve
     })
     await Promise.race([ready, made.ended])
-    const { folder, memoryBytes, threads, results } = options
+    const { number: _, ...given } = options
     const { rssBytesMax } = made
-    const scratch = scratchOf(options)
-    const sizes = { memoryBytes, rssBytesMax, threads }
-    const config: QueryProcessConfig = { folder, scratch, ...sizes, results }
+    const config: QueryProcessConfig = { ...given, scratch: scratchOf(options), rssBytesMax }
     const opened = made.isGone ? null : await made.#call('open', config)
     clearTimeout(timer)
     if (opened === null || typeof opened === 'string') {
@@ -169,11 +167,8 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
     fileURLToPath(workerEntry('index-query')),
   ]
   const kilobytes = String(Math.floor((rssBytesMax + codeBytes) / 1024))
-  const bounded = [
-    '-c',
-    'ulimit -d "$0" 2>/dev/null; ulimit -c 0 2>/dev/null; exec "$@"',
-    kilobytes,
-  ]
+  const script = 'ulimit -d "$0" 2>/dev/null; ulimit -c 0 2>/dev/null; exec "$@"'
+  const bounded = ['-c', script, kilobytes]
   return new Promise<ChildProcess>((resolve, reject) => {
     // Some system errors are thrown here, others are events; without file descriptors (EMFILE)
     // the child has no pipe at all and must not be used before `spawn` was emitted.
