@@ -259,9 +259,8 @@ async function createView(
   const columns = Object.keys(tables[name].columns)
   if (present !== undefined && present.join() === columns.join()) return
   if (present !== undefined) await client.run({ sql: `DROP TABLE IF EXISTS ${database}.${name}` })
-  await client.run({
-    sql: `CREATE VIEW IF NOT EXISTS ${database}.${name} AS ${visibleSql(name, facts, columns)}`,
-  })
+  const rows = visibleSql(name, facts, columns)
+  await client.run({ sql: `CREATE VIEW IF NOT EXISTS ${database}.${name} AS ${rows}` })
 }
 
 /** Rows as a customer sees them, deduplicated by key. */

@@ -561,8 +561,7 @@ export class PooledQuery implements Watched {
 
   /** Why the process is gone. */
   #deathReason(): 'memory' | 'time' | 'crash' | 'outside' {
-    if (this.#isKilled && (this.#reason === 'memory' || this.#reason === 'time'))
-      return this.#reason
+    if (this.#isKilled && this.#reason !== null && this.#reason !== 'cancel') return this.#reason
     const { signal } = this.#process
     const isNear = this.#rssBytesSeen >= NEAR_LIMIT * this.rssBytesMax
     if (abortSignals.has(signal) || (killSignals.has(signal) && isNear)) return 'memory'

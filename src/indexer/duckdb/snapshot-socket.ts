@@ -92,6 +92,8 @@ export class LatestSnapshot {
   readonly #path: string
   #requested: Promise<StoreSnapshot | null> = Promise.resolve(null)
   #requestedAtMs = Number.NEGATIVE_INFINITY
+  /** The last request has not started yet. */
+  #isQueued = false
 
   /** Throws a Fault when the folder's path is too long for a socket. */
   constructor(folder: string) {
@@ -115,11 +117,16 @@ export class LatestSnapshot {
   }
 
   #get(): Promise<StoreSnapshot | null> {
-    if (performance.now() - this.#requestedAtMs < shareMs) return this.#requested
-    // One request at a time: the next starts when the previous one is answered or has failed.
-    const request = () => requestSnapshot(this.#path, requestMsMax)
+    const isRecent = performance.now() - this.#requestedAtMs < shareMs
+    if (this.#isQueued || isRecent) return this.#requested
+    // One request at a time, and one that starts when it is answered or has failed.
+    this.#isQueued = true
+    const request = () => {
+      this.#isQueued = false
+      this.#requestedAtMs = performance.now()
+      return requestSnapshot(this.#path, requestMsMax)
+    }
     this.#requested = this.#requested.then(request, request)
-    this.#requestedAtMs = performance.now()
     return this.#requested
   }
 

@@ -10,6 +10,7 @@ import {
   type StoreSnapshot,
   writeSnapshot,
 } from '../../../../src/indexer/duckdb/store-files.ts'
+import { hangMs, until } from '../../../testkit/until.ts'
 
 const written: StoreSnapshot = {
   version: 3,
@@ -59,6 +60,33 @@ describe('the latest snapshot', () => {
     expect(await versionAt(1_000)).toBe(1)
     expect(await versionAt(1_179)).toBe(1)
     expect(await versionAt(1_180)).toBe(2)
+    await listener.close()
+  })
+
+  test('is requested twice at most by all queries that come while the writer is slow', async () => {
+    let requests = 0
+    let answer = () => {}
+    const slow = new Promise<void>((resolve) => {
+      answer = resolve
+    })
+    const listener = await serveSnapshots(folder, async () => {
+      const version = ++requests
+      await slow
+      return { ...written, version }
+    })
+    const nowMs = vi.spyOn(performance, 'now').mockReturnValue(0)
+    const versions: Promise<number>[] = []
+    for (let query = 0; query < 10; query++) {
+      nowMs.mockReturnValue(query * 1_000)
+      const snapshot = query % 2 === 0 ? view.get(hangMs) : view.renew(hangMs)
+      versions.push(snapshot.then(({ version }) => version))
+      await until(() => requests === 1, 'the first request')
+    }
+    answer()
+    // All but the first get rows that are newer than their request.
+    expect(await Promise.all(versions)).toEqual([1, 2, 2, 2, 2, 2, 2, 2, 2, 2])
+    nowMs.mockReturnValue(20_000)
+    expect(await view.get(hangMs)).toMatchObject({ version: 3 })
     await listener.close()
   })
 
