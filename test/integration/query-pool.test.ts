@@ -6,6 +6,7 @@ import { afterEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { QueryPool } from '../../src/indexer/duckdb/query-pool.ts'
 import { overheadBytes, type QueryProcess } from '../../src/indexer/duckdb/query-process.ts'
+import { emptySnapshot } from '../../src/indexer/duckdb/store-files.ts'
 import { openResults } from '../testkit/read-back.ts'
 
 const memoryBytes = 256_000_000
@@ -33,6 +34,7 @@ async function poolOf(processes: number, warm = 1): Promise<QueryPool> {
 }
 
 afterEach(async () => {
+  vi.useRealTimers()
   for (const { pool, folder, close } of open.splice(0)) {
     await pool.stop()
     await close()
@@ -54,6 +56,22 @@ test('starts with one process, and the other warm ones with the first query', as
   const first = (await pool.lend('a', memoryBytes, longMs).process) as QueryProcess
   pool.giveBack(first)
   await vi.waitFor(() => expect(pool.size).toBe(2), { timeout: longMs / 2 })
+})
+
+test('replaces an idle process that hangs when it is refreshed', async () => {
+  const pool = await poolOf(2)
+  const first = (await pool.lend('a', memoryBytes, longMs).process) as QueryProcess
+  pool.giveBack(first)
+  process.kill(first.pid, 'SIGSTOP')
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const refreshed = pool.refresh(emptySnapshot)
+  vi.advanceTimersByTime(20_000)
+  expect(first.isEnding).toBe(true)
+  vi.useRealTimers()
+  await refreshed
+  const second = await pool.lend('a', memoryBytes, longMs).process
+  expect(second).toBeTypeOf('object')
+  expect(second).not.toBe(first)
 })
 
 test('starts none beyond the memory of all', async () => {

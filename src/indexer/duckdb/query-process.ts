@@ -20,7 +20,8 @@ import type { StoreSnapshot } from './store-files.ts'
 /** Memory on top of DuckDB's limit: the process itself, and what DuckDB does not count. */
 export const overheadBytes = queryBytes.overhead
 const heapMegabytes = 192
-const startMsMax = 20_000
+/** A start or a refresh that takes longer has hung. */
+const callMsMax = 20_000
 /** Every process of this Node reserves as much. */
 const codeBytes = codeRangeBytes()
 
@@ -79,7 +80,7 @@ export class QueryProcess {
   /** Resolves when the process is ready for a query; rejects with a Fault. */
   static async start(options: ProcessOptions): Promise<QueryProcess> {
     const made = new QueryProcess(options, await launch(options.memoryBytes + overheadBytes))
-    const timer = setTimeout(() => made.kill(), startMsMax)
+    const timer = setTimeout(() => made.kill(), callMsMax)
     const ready = new Promise<void>((resolve) => {
       made.#ready = resolve
     })
@@ -114,9 +115,11 @@ export class QueryProcess {
     return typeof report === 'string' ? null : (report as QueryReport | null)
   }
 
-  /** Makes the process close the files that are no longer in the snapshot. */
+  /** Makes the process close the files that are no longer in the snapshot; kills a hung one. */
   async refresh(snapshot: StoreSnapshot): Promise<void> {
+    const timer = setTimeout(() => this.kill(), callMsMax)
     await this.#call('refresh', snapshot)
+    clearTimeout(timer)
   }
 
   /** Sends DuckDB the interrupt that aborts the query; it may not react. */
@@ -161,11 +164,8 @@ function scratchOf({ number }: ProcessOptions): string {
  * Resolves when the process exists with its pipe; rejects with a Fault when it does not.
  */
 function launch(rssBytesMax: number): Promise<ChildProcess> {
-  const node = [
-    process.execPath,
-    `--max-old-space-size=${heapMegabytes}`,
-    fileURLToPath(workerEntry('index-query')),
-  ]
+  const entry = fileURLToPath(workerEntry('index-query'))
+  const node = [process.execPath, `--max-old-space-size=${heapMegabytes}`, entry]
   const kilobytes = String(Math.floor((rssBytesMax + codeBytes) / 1024))
   const script = 'ulimit -d "$0" 2>/dev/null; ulimit -c 0 2>/dev/null; exec "$@"'
   const bounded = ['-c', script, kilobytes]
