@@ -152,7 +152,8 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
         )
         // A primary that restarted shows what its standby lacks: this commit waits for both.
         await queries.query('UPDATE head SET seq = seq')
-        return found.length > 0
+        // A gateway that has what a failover lost adds it again.
+        return found.length > 0 || (this.#deps.replica.holds(entry) ? null : false)
       })
     } catch (error) {
       if (!(error instanceof Fault)) throw error
