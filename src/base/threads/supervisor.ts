@@ -275,7 +275,6 @@ export class DedicatedWorker {
     const ended = watchThread(worker)
     await this.#ready(worker, ended)
     this.#worker = worker
-    worker.on('message', (message) => this.#options.onMessage?.(message))
     void ended.then(() => {
       if (this.#worker === worker) this.#worker = null
       this.#options.onExit?.()
@@ -284,7 +283,11 @@ export class DedicatedWorker {
   }
 
   async #ready(worker: Worker, ended: Promise<string>): Promise<void> {
-    const ready = new Promise<null>((resolve) => worker.once('message', () => resolve(null)))
+    const ready = new Promise<null>((resolve) => {
+      worker.on('message', (message) =>
+        message === 'ready' ? resolve(null) : this.#options.onMessage?.(message),
+      )
+    })
     const outcome = await outcomeOfStart(ready, ended, threadStartMsMax)
     if (outcome === null) return
     await worker.terminate()

@@ -154,10 +154,7 @@ export class EpollClient {
     const connection = this.#connections[fd]
     if (connection === undefined) return
     // The peer has not read what was sent before: it is of no use any more.
-    if (connection.unsent !== null) {
-      this.#lose(fd, 0)
-      return
-    }
+    if (connection.unsent !== null) return void this.#lose(fd, 0)
     const sent = this.#calls.send(fd, bytes.address, bytes.length, sendFlags)
     if (sent === bytes.length) return
     const errno = sent < 0 ? this.#calls.errno() : 0

@@ -301,10 +301,7 @@ export class Follower implements StreamEvents {
       return
     }
     const request = requestIn(bytes)
-    if (request === null) {
-      this.#stream.end(malformed)
-      return
-    }
+    if (request === null) return void this.#stream.end(malformed)
     this.#begin(request)
     this.#ends = [
       this.#log.listen(() => this.#schedule()),

@@ -119,10 +119,7 @@ function open(socket: Socket<Session>, parts: SessionParts): void {
   const { connect, early } = socket.state
   const { log } = parts.stream
   const cursor = connect.resumeFrom
-  if (cursor === null || !log.mayReach(cursor, connect.run)) {
-    begin(socket, parts)
-    return
-  }
+  if (cursor === null || !log.mayReach(cursor, connect.run)) return void begin(socket, parts)
   void reach(log, cursor).then((isKnown) => {
     if (socket.state.isClosed) return
     if (!isKnown) {

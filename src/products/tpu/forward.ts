@@ -88,21 +88,27 @@ export class Forwarder implements ForwardState {
     return this.#live.has(keyOf(signature))
   }
 
+  /** Why it takes no submission now. */
+  refusal() {
+    const { isUp } = this
+    if (!isUp && this.#deps.whenDown === 'refuse') return noUpstream
+    return this.#live.size >= inFlightMax || (!isUp && this.#queued.size >= queuedMax) ? busy : null
+  }
+
   /**
    * Accepts a submission, or refuses it. The outcome is immediate; with `wait` it follows the first
    * success of an upstream, or the refusal of all of them.
    */
   take(submission: Submission): Outcome<null> | Promise<Outcome<null>> {
-    const { clock, isBlockhashValid, slot, wait, whenDown } = this.#deps
-    const isUp = this.isUp
-    if (!isUp && whenDown === 'refuse') return noUpstream
-    if (this.#live.size >= inFlightMax || (!isUp && this.#queued.size >= queuedMax)) return busy
+    const { clock, isBlockhashValid, slot, wait } = this.#deps
+    const refused = this.refusal()
+    if (refused !== null) return refused
     submission.slot = slot()
     submission.hasLiveBlockhash = isBlockhashValid(submission.blockhash) === true
     submission.dueMs = clock.monotonicMs() + resendMs
     const name = keyOf(submission.signature)
     this.#live.set(name, submission)
-    if (!isUp) {
+    if (!this.isUp) {
       this.#queued.set(name, submission)
       return accept(null)
     }
@@ -172,24 +178,22 @@ export class Forwarder implements ForwardState {
       this.#end(submission, 'failed', refused.refusal.code)
       return refused
     }
-    if (this.#deps.whenDown === 'queue' && this.#queued.size < queuedMax) {
+    const { whenDown, wait } = this.#deps
+    if (whenDown === 'queue' && !this.isUp && this.#queued.size < queuedMax) {
       submission.tries--
       this.#queued.set(keyOf(submission.signature), submission)
       return accept(null)
     }
-    // A caller that waits gets the refusal and may retry; for others we retry ourselves.
-    if (this.#deps.wait || submission.tries >= submission.triesMax)
-      this.#end(submission, 'failed', noUpstream.refusal.code)
+    // A caller that waits gets the refusal and may retry; for others, and with a queue, we do.
+    const isOurs = whenDown === 'queue' || !wait
+    if (isOurs && submission.tries < submission.triesMax) return accept(null)
+    this.#end(submission, 'failed', noUpstream.refusal.code)
     return noUpstream
   }
 
   #onUpdate(commitment: Commitment, update: SolanaUpdate): void {
-    if (
-      commitment !== Commitment.confirmed ||
-      update.kind !== 'transaction' ||
-      this.#live.size === 0
-    )
-      return
+    if (commitment !== Commitment.confirmed || update.kind !== 'transaction') return
+    if (this.#live.size === 0) return
     const submission = this.#live.get(keyOf(update.signature))
     if (submission === undefined) return
     this.#land(submission, { slot: update.slot, isSuccess: update.err === null })

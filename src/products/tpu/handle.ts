@@ -31,7 +31,7 @@ export interface Sender {
 export interface TpuHandlerDeps {
   readonly accounts: TipAccounts
   readonly verifier: { verify(bytes: Uint8Array): Promise<Outcome<boolean>> }
-  readonly forwarder: Pick<Forwarder, 'take' | 'has'>
+  readonly forwarder: Pick<Forwarder, 'take' | 'refusal' | 'has'>
   readonly meters: TpuMeters
   readonly tips: TipLog
   readonly clock: Clock
@@ -146,7 +146,9 @@ export class TpuHandler {
       meters.duplicates.inc()
       return accept(signature)
     }
-    const waitMs = this.#payers.take(keyOf(submission.feePayer), clock.monotonicMs())
+    // What is refused for another reason is not counted against its fee payer.
+    const isOpen = forwarder.refusal() === null
+    const waitMs = isOpen ? this.#payers.take(keyOf(submission.feePayer), clock.monotonicMs()) : 0
     const taken = waitMs > 0 ? rateRefusal('FEE_PAYER_RATE', waitMs) : forwarder.take(submission)
     if (!(taken instanceof Promise) && !taken.ok) {
       const { code: reason } = taken.refusal

@@ -5,6 +5,7 @@ import { ControlWord } from '../../../dist/src/base/rings/layout.js'
 const { control, lives, dieAtLife, loops } = workerData
 const life = Atomics.add(new Int32Array(lives), 0, 1) + 1
 if (life <= dieAtLife.beforeReady) throw new Error('no start today')
+parentPort.postMessage({ starts: life })
 parentPort.postMessage('ready')
 const word = new ControlWord(control)
 const pause = () => Atomics.wait(new Int32Array(control), 0, 0, 1)

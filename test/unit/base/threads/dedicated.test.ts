@@ -58,6 +58,8 @@ describe('dedicated worker', () => {
     }
     await expect.poll(() => worker.post('echo'), deadline).toBe(true)
     await expect.poll(() => messages, deadline).toContainEqual({ life: 3 })
+    // A warning of a start is a message as any other, and not that it is ready.
+    expect(messages).toEqual([{ starts: 1 }, { starts: 2 }, { starts: 3 }, { life: 3 }])
     expect(counted()).toBe(2)
     expect(faults).toEqual([])
   })

@@ -269,22 +269,40 @@ describe('forwarding', () => {
     expect(sender!.isStopped).toBe(true)
   })
 
-  it('requeues a submission that was not delivered, until it expires', async () => {
+  it('with a queue, sends again every two seconds what a healthy upstream cannot take', async () => {
+    for (const wait of [false, true]) {
+      const { forwarder, senders, submission, passes, endings } = stage({ whenDown: 'queue', wait })
+      senders[0]!.word = unreachable
+      expect(codeOf(await forwarder.take(submission(3)))).toBe('ok')
+      for (let times = 0; times < 20; times++) await passes(250)
+      expect(senders[0]!.sent).toHaveLength(3)
+      expect(endings()).toEqual({ landed: 0, expired: 0, failed: 1 })
+    }
+  })
+
+  it('queues a submission again whose upstream went down meanwhile, until it expires', async () => {
     const { forwarder, senders, submission, passes, endings, blockhashes } = stage({
       whenDown: 'queue',
     })
     const [sender] = senders
     sender!.word = unreachable
-    await forwarder.take(submission())
-    for (let times = 0; times < 20; times++) await passes(250)
-    expect(sender!.sent.length).toBeGreaterThan(10)
-    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
+    const taken = forwarder.take(submission(1))
     sender!.isHealthy = false
+    await taken
+    await passes(120_000)
+    expect(sender!.sent).toHaveLength(1)
+    sender!.isHealthy = true
+    await passes(250)
+    // The attempt that did not reach it is not counted, the next one is.
+    expect(sender!.sent).toHaveLength(2)
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 1 })
+    sender!.isHealthy = false
+    await forwarder.take(submission())
     await passes(120_000)
     expect(endings().expired).toBe(0)
     blockhashes.isValid = false
     await passes(2_000)
-    expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
+    expect(endings()).toEqual({ landed: 0, expired: 1, failed: 1 })
   })
 
   it('with wait, resolves with the first success of an upstream', async () => {

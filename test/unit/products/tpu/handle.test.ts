@@ -190,6 +190,17 @@ describe('a submission', () => {
     expect(await submit(await tipped())).not.toBe('FEE_PAYER_RATE')
   })
 
+  it("what no upstream can take does not use the payer's rate", async () => {
+    const { submit, upstream } = stage()
+    upstream.isHealthy = false
+    const codes = new Set<string>()
+    for (let at = 0; at < 60; at++) codes.add(await submit(await tipped(), `10.0.1.${at}`))
+    expect([...codes]).toEqual(['NO_UPSTREAM'])
+    upstream.isHealthy = true
+    await submit(await tipped())
+    expect(upstream.sent).toHaveLength(1)
+  })
+
   it("a forged copy uses neither the payer's rate nor the dedup table", async () => {
     const { submit, upstream } = stage()
     const true50 = await Promise.all(Array.from({ length: 50 }, () => tipped()))
