@@ -51,9 +51,9 @@ export class Confirmations {
     this.#hasWholeBlocks = true
   }
 
-  clear(): void {
-    this.#waiting = []
-    this.#newestSlot = -1
+  /** A connection has ended: what it has confirmed comes again, by its replay or from others. */
+  forget(stream: number): void {
+    this.#waiting = this.#waiting.filter((one) => one.stream !== stream)
   }
 
   /** The next one with all that it confirms, oldest first; null while that is to be waited for. */
@@ -102,8 +102,10 @@ export class Confirmations {
   #isAwaited(tracked: TrackedSlot, stream: number): boolean {
     if (tracked.hasStatus(slotStatus.confirmed)) return false
     const view = this.#streams.knownView(tracked, stream)
-    if (view !== null && view.bank !== tracked.bank && view.hasContent && !view.hasLeft)
-      return this.#elected(tracked, stream) === null
+    const hasSome = view?.hasContent === true && !view.hasLeft
+    if (hasSome && view.bank !== tracked.bank) return this.#elected(tracked, stream) === null
+    // Whether what the stream has is of the block that is published: only its meta tells.
+    if (hasSome && tracked.isComplete && view.blockhash === null) return true
     // Items of a bank that was replaced may have been taken for those that are still to come.
     const { provisional } = tracked
     if (provisional !== null) return this.#streams.isBusyWith(tracked, provisional)

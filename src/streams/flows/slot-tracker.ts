@@ -75,7 +75,7 @@ export class SlotTracker {
   readonly #slots = new Map<number, TrackedSlot>()
   readonly #streams = new OpenStreams(this.counts)
   readonly #retractions: Retractions
-  readonly #confirmations: Confirmations
+  #confirmations: Confirmations
   #floor = 0
   #firstContent = -1
   newestSlot: number | null = null
@@ -127,6 +127,7 @@ export class SlotTracker {
 
   /** The connection of a stream is gone: banks that only it had are not published any more. */
   closed(stream = 0): void {
+    this.#confirmations.forget(stream)
     if (!this.#streams.close(stream) || this.#streams.size === 0) return
     for (const tracked of [...this.#slots.values()].sort((a, b) => a.slot - b.slot)) {
       if (tracked.isComplete || tracked.isSettled || tracked.slot < this.#newestFinalized) continue
@@ -143,7 +144,7 @@ export class SlotTracker {
     for (const tracked of this.#slots.values())
       if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
-    this.#confirmations.clear()
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, this.#hub.slotTime)
     this.#floor = 0
     this.#firstContent = -1
     this.newestSlot = null

@@ -2,7 +2,12 @@
 // after their slot was declared dead by another node.
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
+import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
+import {
+  blockMetaUpdate,
+  entryUpdate,
+  slotUpdate,
+} from '../../../../src/chain/solana/received-batch.ts'
 import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
@@ -14,6 +19,7 @@ const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex').slice(0, 2
 function nameOf(update: SolanaUpdate): string {
   if (update.kind === 'transaction') return `transaction ${hex(update.signature)}`
   if (update.kind === 'entry') return `entry ${update.index}`
+  if (update.kind === 'blockMeta') return `blockMeta ${update.blockhash}`
   return update.kind
 }
 
@@ -46,6 +52,18 @@ function withEarlyMeta(slot: readonly SolanaUpdate[]): SolanaUpdate[] {
   const at = slot.findLastIndex(({ kind }) => kind === 'transaction')
   const rest = slot.slice(at).filter((one) => one !== meta)
   return [...slot.slice(0, at), meta, ...rest]
+}
+
+/** Another version of the block, of the same parent. */
+function otherBlockOf(slot: readonly SolanaUpdate[]): SolanaUpdate[] {
+  const hash = new Uint8Array(32).fill(9)
+  return slot.map((one) => {
+    if (one.kind === 'blockMeta')
+      return blockMetaUpdate(one, { ...one, blockhash: encodeBase58(hash), rewards: [] })
+    if (one.kind !== 'entry') return one
+    const counts = { executedTransactionCount: 3, startingTransactionIndex: 0 }
+    return entryUpdate(one, { index: one.index, numHashes: 1, hash, ...counts })
+  })
 }
 
 describe('a connection without a replay', () => {
@@ -141,6 +159,76 @@ describe('a slot that is confirmed before its last items have come', () => {
     for (const commitment of [1, 2])
       expect(sorted(published[commitment]!)).toEqual(sorted(expected(slots)[commitment]!))
     expect(sink.counts().replacedBanks).toBe(0)
+  })
+
+  describe('while another node has another block of it', () => {
+    const isOf = (slot: number) => (one: SolanaUpdate) => isSent(one) && one.slot === slot
+    /** What two nodes have: the one that confirms it, and the other. */
+    function openTwo() {
+      const slots = slotsOf(12)
+      const confirmed = slotUpdate(
+        { slot: 1_003, createdAtMs: 1 },
+        { parent: 1_002, status: slotStatus.confirmed },
+      )
+      const own = slots[3]!.filter(isOf(1_003))
+      const { sink, published, send } = open()
+      sink.opened(null, 0, 'one')
+      sink.opened(null, 1, 'other')
+      for (const stream of [0, 1]) send(slots.slice(0, 3).flat(), stream)
+      const expectOwn = () => {
+        const names = own.filter(({ kind }) => kind !== 'slot').map(nameOf)
+        expect(published[1]!.get(1_003)?.toSorted()).toEqual([...names, 'block'].sort())
+      }
+      const isAtEntry = ({ kind }: SolanaUpdate) => kind === 'entry'
+      const begun = own.slice(0, own.findIndex(isAtEntry) + 1)
+      const next = slots[4]!.filter(isOf(1_004)).slice(0, 3)
+      return {
+        sink,
+        published,
+        send,
+        own,
+        other: otherBlockOf(own),
+        confirmed,
+        expectOwn,
+        begun,
+        next,
+      }
+    }
+
+    it('is confirmed as its node has it, whose meta follows', () => {
+      const { published, send, own, other, confirmed, expectOwn, begun, next } = openTwo()
+      send(other, 1)
+      send([...begun, confirmed])
+      send(next, 1)
+      expect(published[1]!.get(1_003)).toBeUndefined()
+      send(own.slice(begun.length))
+      expectOwn()
+    })
+
+    it.each([
+      ['the other stays', false],
+      ['the other is cut before', true],
+    ])('is confirmed by the replay of its node, which was cut: %s', (_, areBothCut) => {
+      for (const areInterleaved of [true, false]) {
+        const { sink, published, send, own, other, confirmed, expectOwn, begun, next } = openTwo()
+        // Items of both interleave, or those of its node follow the block of the other.
+        const at = areInterleaved
+          ? other.findIndex(({ kind }) => kind === 'blockMeta')
+          : other.length
+        send(other.slice(0, at), 1)
+        send(begun)
+        send(other.slice(at), 1)
+        send([confirmed])
+        if (areBothCut) sink.closed(1)
+        sink.closed(0)
+        if (areBothCut) sink.opened(1_003, 1, 'other')
+        send([...(areBothCut ? other : []), ...next], 1)
+        expect(published[1]!.get(1_003)).toBeUndefined()
+        sink.opened(1_003, 0, 'one')
+        send([...own, confirmed])
+        expectOwn()
+      }
+    })
   })
 
   it('waits no longer than two seconds, and for no other one until a block is whole', () => {
