@@ -227,13 +227,10 @@ export class SignatureNotifications {
   }
 
   #remember(key: string, update: TransactionUpdate): void {
-    const known = this.#seen.get(update.slot)
-    if (known !== undefined) {
-      known.transactions.set(key, update)
-      return
-    }
-    const transactions = new Map([[key, update]])
-    this.#seen.set(update.slot, { transactions, reached: Commitment.processed })
+    const { processed: reached } = Commitment
+    const seen = this.#seen.get(update.slot) ?? { transactions: new Map(), reached }
+    seen.transactions.set(key, update)
+    this.#seen.set(update.slot, seen)
     if (this.#seen.size > SEEN_SLOTS_MAX) this.#seen.delete(this.#seen.keys().next().value!)
     assert(this.#seen.size <= SEEN_SLOTS_MAX, 'seen slots are bounded')
   }
@@ -255,8 +252,10 @@ export class SignatureNotifications {
         // Not before the stream has that slot: calls are answered from the stream, and would show
         // the customer an older state than it was notified of.
         const isInStream = seen !== null || chain.slot(commitment) >= slot
-        if (status.commitment >= commitment && isInStream) {
-          const isConfirmed = status.commitment >= Commitment.confirmed
+        const isConfirmed = status.commitment >= Commitment.confirmed
+        // What the stream has not had it never retracts: such a landing waits to be confirmed.
+        const isFirm = seen !== null || isConfirmed || !hasRetractions(feed.params)
+        if (status.commitment >= commitment && isInStream && isFirm) {
           const err = status.text ?? JSON.stringify(status.err)
           this.#landed(feed, { slot, err, isConfirmed }, null)
           return

@@ -335,6 +335,23 @@ describe('a signature with retractions', () => {
     expect([stage.published, session.topics.size]).toEqual([[landed], 0])
   })
 
+  it('has not landed where only a node has it at processed, until that has confirmed it', async () => {
+    stage.streamSlot = 20
+    stage.statuses.unshift(status(Commitment.processed), status(Commitment.processed))
+    stage.statuses[2] = status(Commitment.confirmed)
+    const [session, without] = [stage.connect(), stage.connect()]
+    stage.subscribe(session, 'processed', asked)
+    await vi.advanceTimersByTimeAsync(450)
+    expect([stage.lookups, stage.published, session.topics.size]).toEqual([2, [], 1])
+    await vi.advanceTimersByTimeAsync(400)
+    expect([stage.published, session.topics.size]).toEqual([[landed], 0])
+    // A landing that is not retracted is notified as soon as a node has it.
+    stage.statuses[0] = status(Commitment.processed)
+    stage.subscribe(without, 'processed', { ...asked, retractions: false })
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([landed, landed])
+  })
+
   it('does not change one without: it ends with its notification', async () => {
     const session = stage.connect()
     stage.subscribe(session, 'processed')
