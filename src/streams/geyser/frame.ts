@@ -254,6 +254,8 @@ export interface Run {
   readonly bytes: Buffer
   /** Released once per stream that has sent the run; null for memory outside the pool. */
   readonly slab: Slab | null
+  /** A frame of one stream alone, which answers its client. */
+  readonly isAnswer?: true
 }
 
 // A group of streams with equal filters: each update is matched and framed once for all of them.

@@ -39,6 +39,8 @@ const pingsPerCredit = 10
 const retractionsHeader = 'x-retractions'
 /** Messages of a stream whose consumer is not known yet. */
 const waitingMax = 64
+/** Pongs and other answers of a stream that wait to be sent: a replay is no bound of theirs. */
+const answersMax = 4_096
 /** A gateway may be as far behind the one where a consumer was before. */
 const aheadSlotsMax = 512
 /** Sent runs are removed from the front of the queue this many at a time. */
@@ -69,9 +71,12 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   readonly encoding: GrpcEncoding | null
   readonly #stream: GrpcStream
   readonly #deps: SubscriberDeps
+  readonly #means: ReplayMeans
   #queue: Run[] = []
   #head = 0
   #queuedBytes = 0
+  /** How many of the queue are the stream's own. */
+  #answers = 0
   #group: SubscriberGroup | null = null
   #replayer: Replayer | null = null
   #filters: FilterSet | null = null
@@ -94,6 +99,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.encoding = stream.encoding
     this.#stream = stream
     this.#deps = deps
+    this.#means = { pool: deps.fanOut.pool, hub: deps.hub }
   }
 
   get backlogBytes(): number {
@@ -141,14 +147,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     // A replay pauses by itself.
     if (this.#replayer !== null) return
     if (this.#queuedBytes <= this.#deps.backlogBytesMax + this.#burstBytes) return
-    this.end('lagged', {
-      code: grpcCode.dataLoss,
-      details: `lagged: ${this.backlogBytes} bytes were waiting, the stream reads too slowly`,
-    })
+    this.#lag(`${this.backlogBytes} bytes were waiting, the stream reads too slowly`)
   }
 
   ping(): void {
-    this.#send(frameOf(updateTag.ping, Buffer.alloc(0), this.#deps.clock.nowMs()))
+    this.#send(updateTag.ping)
   }
 
   caughtUp(): void {
@@ -158,9 +161,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#replayer = null
     this.#join(this.#filters!)
     this.#burstBytes = 0
-    if (!this.#isBehind) return
-    this.#isBehind = false
-    this.#send(behindFrame(false, this.#deps))
+    if (this.#isBehind) this.#sendBehind(false)
   }
 
   /** Whether a consumer's stream reads too slowly; decided when the hub has published a moment. */
@@ -187,10 +188,9 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#leave()
     this.#burstBytes = this.#queuedBytes
     const position = published!.position(commitment)
-    const at = hub.end(commitment)
-    const replay = this.#replayOf(filters, 0, at)!
-    if (!this.#isBehind) this.#send(behindFrame(true, this.#deps))
-    this.#isBehind = true
+    const replay = this.#replayOf(filters, 0, hub.end(commitment))!
+    if (!this.#isBehind) this.#sendBehind(true)
+    if (this.#isOver) return
     this.#replayer = new Replayer(replay, filters, this.#means, this, {
       resumption: new Resumption(position, 'exact'),
       published: published!,
@@ -200,10 +200,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   lostReplay(): void {
-    this.end('lagged', {
-      code: grpcCode.dataLoss,
-      details: 'lagged: the replayed slots left the replay window before they were read',
-    })
+    this.#lag('the replayed slots left the replay window before they were read')
+  }
+
+  #lag(why: string): void {
+    this.end('lagged', { code: grpcCode.dataLoss, details: `lagged: ${why}` })
   }
 
   /** Ends the stream with a status; queued frames are dropped so that the status arrives. */
@@ -231,7 +232,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     if (position !== null) this.#consumer!.mark(id, position)
     // SubscribeUpdatePong: id is an int32, negative ones in ten bytes.
     answerWriter.big(1, BigInt(id))
-    this.#send(frameOf(updateTag.pong, answerWriter.take(), this.#deps.clock.nowMs()))
+    this.#send(updateTag.pong)
   }
 
   #commit(consumer: Consumer, id: number): void {
@@ -352,14 +353,18 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   /** Answers a change of keys, also one that is refused: the stream keeps its filters then. */
   #onKeys(request: KeysRequest, hasMore: boolean): void {
-    const { limits, clock } = this.#deps
     const answer = (fromSlot: number, error: string | null) => {
-      if (!this.#isOver) this.#send(keysFrame(request.id, fromSlot, error, clock.nowMs()))
+      if (this.#isOver) return
+      // SubscribeUpdateKeys.
+      if (error !== null) answerWriter.stringAlways(3, error)
+      answerWriter.number(2, fromSlot)
+      answerWriter.big(1, BigInt(request.id))
+      this.#send(updateTag.keys)
     }
     if (hasMore) answer(0, 'failed to change keys: the request has other fields as well')
     else if (this.#filters === null) answer(0, 'failed to change keys: the stream has no filters')
     else {
-      const compiled = compileKeyChanges(request, this.#filters, limits())
+      const compiled = compileKeyChanges(request, this.#filters, this.#deps.limits())
       if (!compiled.ok) answer(0, compiled.refusal.message)
       else answer(this.#changeKeys(this.#filters, compiled.value), null)
     }
@@ -419,10 +424,6 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     return this.#fromSlot <= (hub.newestSlot ?? 0) + aheadSlotsMax
   }
 
-  get #means(): ReplayMeans {
-    return { pool: this.#deps.fanOut.pool, hub: this.#deps.hub }
-  }
-
   #replayOf({ commitment, blocks }: FilterSet, fromSlot: number, at?: ReplayPosition) {
     const { hub, streamLog } = this.#deps
     if (streamLog === null) return hub.replay(commitment, fromSlot)
@@ -456,15 +457,26 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     if (group !== null) this.#deps.fanOut.leave(this, group)
   }
 
-  #send(frame: Buffer): void {
-    this.take([{ bytes: frame, slab: null }], frame.length, 1)
+  #sendBehind(isBehind: boolean): void {
+    this.#isBehind = isBehind
+    answerWriter.number(2, this.#deps.hub.newestSlot ?? 0)
+    answerWriter.flag(1, isBehind)
+    this.#send(updateTag.behind)
+  }
+
+  /** Sends what was written. */
+  #send(tag: number): void {
+    const bytes = frameOf(tag, answerWriter.take(), this.#deps.clock.nowMs())
+    if (++this.#answers > answersMax) this.#lag(`${answersMax} answers were waiting`)
+    this.take([{ bytes, slab: null, isAnswer: true }], bytes.length, 1)
   }
 
   #pump(): void {
     const queue = this.#queue
     while (this.#head < queue.length && this.#stream.unsentBytes < handedBytesMax) {
-      const { bytes, slab } = queue[this.#head++]!
+      const { bytes, slab, isAnswer } = queue[this.#head++]!
       this.#queuedBytes -= bytes.length
+      if (isAnswer) this.#answers--
       this.#stream.write(bytes, slab?.release)
     }
     assert(this.#queuedBytes >= 0, 'queued bytes are counted')
@@ -501,20 +513,6 @@ function isAlone(request: SubscribeRequest): boolean {
   const isSent = (value: unknown) =>
     typeof value !== 'object' || value === null || Object.keys(value).length > 0
   return Object.values(request).filter(isSent).length === 1
-}
-
-/** SubscribeUpdateKeys. */
-function keysFrame(id: number, fromSlot: number, error: string | null, nowMs: number): Buffer {
-  if (error !== null) answerWriter.stringAlways(3, error)
-  answerWriter.number(2, fromSlot)
-  answerWriter.big(1, BigInt(id))
-  return frameOf(updateTag.keys, answerWriter.take(), nowMs)
-}
-
-function behindFrame(isBehind: boolean, { hub, clock }: Pick<SubscriberDeps, 'hub' | 'clock'>) {
-  answerWriter.number(2, hub.newestSlot ?? 0)
-  answerWriter.flag(1, isBehind)
-  return frameOf(updateTag.behind, answerWriter.take(), clock.nowMs())
 }
 
 // Finds the ping in a SubscribeRequest without decoding the rest of it.

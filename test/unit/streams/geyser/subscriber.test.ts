@@ -73,6 +73,30 @@ it('a consumer is told to try again by a gateway that has read nothing since its
   expect(stream.status!.code).toBe(grpcCode.unavailable)
 })
 
+it('a replay ends whose reader asks for more answers than it reads', async () => {
+  const hub = openSolanaHub()
+  const chain = new SyntheticSolana({ transactionsPerSlot: 40 })
+  for (let slot = 0; slot < 12; slot++)
+    for (const update of chain.next()) publishUpdate(hub, update)
+  const stream = new SlowStream()
+  const subscriber = subscribe(stream, hub)
+  await until(() => stream.frames.length > 0, 'the first')
+  const ask = (request: object, times: number) => {
+    const bytes = Buffer.from(type.encode(type.fromObject(request)).finish())
+    for (let asked = 0; asked < times; asked++) subscriber.message(bytes)
+  }
+  // Unread, though those before were handed over.
+  stream.unsentBytes = 0
+  ask({ ping: { id: 1 } }, 5_000)
+  subscriber.drained()
+  stream.unsentBytes = 2 ** 20
+  ask({ ping: { id: 1 } }, 4_000)
+  expect(stream.status).toBeNull()
+  ask({ keys: { id: 2 } }, 97)
+  expect(stream.status?.code).toBe(grpcCode.dataLoss)
+  expect(stream.status?.details).toMatch(/^lagged: 4096 answers were waiting/)
+})
+
 function openSolanaHubReplay() {
   const hub = openSolanaHub()
   for (const update of new SyntheticSolana().next()) publishUpdate(hub, update)
