@@ -29,8 +29,6 @@ const SLOTS_MAX = 1_024
 /** Notifications of one feed that wait for mints; one more sends them all, as base64. */
 const WAITING_MAX = 1_000
 
-type WaitingWrites = Map<number, SlotWrites>
-
 /** The writes of a slot in the order in which they are notified. */
 type WriteOrder = (writes: SlotWrites) => Iterable<NotedWrite>
 
@@ -51,7 +49,7 @@ export class AccountNotifications {
   readonly #mints: MintCache
   readonly #parse: AccountParser
   /** By commitment: the writes of slots that have not reached it. */
-  readonly #slots = byCommitment<WaitingWrites>(() => new Map())
+  readonly #slots = byCommitment(() => new Map<number, SlotWrites>())
   /** Oldest first; a feed without an entry has nothing waiting. */
   readonly #waiting = new Map<AccountFeed, Waiting[]>()
 
@@ -112,12 +110,14 @@ export class AccountNotifications {
     const { slot, status, createdAtMs } = update
     const slots = this.#slots[commitment]
     const writes = slots.get(slot)
-    if (isCommitment(status) && status >= commitment) {
-      slots.delete(slot)
-      const observedMs = commitment === Commitment.processed ? createdAtMs : null
-      if (writes === undefined) return
-      for (const write of order(writes)) this.#notify(commitment, write, writes, observedMs)
-    } else if (endsBank(status)) slots.delete(slot)
+    const isReached = isCommitment(status) && status >= commitment
+    if (isReached || endsBank(status)) slots.delete(slot)
+    // Nothing follows below a finalized slot: what waits there was skipped, or is of a lost fork.
+    if (status === Commitment.finalized)
+      for (const older of slots.keys()) if (older < slot) slots.delete(older)
+    if (!isReached || writes === undefined) return
+    const observedMs = commitment === Commitment.processed ? createdAtMs : null
+    for (const write of order(writes)) this.#notify(commitment, write, writes, observedMs)
   }
 
   /** True while a notification waits for a mint. */

@@ -93,6 +93,35 @@ describe('a connection that reads too slowly', () => {
     expect([isBehind, count < 10]).toEqual([false, true])
   })
 
+  it('continues from what is not finalized, whatever was never finalized before', async () => {
+    const gateway = new PubsubGateway()
+    const [stayed, slow] = [gateway.connect(), gateway.connect()]
+    let isStalled = false
+    slow.hasRoom = () => !isStalled
+    const asked = paramsOf('program', params)
+    for (const session of [stayed, slow]) gateway.ask(session, 'program', asked)
+    const slots = slotsOf(20)
+    const [before, after] = [slots.slice(0, 4), slots.slice(4)]
+    const isAsked = (one: SolanaUpdate) =>
+      one.kind === 'account' && encodeBase58(one.owner) === asked[0]
+    const write = before.flat().find(isAsked)!
+    gateway.publish(before.flat())
+    // Of a fork: the slot is skipped by those that follow.
+    const fork = { ...write, slot: 1_005 }
+    expect(slots.flat().some(({ slot }) => slot === fork.slot)).toBe(false)
+    gateway.publish([fork, ...after.slice(0, 12).flat()])
+    const replay = vi.spyOn(gateway.hub, 'replay')
+    isStalled = true
+    expect(slow.engine.fallBehind(slow)).toBe(true)
+    const eras = replay.mock.calls.map(([, , at]) => at?.era)
+    expect(eras).toEqual([expect.any(Number)])
+    expect(eras[0]).toBeGreaterThan(fork.slot)
+    gateway.publish(after.slice(12).flat())
+    isStalled = false
+    await until(() => results(slow).length >= results(stayed).length, 'the rest')
+    expect(results(slow)).toEqual(results(stayed))
+  })
+
   it('is asked once whether it has room, however many of its subscriptions wait', () => {
     const gateway = new PubsubGateway()
     const session = gateway.connect()
