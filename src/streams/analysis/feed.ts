@@ -94,6 +94,7 @@ export class EventFeed {
     const capacity = this.#events.bytes.length
     // The writer reclaims whole chunks, and may be anywhere inside one at either end.
     this.#blockBytesMax = capacity - (3 * capacity) / chunks
+    if (this.#syncTable.seqno() !== 0) this.#send(controlTag.resumed)
   }
 
   event(descriptor: Uint8Array, payload: Uint8Array, at = 0, size = payload.length): void {
@@ -134,11 +135,16 @@ export class EventFeed {
    * restarted. The end is no event: it must not make a silent source look alive.
    */
   end(): void {
-    if (this.#options.isStopping() || !this.#waitForFit(this.#control, 0)) return
-    this.#control.reserve(controlTag.ended, 0)
-    this.#control.commit()
+    if (this.#options.isStopping() || !this.#send(controlTag.ended)) return
     this.flush()
     this.#publish()
+  }
+
+  #send(tag: number): boolean {
+    if (!this.#waitForFit(this.#control, 0)) return false
+    this.#control.reserve(tag, 0)
+    this.#control.commit()
+    return true
   }
 
   #publish(): void {
@@ -266,8 +272,9 @@ export class EventFeed {
 //                 56 0   64 descriptor[64]   128 payload
 //   tag 2, gap     0 read at f64   8 from f64   16 to f64
 //   tag 3, ended   (empty)
+//   tag 4, resumed (empty): from another thread now, which may have missed events
 
-const controlTag = { event: 1, gap: 2, ended: 3 } as const
+const controlTag = { event: 1, gap: 2, ended: 3, resumed: 4 } as const
 const eventHeadBytes = 64
 const gapBytes = 24
 
@@ -306,11 +313,16 @@ interface ControlGap {
   readonly to: number
 }
 
-export type Control = ControlEvent | ControlGap | { readonly kind: 'ended' }
+export type Control =
+  | ControlEvent
+  | ControlGap
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'resumed' }
 
 /** Parses one message; `bytes` must be a private copy. Null for malformed bytes. */
 export function parseControl(tag: number, bytes: Uint8Array): Control | null {
   if (tag === controlTag.ended) return { kind: 'ended' }
+  if (tag === controlTag.resumed) return { kind: 'resumed' }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   if (tag === controlTag.gap && bytes.length === gapBytes)
     return { kind: 'gap', readAtMs: at(view, 0), from: at(view, 8), to: at(view, 16) }

@@ -99,10 +99,8 @@ export class ExecutionProjector {
     const gasUsed = readU64(event.payload, blockEnd.gasUsed)
     this.#lifecycle.execute(open.id, { ethHash, gasUsed, timeNs: event.timeNs })
     if (outcome === null) return
-    if (outcome.outcome === 'lost') {
-      this.gap(event.firstSeqno, event.seqno, event.readAtMs)
-      return
-    }
+    if (outcome.outcome === 'lost')
+      return void this.gap(event.firstSeqno, event.seqno, event.readAtMs)
     const { texts } = this.#cache
     this.#cache.add(new ExecutedBlock(open.start, event.payload, outcome.transactions, texts))
     const facts = { blockNumber: open.number, atNs: event.timeNs, key: open.id }
@@ -135,10 +133,12 @@ export class ExecutionProjector {
     this.#appendMoves(moves, event)
   }
 
-  /** The open block's BlockEnd was lost: the block counts as missing. */
-  abandon(): void {
-    if (this.#open !== null) this.#tps.complete(0)
+  /** The open block's BlockEnd was lost: the block counts as missing. False without one. */
+  abandon(): boolean {
+    const wasOpen = this.#open !== null
+    if (wasOpen) this.#tps.complete(0)
     this.#open = null
+    return wasOpen
   }
 
   /** Appends a Gap for lost source sequence numbers, both ends included. */

@@ -212,10 +212,9 @@ class Pipeline implements ExecutionPipeline {
   }
 
   #take(control: Control): void {
-    if (control.kind === 'ended') {
-      this.#jobs.after(() => this.#deps.onEnd?.())
-      return
-    }
+    if (control.kind === 'ended') return void this.#jobs.after(() => this.#deps.onEnd?.())
+    this.#isAfterOverrun ||= control.kind === 'resumed'
+    if (control.kind === 'resumed') return
     this.#closeOverrun(control)
     if (control.kind === 'gap') {
       const { from, to, readAtMs } = control
@@ -229,15 +228,15 @@ class Pipeline implements ExecutionPipeline {
     else this.#jobs.after(() => this.#projector.stage(control))
   }
 
-  /** Control messages were overwritten: everything between the last and this one is lost. */
-  #closeOverrun(control: Exclude<Control, { kind: 'ended' }>): void {
+  /** Control messages were overwritten, or not sent by a thread that died: what lies between. */
+  #closeOverrun(control: Extract<Control, { readAtMs: number }>): void {
     if (!this.#isAfterOverrun) return
     this.#isAfterOverrun = false
-    const from = this.#lastSeqno + 1
+    const last = this.#lastSeqno
     const to = (control.kind === 'gap' ? control.from : control.seqno) - 1
     this.#jobs.after(() => {
-      this.#projector.abandon()
-      if (to >= from) this.#projector.gap(from, to, control.readAtMs)
+      const wasOpen = this.#projector.abandon()
+      if (wasOpen || to > last) this.#projector.gap(Math.min(last + 1, to), to, control.readAtMs)
     })
   }
 

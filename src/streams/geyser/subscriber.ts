@@ -251,10 +251,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   #onRequest(bytes: Buffer, sizeCredits: number): void {
     const request = this.#deps.codec.decode<SubscribeRequest>('geyser.SubscribeRequest', bytes)
-    if (request === null || request.ping) {
-      this.#refuse(noRequest)
-      return
-    }
+    if (request === null || request.ping) return void this.#refuse(noRequest)
     // Opening the stream paid for the first request; long lists of keys cost extra, as compiling
     // them blocks the main thread.
     const keyCredits = Math.floor(countKeys(request) / keysPerCredit)
@@ -266,10 +263,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
       return
     }
     const compiled = compileFilters(request, this.#deps.limits())
-    if (!compiled.ok) {
-      this.#refuse(compiled.refusal.message)
-      return
-    }
+    if (!compiled.ok) return void this.#refuse(compiled.refusal.message)
     const isRetracting = this.#stream.header(retractionsHeader) === 'true'
     const filters = isRetracting ? withRetractions(compiled.value) : compiled.value
     const from = given(request, 'fromSlot')
@@ -283,10 +277,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   async #openConsumer(name: string, asked: Asked): Promise<void> {
     const { consumers = null, published = null } = this.#deps
-    if (consumers === null || published === null) {
-      this.end('invalid', consumerStatus['no-log'])
-      return
-    }
+    if (consumers === null || published === null)
+      return void this.end('invalid', consumerStatus['no-log'])
     this.#waiting = []
     const held = await consumers.open(name, () => this.end('replaced', consumerStatus.taken))
     const waiting = this.#waiting

@@ -369,12 +369,13 @@ class RecentFrames {
   #olderInLog = new Set<string>()
   #lastBlockInLog: number | null = null
 
-  /** The source produced a frame. */
+  /** The source produced a frame. One without a key tells of this source alone, and is not kept. */
   add(frame: NewFrame): void {
+    if (keyOf(frame) === null) return
     this.#frames.push(frame)
     this.#bytes += frame.payload.length
-    const newest = frame.facts?.blockNumber ?? 0
-    const isOld = ({ facts }: NewFrame) => (facts?.blockNumber ?? newest) < newest - blocksKept
+    const oldest = frame.facts!.blockNumber - blocksKept
+    const isOld = ({ facts }: NewFrame) => facts!.blockNumber < oldest
     while (this.#bytes > keptBytesMax || (this.#frames.length > 0 && isOld(this.#frames[0]!)))
       this.#bytes -= this.#frames.shift()!.payload.length
     assert(this.#bytes >= 0, 'the bytes of the frames are counted')
@@ -406,11 +407,10 @@ class RecentFrames {
   }
 
   /**
-   * What the log lacks, in this source's order, after a Gap where blocks are in neither. Frames
-   * without a key tell of this source alone: the log's former source had its own.
+   * What the log lacks, in this source's order, after a Gap where blocks are in neither.
    */
   missing(sinceMs: number): NewFrame[] {
-    const known = this.#frames.filter((frame) => keyOf(frame) !== null)
+    const known = this.#frames.slice()
     const last = this.#lastBlockInLog
     if (last === null) return known
     const overlap = known.findIndex((frame) => this.isInLog(frame))

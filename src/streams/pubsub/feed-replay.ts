@@ -302,10 +302,7 @@ class FeedReplay implements ShareReplay {
   readonly #step: ReplayStep = (isOver) => {
     this.#isScheduled = false
     const { session } = this.of
-    if (this.isOver) {
-      this.#events.done()
-      return
-    }
+    if (this.isOver) return void this.#events.done()
     this.#feeds ??= this.#makeFeeds()
     if (this.#source === null) this.#use(this.#open())
     const source = this.#source

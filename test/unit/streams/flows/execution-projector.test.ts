@@ -31,7 +31,7 @@ function project(write: (script: EventScript, bench: Bench) => void) {
     },
   })
   for (const control of bench.controls) {
-    if (control.kind === 'ended') continue
+    if (control.kind === 'ended' || control.kind === 'resumed') continue
     if (control.kind === 'gap') projector.gap(control.from, control.to, 0)
     else if (control.type === EventType.BlockStart) projector.start(control)
     else if (control.type === EventType.BlockEnd)

@@ -5,7 +5,7 @@ import { type Lease, type LogFrame, runJump } from '../../../../src/base/shared-
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
-import { SharedEvents } from '../../../../src/streams/log/shared-events.ts'
+import { blocksKept, SharedEvents } from '../../../../src/streams/log/shared-events.ts'
 import { contentionOf, HandClock } from '../../../testkit/fake-execution.ts'
 import { FeedStream } from '../../../testkit/feed-stream.ts'
 import { StreamStage, turn } from '../../../testkit/stream-stage.ts'
@@ -125,6 +125,30 @@ test('an append whose answer was lost and that commits late is not repeated', as
   put(3)
   await until(() => events.newestSeq >= 3, 'both frames')
   expect(shown(events)).toEqual(['1 TPS 1', '2 TPS 2', '3 TPS 3'])
+})
+
+test('what a gateway keeps to append later is so many blocks, also behind a Gap', async () => {
+  const shared = new MemoryLog()
+  const leases: Lease[] = []
+  const { follower } = await follow(shared, newLog(), new HandClock(), {
+    ...nobody,
+    hold: async () => leases,
+  })
+  shared.append = async (_lease, first, frames) => {
+    if (first !== shared.next) return false
+    shared.put(...frames.map((frame) => Buffer.from(frame).toString()))
+    return true
+  }
+  follower.append('Gap', Buffer.from('{"from":1,"to":2}'), 0, null)
+  for (let block = 1; block <= blocksKept + 400; block++) {
+    const facts = { blockNumber: block, atNs: 1n, key: `${block}` }
+    follower.append('TPS', Buffer.from(`${block}`), 0, facts)
+  }
+  // The one that appended is gone.
+  leases.push({ name: 'events', term: 1, untilMs: 1e9 })
+  await until(() => shared.rows.length > blocksKept, 'what is kept')
+  await turn()
+  expect(shared.rows).toHaveLength(blocksKept + 1)
 })
 
 test('a start waits for one read, not for what is appended during it', async () => {
