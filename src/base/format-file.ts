@@ -64,7 +64,7 @@ function readFormat(file: string): Format | null {
 function writeFormat(file: string, format: Format): void {
   const fresh = `${file}.${process.pid}`
   try {
-    writeFileSync(fresh, `${JSON.stringify(format)}\n`, { mode: 0o600 })
+    writeFileSync(fresh, `${JSON.stringify(format)}\n`, { mode: 0o600, flush: true })
     renameSync(fresh, file)
   } catch (cause) {
     throw new Fault('data-format', `${file} cannot be written: ${messageOf(cause)}`, { cause })

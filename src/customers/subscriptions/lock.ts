@@ -324,7 +324,7 @@ export function problemOfRegistry(
 /** Replaces the file atomically. Throws when the write fails. */
 export function writeSeenHead(data: string, { seq, hash }: AuditHead): void {
   const fresh = `${fileIn(data)}.${process.pid}`
-  writeFileSync(fresh, `${seq} ${hash}\n`, { mode: 0o600 })
+  writeFileSync(fresh, `${seq} ${hash}\n`, { mode: 0o600, flush: true })
   renameSync(fresh, fileIn(data))
 }
 

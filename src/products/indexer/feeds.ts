@@ -295,11 +295,8 @@ export class Follower implements StreamEvents {
   message(bytes: Buffer): void {
     if (this.#cursor !== null) return
     const { filling } = this.#log
-    if (filling !== null) {
-      // Its place may be among the older frames.
-      void filling.then(() => this.message(bytes))
-      return
-    }
+    // Its place may be among the older frames.
+    if (filling !== null) return void filling.then(() => this.message(bytes))
     const request = requestIn(bytes)
     if (request === null) return void this.#stream.end(malformed)
     this.#begin(request)

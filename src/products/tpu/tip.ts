@@ -173,7 +173,9 @@ export function keptTipAccounts(path: string): readonly string[] {
     encodeBase58(new Keypair(randomBytes(32)).publicKey),
   )
   const fresh = `${path}.${process.pid}`
-  writeFileSync(fresh, `${JSON.stringify({ tipAccounts: texts }, null, 2)}\n`, { mode: 0o600 })
+  const text = `${JSON.stringify({ tipAccounts: texts }, null, 2)}\n`
+  // On disk before it has the name: a power loss must not leave an empty file, which is damaged.
+  writeFileSync(fresh, text, { mode: 0o600, flush: true })
   renameSync(fresh, path)
   return texts
 }
