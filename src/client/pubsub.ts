@@ -258,6 +258,8 @@ interface Call {
 type Timer = ReturnType<typeof setTimeout>
 const PARAMS_INVALID = -32602
 const CLEANED_UP = -32001
+/** A quota may have days left to wait; a timer of more than 2^31 ms fires at once. */
+const REFUSED_MS_MAX = 3_600_000
 
 export class PubsubClient {
   readonly #options: PubsubOptions
@@ -412,11 +414,8 @@ export class PubsubClient {
       return
     }
     options.onError?.(error)
-    if (error.code === PARAMS_INVALID) {
-      this.#forget(subscription)
-      return
-    }
-    const waitMs = error.data?.retryAfterMs ?? this.#waitMs()
+    if (error.code === PARAMS_INVALID) return void this.#forget(subscription)
+    const waitMs = Math.min(error.data?.retryAfterMs ?? this.#waitMs(), REFUSED_MS_MAX)
     const socket = this.#socket
     setTimeout(() => {
       if (this.#socket === socket) this.#ask(subscription)

@@ -40,14 +40,14 @@ class FakeSocket implements SocketLike {
 let sockets: FakeSocket[]
 let client: PubsubClient
 const last = () => sockets.at(-1)!
+const open = (url: string) => {
+  sockets.push(new FakeSocket(url))
+  return last()
+}
 
 beforeEach(() => {
   vi.useFakeTimers()
   sockets = []
-  const open = (url: string) => {
-    sockets.push(new FakeSocket(url))
-    return last()
-  }
   client = new PubsubClient({ url: ['ws://a', 'ws://b'], open })
 })
 
@@ -117,6 +117,19 @@ it('resumes a subscription that the server has ended for its rate', async () => 
   expect(last().calls[1]!.params).toEqual(['all', { resume: 'c1' }])
 })
 
+it('asks again after an hour where the quota is used up for weeks', async () => {
+  client.close()
+  client = new PubsubClient({ url: 'ws://a', open, heartbeatMs: 86_400_000 })
+  last().open()
+  client.subscribe('slot', [], () => {})
+  const data = { reason: 'credits', retryAfterMs: 30 * 86_400_000 }
+  last().say({ id: last().calls[0]!.id, error: { code: -32429, message: 'used up', data } })
+  await vi.advanceTimersByTimeAsync(3_599_999)
+  expect(last().calls).toHaveLength(1)
+  await vi.advanceTimersByTimeAsync(1)
+  expect(last().calls).toHaveLength(2)
+})
+
 it('gives up what is invalid, forgets a signature that was notified, unsubscribes', () => {
   const errors: number[] = []
   last().open()
@@ -149,10 +162,6 @@ it('changes keys, and sends those that it has now with the next connection', asy
   const errors: unknown[] = []
   const onBehind = (notice: unknown) => void errors.push(notice)
   client.close()
-  const open = (url: string) => {
-    sockets.push(new FakeSocket(url))
-    return last()
-  }
   client = new PubsubClient({ url: 'ws://a', open, onBehind })
   last().open()
   const onError = ({ message }: { message: string }) => void errors.push(message)
