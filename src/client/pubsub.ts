@@ -33,7 +33,7 @@ export interface PubsubOptions {
   readonly open?: (url: string) => SocketLike
   /** Exponential back-off: first and longest wait before a reconnect. Default 250 ms and 30 s. */
   readonly backoffMs?: { readonly first: number; readonly most: number }
-  /** A call is sent this often, and must be answered until the next. Default 15 s. */
+  /** A call is sent this often and answered until the next; also to connect. Default 15 s. */
   readonly heartbeatMs?: number
   /** The client reads too slowly and gets what follows from the server's log, or is live again. */
   readonly onBehind?: (behind: { readonly isBehind: boolean; readonly slot: number }) => void
@@ -318,6 +318,7 @@ export class PubsubClient {
     const urls = typeof this.#options.url === 'string' ? [this.#options.url] : this.#options.url
     const socket = this.#open(urls[this.#urls % urls.length]!.replace(/^http/, 'ws'))
     this.#socket = socket
+    this.#beat()
     const isCurrent = () => this.#socket === socket
     socket.onopen = () => {
       if (!isCurrent()) return
@@ -435,15 +436,13 @@ export class PubsubClient {
     this.#subscriptions.delete(subscription)
   }
 
-  /** A connection that answers nothing is dead, whatever the network says. */
+  /** A connection that does not open or answers nothing is dead, whatever the network says. */
   #beat(): void {
     const id = this.#callId + 1
-    this.#call('getVersion', [], { subscription: null })
+    if (this.#isReady) this.#call('getVersion', [], { subscription: null })
+    if (this.#heartbeat !== null) clearTimeout(this.#heartbeat)
     this.#heartbeat = setTimeout(() => {
-      if (!this.#calls.has(id)) {
-        this.#beat()
-        return
-      }
+      if (this.#isReady && !this.#calls.has(id)) return void this.#beat()
       const socket = this.#socket
       this.#reconnectLater()
       socket?.close()

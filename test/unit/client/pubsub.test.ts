@@ -11,6 +11,7 @@ class FakeSocket implements SocketLike {
   readonly url: string
   readonly calls: { id: number; method: string; params: unknown[] }[] = []
   longest = 0
+  isClosed = false
 
   constructor(url: string) {
     this.url = url
@@ -22,7 +23,9 @@ class FakeSocket implements SocketLike {
     if (call.method !== 'getVersion') this.calls.push(call)
   }
 
-  close(): void {}
+  close(): void {
+    this.isClosed = true
+  }
 
   open(): void {
     this.onopen?.({} as never)
@@ -156,6 +159,20 @@ it('leaves a connection that answers nothing', async () => {
   expect(client.isConnected).toBe(false)
   await vi.advanceTimersByTimeAsync(250)
   expect(sockets).toHaveLength(2)
+})
+
+it('leaves a connection that does not open for the next url', async () => {
+  await vi.advanceTimersByTimeAsync(14_999)
+  expect([sockets.length, last().isClosed]).toEqual([1, false])
+  await vi.advanceTimersByTimeAsync(1)
+  expect(last().isClosed).toBe(true)
+  await vi.advanceTimersByTimeAsync(250)
+  expect(sockets.map(({ url }) => url)).toEqual(['ws://a', 'ws://b'])
+  // The wait of the one that opens late begins anew with its first call.
+  await vi.advanceTimersByTimeAsync(14_000)
+  last().open()
+  await vi.advanceTimersByTimeAsync(14_000)
+  expect(client.isConnected).toBe(true)
 })
 
 it('changes keys, and sends those that it has now with the next connection', async () => {
