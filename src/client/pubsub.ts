@@ -374,11 +374,10 @@ export class PubsubClient {
 
   /** The keys that did not fit the request follow, and those that were changed meanwhile. */
   #subscribed(subscription: Subscription, id: number): void {
+    // A quiet topic notifies seldom: the connection works all the same.
+    this.#attempts = 0
     subscription.id = id
-    if (!subscription.isOpen) {
-      this.#unsubscribe(subscription)
-      return
-    }
+    if (!subscription.isOpen) return void this.#unsubscribe(subscription)
     const { rest, isHeld } = subscription
     const changes = isHeld && rest.length === 0 ? [{}] : rest
     for (const [at, keys] of changes.entries()) {

@@ -133,6 +133,16 @@ it('asks again after an hour where the quota is used up for weeks', async () => 
   expect(last().calls).toHaveLength(2)
 })
 
+it('waits no longer after each cut where a quiet subscription was confirmed', async () => {
+  client.subscribe('account', ['k'], () => {})
+  last().open()
+  for (let cuts = 1; cuts <= 8; cuts++) {
+    last().say({ id: last().calls[0]!.id, result: cuts })
+    await cut()
+    expect(sockets).toHaveLength(cuts + 1)
+  }
+})
+
 it('gives up what is invalid, forgets a signature that was notified, unsubscribes', () => {
   const errors: number[] = []
   last().open()
