@@ -189,7 +189,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     const { seq, ...rest } = message
     const [kind, payload] = Object.entries(rest)[0] ?? []
     if (kind === undefined || typeof seq !== 'number') return
-    if (kind === 'Resume') this.#run = (payload as Resume).run
+    if (kind === 'Resume') this.#begin(payload as Resume)
     else this.#attempts = 0
     const isNumbered = seq > 0 && kind !== 'Resume'
     if (isNumbered) this.#cursor = Math.max(this.#cursor, seq)
@@ -198,6 +198,12 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     this.#buffered.push({ seq, kind, payload } as Frame)
     this.#wake?.()
     if (this.#buffered.length >= (this.#options.waitingMax ?? 4096)) this.#pause()
+  }
+
+  /** Another run has numbers of its own. A cursor without a run is kept where it is resumed. */
+  #begin({ mode, run }: Resume): void {
+    if (mode === 'snapshot' && run !== this.#run) this.#cursor = 0
+    this.#run = run
   }
 
   /** Backpressure: the loop is slow, so further frames stay in the server's buffer. */

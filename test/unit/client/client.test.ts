@@ -80,6 +80,29 @@ describe('MetricsClient', () => {
     expect(client.cursor).toBe(9)
   })
 
+  test('counts from the start in another run, whose numbers are lower', () => {
+    const client = new MetricsClient({ url: 'http://h', open }).connect()
+    sockets[0]?.say(resume)
+    sockets[0]?.say({ seq: 1000, TPS: 1 })
+    sockets[0]?.drop()
+    vi.advanceTimersByTime(250)
+    expect(sockets[1]?.query).toMatchObject({ resume_from: '1000', run: 'r1' })
+    sockets[1]?.say({ seq: 0, Resume: { ...resume.Resume, run: 'r2' } })
+    sockets[1]?.say({ seq: 10, TPS: 1 })
+    sockets[1]?.say({ seq: 11, TPS: 1 })
+    sockets[1]?.drop()
+    vi.advanceTimersByTime(250)
+    expect(sockets[2]?.query).toMatchObject({ resume_from: '11', run: 'r2' })
+    client.close()
+  })
+
+  test('keeps a cursor whose run was not given when the server resumes it', () => {
+    const client = new MetricsClient({ url: 'http://h', open, resumeFrom: 42 }).connect()
+    sockets[0]?.say({ seq: 42, Resume: { ...resume.Resume, mode: 'resume' } })
+    expect([client.cursor, client.run]).toEqual([42, 'r1'])
+    client.close()
+  })
+
   test('resumes from a cursor of an earlier process', () => {
     new MetricsClient({ url: 'http://h', open, resumeFrom: 42, run: 'x y' }).connect()
     expect(sockets[0]?.query).toMatchObject({ resume_from: '42', run: 'x y' })
