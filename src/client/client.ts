@@ -70,6 +70,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   #silenceTimer: Timer | null = null
   #wake: (() => void) | null = null
   #isStarted = false
+  #isReady = false
   #isPaused = false
   #iterators = 0
 
@@ -114,7 +115,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   /** Replaces the kinds, now and for later connections. */
   subscribe(events: readonly Kind[]): void {
     this.#events = events
-    this.#socket?.send(JSON.stringify({ subscribe: events }))
+    if (this.#isReady) this.#socket?.send(JSON.stringify({ subscribe: events }))
   }
 
   /** Calls `listener` for every frame of that name; returns a function that removes it. */
@@ -158,10 +159,18 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   }
 
   #open(open: (url: string) => SocketLike): void {
+    const requested = this.#events.join()
     const socket = open(this.#streamUrl())
     this.#socket = socket
+    this.#isReady = false
     const isCurrent = () => this.#socket === socket
-    socket.onopen = () => isCurrent() && this.#resetSilenceTimer()
+    socket.onopen = () => {
+      if (!isCurrent()) return
+      this.#isReady = true
+      this.#resetSilenceTimer()
+      // Changed since the URL was made: a socket takes no message before it is open.
+      if (this.#events.join() !== requested) this.subscribe(this.#events)
+    }
     socket.onmessage = ({ data }: { data: unknown }) => {
       if (!isCurrent()) return
       this.#resetSilenceTimer()

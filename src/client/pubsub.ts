@@ -187,19 +187,10 @@ class PresentKeys {
   get rest(): readonly KeysUpdate[] {
     return listNames.flatMap((name) => {
       const sent = new Set(this.#sent[name])
-      const [keys, fresh] = [this.#lists[name], [...this.#lists[name]]]
-      return [
-        ...pieces(
-          'add',
-          name,
-          fresh.filter((key) => !sent.has(key)),
-        ),
-        ...pieces(
-          'remove',
-          name,
-          [...sent].filter((key) => !keys.has(key)),
-        ),
-      ]
+      const keys = this.#lists[name]
+      const fresh = [...keys].filter((key) => !sent.has(key))
+      const gone = [...sent].filter((key) => !keys.has(key))
+      return [...pieces('add', name, fresh), ...pieces('remove', name, gone)]
     })
   }
 
@@ -331,9 +322,7 @@ export class PubsubClient {
     }
     // The close event that follows reports the error.
     socket.onerror = () => {}
-    socket.onclose = () => {
-      if (isCurrent()) this.#reconnectLater()
-    }
+    socket.onclose = () => isCurrent() && this.#reconnectLater()
   }
 
   #ask(subscription: Subscription): void {
@@ -362,8 +351,7 @@ export class PubsubClient {
     if (call?.undo !== undefined) {
       if (error === undefined || call.subscription?.isOpen === false) return
       call.undo()
-      call.subscription?.options.onError?.(error)
-      return
+      return void call.subscription?.options.onError?.(error)
     }
     const ended = this.#find(error?.data?.subscription ?? Number.NaN)
     const subscription = typeof id === 'number' ? call?.subscription : ended
@@ -410,8 +398,7 @@ export class PubsubClient {
     if (isGap) {
       subscription.cursor = null
       options.onGap?.(error)
-      this.#ask(subscription)
-      return
+      return void this.#ask(subscription)
     }
     options.onError?.(error)
     if (error.code === PARAMS_INVALID) return void this.#forget(subscription)

@@ -26,6 +26,9 @@ class FakeSocket implements SocketLike {
   close(): void {
     this.isClosed = true
   }
+  open(): void {
+    this.onopen?.({} as never)
+  }
   say(message: unknown): void {
     this.onmessage?.({ data: JSON.stringify(message) } as never)
   }
@@ -159,11 +162,32 @@ describe('MetricsClient', () => {
 
   test('changes kinds now and for later connections', () => {
     const client = new MetricsClient({ url: 'http://h', open }).connect()
+    sockets[0]?.open()
+    expect(sockets[0]?.sent).toEqual([])
     client.subscribe(['Lifecycle'])
     expect(sockets[0]?.sent).toEqual(['{"subscribe":["Lifecycle"]}'])
     sockets[0]?.drop()
     vi.advanceTimersByTime(250)
     expect(sockets[1]?.query.events).toBe('Lifecycle')
+    sockets[1]?.open()
+    expect(sockets[1]?.sent).toEqual([])
+    client.close()
+  })
+
+  test('sends a change of kinds that was made while it connects once it is open', () => {
+    const client = new MetricsClient({ url: 'http://h', open }).connect()
+    client.subscribe(['Lifecycle'])
+    client.subscribe(['TPS'])
+    expect(sockets[0]?.sent).toEqual([])
+    sockets[0]?.open()
+    expect(sockets[0]?.sent).toEqual(['{"subscribe":["TPS"]}'])
+    // The same on a later connection, after one that was open.
+    sockets[0]?.drop()
+    vi.advanceTimersByTime(250)
+    client.subscribe(['Lifecycle'])
+    expect(sockets[1]?.sent).toEqual([])
+    sockets[1]?.open()
+    expect(sockets[1]?.sent).toEqual(['{"subscribe":["Lifecycle"]}'])
     client.close()
   })
 
