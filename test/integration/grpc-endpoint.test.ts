@@ -237,6 +237,18 @@ describe('budgets', () => {
     await until(async () => (await again()).code === 0, 'the rate to recover')
   })
 
+  it('pushes back no longer than a timer of clients can wait', async () => {
+    const small = { ...standardPlan, creditsPer30Days: 1 }
+    stage = await GrpcStage.open({ plans: { ...builtInPlans, standard: small } })
+    const { token } = stage.provision()
+    const client = stage.client()
+    const again = () => call(client, 'GetVersion', {}, withToken(token))
+    let refused = await again()
+    for (let calls = 1; refused.code === 0 && calls < 10; calls++) refused = await again()
+    expect(refused.code).toBe(8)
+    expect(refused.metadata.get('grpc-retry-pushback-ms')).toEqual([String(2 ** 31 - 1)])
+  })
+
   it('allows the streams of the plan and no more, and frees a permit at once', async () => {
     const limited = { ...builtInPlans, standard: { ...standardPlan, streams: 2 } }
     stage = await GrpcStage.open({ plans: limited })

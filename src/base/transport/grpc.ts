@@ -300,10 +300,7 @@ function openStream<C>(
   }
   const inner = innermostCall((call as unknown as { call: unknown }).call)
   // Only in a library that grpc-probe.ts refuses at start.
-  if (inner === null) {
-    finish(ourFault)
-    return
-  }
+  if (inner === null) return void finish(ourFault)
   const header = (name: string) => headerOf(call.metadata, name)
   const stream = new DirectStream(inner.stream, { encoding, header }, finish)
   inner.stream.on('drain', () => {
@@ -346,7 +343,9 @@ function asBuffer(bytes: Buffer): Buffer {
 function errorOf(status: GrpcStatus) {
   const metadata = new Metadata()
   if (status.retryAfterMs !== undefined) {
-    metadata.set('grpc-retry-pushback-ms', String(Math.ceil(status.retryAfterMs)))
+    // The header has 32 bits, and so has a timer of Node: one of more fires at once.
+    const pushbackMs = Math.min(Math.ceil(status.retryAfterMs), 2 ** 31 - 1)
+    metadata.set('grpc-retry-pushback-ms', String(pushbackMs))
     metadata.set('grpc-status-details-bin', retryDetails(status, status.retryAfterMs))
   }
   return { name: 'status', message: status.details, ...status, metadata }
