@@ -1,12 +1,22 @@
 // The first start, as a newcomer meets it: nothing configured, an empty folder.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { type AddressInfo, createServer, type Server as NetServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasOpenssl, makePair } from '../testkit/certificates.ts'
+import { commandPath } from '../testkit/command.ts'
 import { CpuWait } from '../testkit/cpu-wait.ts'
 import { endWithProcess } from '../testkit/end-with-process.ts'
 import { adjacentPorts } from '../testkit/free-port.ts'
@@ -248,6 +258,21 @@ describe('a start that cannot be', () => {
     rmSync(data, { recursive: true, force: true })
   })
 
+  test('ends by itself with code 1 where doors.json cannot be written', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
+    mkdirSync(join(data, 'doors.json', 'sub'), { recursive: true })
+    const words = [commandPath, 'serve', `--data=${data}`, '--metrics.port=0', ...onlyMetrics]
+    const child = spawn(process.execPath, words)
+    endWithProcess(child)
+    let stderr = ''
+    child.stderr.on('data', (chunk) => {
+      stderr += chunk
+    })
+    expect(await once(child, 'close')).toEqual([1, null])
+    expect(stderr.match(/^sluice: .*$/gm)).toEqual([expect.stringContaining('doors.json')])
+    rmSync(data, { recursive: true })
+  })
+
   test('refuses to listen beyond loopback without TLS', async () => {
     await expect(startServer({ flags: ['--rpc.host=0.0.0.0'] })).rejects.toThrow(/allowPlaintext/)
   })
@@ -265,4 +290,15 @@ describe('a start that cannot be', () => {
     expect(server.stdout()).not.toContain('TOKEN')
     await server.dispose()
   })
+})
+
+test.runIf(hasOpenssl)('a start with a certificate and its key in one file works', async () => {
+  const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
+  const { certPath, keyPath } = makePair(join(data, 'tls'), 'own')
+  appendFileSync(certPath, readFileSync(keyPath))
+  const flags = [...onlyMetrics, `--tls.cert=${certPath}`, `--tls.key=${certPath}`]
+  const server = await startServer({ data, flags })
+  expect(server.url('metrics')).toContain('https://')
+  expect(server.stdout()).toContain(certPath)
+  await server.dispose()
 })

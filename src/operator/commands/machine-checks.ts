@@ -183,8 +183,10 @@ function gibibytes(bytes: number): string {
 /** The path of a certificate that no public authority signed; null for another, or none. */
 export function privateCertificate(path: string): string | null {
   if (path === '') return null
-  const last = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\s*$/
-  const certificate = new X509Certificate(last.exec(readFileSync(path, 'utf8'))?.[0] ?? '')
+  const text = readFileSync(path, 'utf8')
+  // Text and keys may be between the certificates of a PEM file, and after them.
+  const chain = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
+  const certificate = new X509Certificate(chain?.at(-1) ?? text)
   const isPublic = rootCertificates.some((pem) => certificate.checkIssued(new X509Certificate(pem)))
   return isPublic ? null : path
 }

@@ -389,10 +389,7 @@ class Shell {
   }
 
   #interrupt(): void {
-    if (this.#running !== null) {
-      this.#running.abort()
-      return
-    }
+    if (this.#running !== null) return void this.#running.abort()
     this.#typed = ''
     process.stdout.write('\n')
     this.#lines.setPrompt(PROMPT)

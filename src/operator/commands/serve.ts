@@ -21,7 +21,7 @@ import { configFileOf, type LoadRequest, loadConfig } from '../config/load.ts'
 import { banner, demoLabel, firstStart } from './banner.ts'
 import { privateCertificate } from './machine-checks.ts'
 import { ProgressBar } from './output.ts'
-import { hasSwitch, refusedFault, type Verb } from './verb.ts'
+import { EXIT, hasSwitch, refusedFault, type Verb } from './verb.ts'
 import { packageVersion } from './version.ts'
 
 /** Longest wait for the embedded chain before the banner: every printed call works then. */
@@ -52,17 +52,17 @@ export const serveVerb: Verb = {
     const problem = await portProblem(config)
     if (problem !== null) return refuse('unavailable', 'port-taken', problem)
     log.info('starting', { version: packageVersion(), data: config.data })
-    const { startTopology } = await import('../topology/service.ts')
-    const { surviveFaults } = await import('../topology/service.ts')
+    const { startTopology, surviveFaults } = await import('../topology/service.ts')
+    const started = startTopology(config, {
+      clock: systemClock,
+      log,
+      version: packageVersion(),
+      isFresh: hasSwitch(call, 'fresh'),
+      exit: ending.end,
+      ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
+    })
     try {
-      const service = await startTopology(config, {
-        clock: systemClock,
-        log,
-        version: packageVersion(),
-        isFresh: hasSwitch(call, 'fresh'),
-        exit: ending.end,
-        ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
-      })
+      const service = await started
       // Real nodes may be away for hours, and the banner says where they are looked for.
       if (config.chain.source === 'embedded') await service.whenReady(readyMsMax)
       isUp = true
@@ -86,6 +86,10 @@ export const serveVerb: Verb = {
       setImmediate(() => exitStopped(code))
       return accept({ json: { code }, text: '' })
     } catch (error) {
+      // A failed start keeps nothing open: its listeners would keep the process alive.
+      boundStop(log)
+      await started.then((service) => service.stop()).catch(() => {})
+      setImmediate(() => exitStopped(EXIT.refused))
       return refusedFault(error)
     }
   },

@@ -223,8 +223,7 @@ async function listen(call: Call, socket: UdpSocket): Promise<Outcome<Report>> {
   socket.onMessage((packet, from, port) => {
     if (isChallenge(packet)) {
       socket.sendTo(packet, from, port)
-      report({ challenge: 'answered' }, 'challenge answered')
-      return
+      return report({ challenge: 'answered' }, 'challenge answered')
     }
     const timeMs = performance.timeOrigin + performance.now()
     tally.add(packet, timeMs)

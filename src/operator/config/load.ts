@@ -97,10 +97,8 @@ export function userName(): string {
 async function readConfigFile(path: string, given: GivenKeys, problems: string[]): Promise<void> {
   try {
     const { size } = await stat(path)
-    if (size > FILE_BYTES_MAX) {
-      problems.push(`${path}: larger than ${FILE_BYTES_MAX} bytes`)
-      return
-    }
+    if (size > FILE_BYTES_MAX)
+      return void problems.push(`${path}: larger than ${FILE_BYTES_MAX} bytes`)
     const text = await readFile(path, 'utf8')
     // Imported here, because most commands run without a file and should start at once.
     const { LineCounter, parseDocument } = await import('yaml')

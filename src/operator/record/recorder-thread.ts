@@ -109,8 +109,7 @@ export class RecorderThread {
     if (this.#file === null) return
     if (request.kind === 'finish') {
       this.#try(() => this.#poll())
-      this.#end(request.reason, request.isFailure)
-      return
+      return void this.#end(request.reason, request.isFailure)
     }
     this.#try(() => {
       for (const { kind, header, body } of request.records)
@@ -142,8 +141,7 @@ export class RecorderThread {
     const lengths = { requestBytes: request!.length, answerBytes: answer?.length ?? null }
     if (this.#data.calls === 'whole') {
       const body = answer === undefined ? [request!] : [request!, answer]
-      this.#append(recordingKind.call, { ...header, ...lengths }, body)
-      return
+      return void this.#append(recordingKind.call, { ...header, ...lengths }, body)
     }
     const digests = {
       requestDigest: digestOf(request!),
@@ -156,10 +154,8 @@ export class RecorderThread {
     if (this.#file === null) return
     const record = encodeRecording(kind, header, body)
     const bytes = bytesIn(record)
-    if (kind !== recordingKind.end && this.#bytes + bytes + endBytes > this.#data.bytesMax) {
-      this.#end('its bytes are used up')
-      return
-    }
+    if (kind !== recordingKind.end && this.#bytes + bytes + endBytes > this.#data.bytesMax)
+      return void this.#end('its bytes are used up')
     writeRecord(this.#file, record)
     this.#bytes += bytes
   }

@@ -1,5 +1,6 @@
 // Starts the service from the topology and answers questions about it.
-import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
 import { isFault } from '../../base/errors.ts'
@@ -119,7 +120,8 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     announce: () => writeWhole(doorsPath, `${JSON.stringify(endpoints)}\n`),
     async stop() {
       readiness.end()
-      rmSync(doorsPath, { force: true })
+      const removed = rm(doorsPath, { force: true })
+      await removed.catch(faultReport(log, 'doors.json was not removed'))
       // Before the socket closes: a command that misses it may rely on a file that is whole.
       await recorder.stop()
       await operator.stop()

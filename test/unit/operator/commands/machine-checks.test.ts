@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
@@ -34,7 +34,13 @@ describe('a certificate', () => {
     writeFileSync(root, `${rootCertificates[0]}\n${rootCertificates[1]}\n`)
     expect(privateCertificate(root)).toBe(null)
     const own = pair('own')
-    if (own !== null) expect(privateCertificate(own.cert)).toBe(own.cert)
+    if (own === null) return
+    expect(privateCertificate(own.cert)).toBe(own.cert)
+    // Its key, or a comment, may follow the chain.
+    appendFileSync(own.cert, readFileSync(own.key))
+    expect(privateCertificate(own.cert)).toBe(own.cert)
+    appendFileSync(root, '# of the authority\n')
+    expect(privateCertificate(root)).toBe(null)
   })
 })
 
