@@ -2,7 +2,15 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { ProxyStage } from '../testkit/proxy-stage.ts'
-import { drop, error, result, type Script, silence, status } from '../testkit/scripted-node.ts'
+import {
+  drop,
+  error,
+  result,
+  type Script,
+  ScriptedNode,
+  silence,
+  status,
+} from '../testkit/scripted-node.ts'
 import { until } from '../testkit/until.ts'
 
 let stage: ProxyStage
@@ -238,6 +246,42 @@ describe('failover', () => {
       vi.advanceTimersByTime(timeoutMs / 2)
       expect((await told).json.result).toBe('good')
     })
+
+  it('gives a node the whole time where no other one can take the read', async () => {
+    const only = await new ScriptedNode().listen()
+    const options = { nodes: [only.url, ''], timeoutMs, each: { grpc: 'http://127.0.0.1:1' } }
+    stage = await ProxyStage.start({ default: options }, none, new HandClock())
+    await stage.untilState('up')
+    const isAsked = new Promise<() => void>((resolve) => {
+      only.scripts.getBalance = (asked, response) => {
+        if (only.count('getBalance') > 1) return result('"of a second try"')(asked, response)
+        resolve(() => result('"late"')(asked, response))
+      }
+    })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const told = stage.call('getBalance', '[]')
+    const answer = await isAsked
+    await vi.advanceTimersByTimeAsync(timeoutMs * 0.65)
+    answer()
+    const { json } = await told
+    const count = only.count('getBalance')
+    await only.close()
+    expect([json.result, count]).toEqual(['late', 1])
+  })
+
+  it('retries at no node that let the time of a try pass', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs } })
+    // Whichever is asked first is silent, the other one drops the connection.
+    let silent = ''
+    for (const node of stage.nodes.default!)
+      node.scripts.getBalance = (asked, response) => {
+        silent ||= node.name
+        if (node.name !== silent) drop(asked, response)
+      }
+    expect((await stage.call('getBalance', '[]')).json.error.code).toBe(-32005)
+    const counts = stage.nodes.default!.map((node) => [node.name, node.count('getBalance')])
+    expect(Object.fromEntries(counts)[silent]).toBe(1)
+  })
 
   it('answers -32005 in time when no node answers', async () => {
     stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 400 } })

@@ -161,9 +161,8 @@ export class NodeProbe {
     if (typeof result === 'string' && result !== 'limited') {
       // It answers calls: the probe is late, the node is not gone.
       if (result === 'timeout' && this.#node.respondedMs > this.#sentMs) return
-      this.#node.probeFailed(result, this.#code)
       this.#genesisMs = Number.NEGATIVE_INFINITY
-      return
+      return void this.#node.probeFailed(result, this.#code)
     }
     // Rate-limited: it is alive, and there is nothing new.
     if (result === 'limited') return void health.probeAnswered({ isBehind: false })

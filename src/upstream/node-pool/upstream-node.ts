@@ -354,10 +354,7 @@ export class UpstreamNode {
 
   #responded({ status, startMs, headMs }: HttpRequest, { isHeavy }: CallOptions): void {
     this.respondedMs = headMs
-    if (status >= 500) {
-      this.failed('status', `HTTP ${status}`)
-      return
-    }
+    if (status >= 500) return void this.failed('status', `HTTP ${status}`)
     const ms = headMs - startMs
     if (status === 429) this.#rateLimitedUntilMs = headMs + rateLimitedMs
     if (isHeavy !== true) this.#observeAverage(ms)

@@ -69,6 +69,8 @@ export class ProxyRead {
   /** Null when it may not be hedged, or is already. */
   #hedgeMs: number | null
   #tried: UpstreamNode[] = []
+  /** No later round tries them: each would take its share of the time again. */
+  readonly #timedOut: UpstreamNode[] = []
   #tries = 0
   #rounds = 1
   /** A node's error that another node might not have; returned when all fail. */
@@ -116,7 +118,7 @@ export class ProxyRead {
     if (this.#rounds === ROUNDS_MAX || this.#tried.length === 0 || this.#refusal !== null)
       return false
     this.#rounds++
-    this.#tried = []
+    this.#tried = [...this.#timedOut]
     return this.#deps.set.isServing()
   }
 
@@ -142,7 +144,8 @@ export class ProxyRead {
     this.#tries++
     this.#tried.push(node)
     const leftMs = this.#leftMs()
-    const isLast = this.#tried.length >= this.#deps.set.nodes.length
+    // Others of the set may be down, or not have the method.
+    const isLast = this.#pick() === null
     const shareMs = isLast ? leftMs : Math.max(TRY_MS_MIN, leftMs * TRY_SHARE)
     const timeoutMs = Math.ceil(Math.max(1, Math.min(leftMs, shareMs)))
     const { isHeavy } = this.#request.policy
@@ -152,6 +155,7 @@ export class ProxyRead {
 
   async #resultOf(request: HttpRequest, node: UpstreamNode): Promise<ReadResult | null> {
     const response = await request.response
+    if (!response.ok && response.fault === 'timeout') this.#timedOut.push(node)
     if (!response.ok) return null
     const given = answerOf(response, this.#id, node, this.#deps.tally)
     const answer = given instanceof Promise ? await given : given
