@@ -1,6 +1,6 @@
 // Nodes that lie beside honest ones: each leaves the rotation and is named, and no customer sees
 // what it says.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -317,6 +317,22 @@ describe('a drained node', () => {
     open()
     expect(states()).toEqual(['up', 'up'])
     await socket.stop()
+  })
+
+  it('is not kept when its file could not be written, also not by the next change', async () => {
+    await start(3)
+    const { data, open, socket } = await drains()
+    await socket.stop()
+    const drained = open()
+    const file = join(data, 'drained.json')
+    const change = (node: string) =>
+      drained.change({ node, isDrained: true, who: 'me', reason: '' })
+    mkdirSync(file)
+    expect(() => change('default/1')).toThrow('drained.json')
+    rmSync(file, { recursive: true })
+    change('default/2')
+    open()
+    expect(states()).toEqual(['up', 'drained', 'up'])
   })
 
   it('is refused where no other node can take over, and where there is no such node', async () => {

@@ -275,8 +275,7 @@ async function play(
 }
 
 async function statusOf(host: string, port: number) {
-  const client = new MetricsClient({ url: `http://${host}:${port}`, open: unused })
-  return client.status()
+  return new MetricsClient({ url: `http://${host}:${port}`, open: unused }).status()
 }
 
 function unused(): never {

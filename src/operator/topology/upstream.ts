@@ -164,7 +164,7 @@ export class DrainedNodes {
   readonly #log: Log
   readonly #upstreams: Upstreams
   /** Who drained it and why, by the digest of its addresses. */
-  readonly #entries: Map<string, string>
+  #entries: Map<string, string>
 
   constructor(data: string, upstreams: Upstreams, log: Log) {
     this.#path = join(data, 'drained.json')
@@ -181,9 +181,10 @@ export class DrainedNodes {
     if (isDrained && !this.#canSpare(node))
       return { problem: `no other node of its set can take over from ${name}: nothing was changed` }
     const by = reason === '' ? `by ${who}` : `by ${who}: ${reason}`
-    if (isDrained) this.#entries.set(keyOf(node), by)
-    else this.#entries.delete(keyOf(node))
-    this.#write()
+    const entries = new Map(this.#entries)
+    if (isDrained) entries.set(keyOf(node), by)
+    else entries.delete(keyOf(node))
+    this.#write(entries)
     node.setDrained(isDrained ? by : null)
     this.#log.warn(isDrained ? 'node drained' : 'node resumed', { node: name, who, reason })
     return { node: name, state: node.state, waiting: node.waiting }
@@ -208,10 +209,12 @@ export class DrainedNodes {
     }
   }
 
-  #write(): void {
+  /** A change that could not be written is none: the next one must not write it. */
+  #write(entries: Map<string, string>): void {
     const fresh = `${this.#path}.${process.pid}`
-    writeFileSync(fresh, `${JSON.stringify(Object.fromEntries(this.#entries))}\n`, { mode: 0o600 })
+    writeFileSync(fresh, `${JSON.stringify(Object.fromEntries(entries))}\n`, { mode: 0o600 })
     renameSync(fresh, this.#path)
+    this.#entries = entries
   }
 }
 
