@@ -34,7 +34,7 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/hub/hub',
-        text: 'Math.max(this.#first.slot, this.#firstContent)',
+        text: 'Math.max(this.#first.slot, this.firstContent)',
         put: 'this.#first.slot',
       },
     ],
@@ -92,8 +92,8 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/pubsub/engine',
-        text: 'this.#cursors.startLive((commitment) => hub.newestAt(commitment));',
-        put: '',
+        text: 'this.#cursors.startLive((commitment) => hub.newestAt(commitment), hub.firstContent);',
+        put: 'this.#cursors.startLive(() => -1, 0);',
       },
     ],
   },

@@ -89,7 +89,7 @@ export class Hub<U extends HubUpdate> {
   #bytes = 0
   #unfinalizedBytes = 0
   /** Of the first content: a source that begins in the middle of a chain has statuses before. */
-  #firstContent: number | null = null
+  firstContent: number | null = null
   /** Slots that were dropped before they were finalized. */
   droppedSlots = 0
   /** The newest slot that has reached each commitment. */
@@ -111,7 +111,7 @@ export class Hub<U extends HubUpdate> {
 
   /** Publishes an update of a slot: as processed now, then at each commitment that it reaches. */
   content(update: U): void {
-    this.#firstContent ??= update.slot
+    this.firstContent ??= update.slot
     const content = this.#contentOf(update.slot)
     const bytes = this.#bytesOf(update)
     this.#keep(content, update, bytes)
@@ -206,7 +206,7 @@ export class Hub<U extends HubUpdate> {
     this.#contents.clear()
     this.#bankStarts.clear()
     this.#unfinalizedBytes = 0
-    this.#firstContent = null
+    this.firstContent = null
     this.#newestAt.fill(-1)
     for (const listener of this.#restartListeners) listener()
   }
@@ -234,8 +234,8 @@ export class Hub<U extends HubUpdate> {
 
   /** The oldest slot that a replay can start from; null while no content is kept. */
   get oldestSlot(): number | null {
-    if (this.#first === null || this.#firstContent === null) return null
-    return Math.max(this.#first.slot, this.#firstContent)
+    if (this.#first === null || this.firstContent === null) return null
+    return Math.max(this.#first.slot, this.firstContent)
   }
 
   /** The oldest era in memory; there may be nothing but statuses in it. */
@@ -340,7 +340,7 @@ export class Hub<U extends HubUpdate> {
     else last.next = era
     this.#last = era
     this.#eras++
-    if (last !== null && last.slot >= (this.#firstContent ?? slot)) this.onClosed(last)
+    if (last !== null && last.slot >= (this.firstContent ?? slot)) this.onClosed(last)
     return era
   }
 

@@ -30,7 +30,7 @@ import {
   type SlotPart,
   wasSent,
 } from './cursor.ts'
-import { type ByCommitment, byCommitment, type Feed, type FeedIndex } from './feed.ts'
+import { byCommitment, type Feed, type FeedIndex } from './feed.ts'
 import type { Notify } from './notifier.ts'
 import type { SubscriptionParams } from './read-params.ts'
 import {
@@ -75,21 +75,19 @@ export class CursorFeeds {
   readonly #blocks: BlockNotifications
   readonly #slots: SlotNotifications
   readonly #open = byCommitment(() => new Map<number, OpenSlot>())
-  readonly #sent = {
-    accounts: byCommitment(() => new SentSlots()),
-    transactions: byCommitment(() => new SentSlots()),
-    blocks: byCommitment(() => new SentSlots()),
-    slot: new SentSlots(),
-    root: new SentSlots(),
-  }
+  #sent = nothingSent()
 
   /** The newest slot with that commitment or a higher one. */
   readonly #newest: [number, number, number] = [-1, -1, -1]
+
+  /** Whether the first content was published, which begins the live ones. */
+  #isBegun: boolean
 
   /** Of a replay: what `from` says was sent is not sent again. */
   constructor(deps: CursorFeedsDeps, from: PubsubCursor | null = null) {
     this.index = deps.index
     this.#from = from
+    this.#isBegun = from !== null
     const notifier: Notify = {
       send: (feed, result, slot, createdAtMs = null, cursor?: string) => {
         const { kind } = feed.params
@@ -109,23 +107,23 @@ export class CursorFeeds {
 
   /** Starts a replay of one subscription with what was sent of it. */
   startAfter(params: SubscriptionParams, cursor: PubsubCursor): void {
-    const sent = SentSlots.after(cursor)
-    const { kind } = params
-    if (kind === 'slot' || kind === 'root') this.#sent[kind] = sent
-    else if ('commitment' in params) this.#replaceSent(familyOf(kind), params.commitment, sent)
+    this.#sentOf(params).startAfter(cursor)
   }
 
   /**
-   * What was published before is not of the subscriptions that come: without it a status of an
-   * older slot that comes first would leave those between as not sent.
+   * What was published before is not of the subscriptions that come, nor is what is before the
+   * first content and never comes: without it a status of an older slot that comes first would
+   * leave those between as not sent.
    */
-  startLive(newestAt: (commitment: Commitment) => number): void {
+  startLive(newestAt: (commitment: Commitment) => number, firstContent: number | null): void {
+    this.#isBegun = firstContent !== null
     for (const commitment of allCommitments)
       for (const family of ['accounts', 'transactions'] as const)
-        this.#replaceSent(family, commitment, SentSlots.upTo(newestAt(commitment)))
+        this.#sent[family][commitment].begin(newestAt(commitment), firstContent ?? 0)
   }
 
   take(commitment: Commitment, update: SolanaUpdate): void {
+    if (!this.#isBegun && update.kind !== 'slot') this.startLive(() => -1, update.slot)
     switch (update.kind) {
       case 'account':
         if (this.index.all.size > 0 && !update.isStartup) this.#accounts.take(commitment, update)
@@ -148,16 +146,12 @@ export class CursorFeeds {
   }
 
   restart(): void {
+    this.#isBegun = false
     this.#accounts.restart()
     this.#transactions.restart()
     this.#slots.restart()
-    for (const commitment of allCommitments) {
-      this.#open[commitment].clear()
-      for (const family of ['accounts', 'transactions', 'blocks'] as const)
-        this.#replaceSent(family, commitment, new SentSlots())
-    }
-    this.#sent.slot = new SentSlots()
-    this.#sent.root = new SentSlots()
+    for (const open of this.#open) open.clear()
+    this.#sent = nothingSent()
   }
 
   /**
@@ -205,15 +199,6 @@ export class CursorFeeds {
     const level = 'commitment' in params ? params.commitment : processed
     const passed = params.kind === 'root' ? this.#newest[Commitment.finalized] : this.#newest[level]
     return this.#from === null || passed >= this.#from.top
-  }
-
-  #replaceSent(
-    family: 'accounts' | 'transactions' | 'blocks',
-    commitment: Commitment,
-    sent: SentSlots,
-  ): void {
-    const replaced: readonly SentSlots[] = this.#sent[family].with(commitment, sent)
-    this.#sent[family] = replaced as ByCommitment<SentSlots>
   }
 
   #cursorOf({ params }: Feed): string {
@@ -339,6 +324,16 @@ export class CursorFeeds {
       for (const sent of [this.#sent.transactions[commitment], this.#sent.accounts[commitment]])
         if (sent.knows(slot)) sent.complete(slot)
     }
+  }
+}
+
+function nothingSent() {
+  return {
+    accounts: byCommitment(() => new SentSlots()),
+    transactions: byCommitment(() => new SentSlots()),
+    blocks: byCommitment(() => new SentSlots()),
+    slot: new SentSlots(),
+    root: new SentSlots(),
   }
 }
 

@@ -52,21 +52,20 @@ export class SentSlots implements Sent {
   top = -1
   bits = 0
   readonly partials = new Map<number, SlotPart>()
-
-  /** Everything up to the slot was before. */
-  static upTo(slot: number): SentSlots {
-    const sent = new SentSlots()
-    if (slot >= 0) sent.complete(slot)
-    return sent
-  }
+  /** What is below it never comes: no cursor says that it is still to be sent. */
+  #first = 0
 
   /** Continues after a cursor. */
-  static after({ top, bits, partials }: Sent): SentSlots {
-    const sent = new SentSlots()
-    sent.top = top
-    sent.bits = bits
-    for (const [slot, partial] of partials) sent.partials.set(slot, partial)
-    return sent
+  startAfter({ top, bits, partials }: Sent): void {
+    this.top = top
+    this.bits = bits
+    for (const [slot, partial] of partials) this.partials.set(slot, partial)
+  }
+
+  /** Everything up to the slot was before, and what is below `first` never comes. */
+  begin(slot: number, first: number): void {
+    this.#first = first
+    if (slot >= 0) this.complete(slot)
   }
 
   /** All of the slot was sent. */
@@ -97,8 +96,10 @@ export class SentSlots implements Sent {
       for (const one of this.partials.keys())
         if (slot - one >= windowSlots) this.partials.delete(one)
     }
+    const own = Math.max(0, this.top - this.#first + 1)
+    if (own < windowSlots) this.bits = (this.bits | (-1 << own)) >>> 0
     const bit = this.top - slot
-    if (bit >= windowSlots) return
+    if (bit >= windowSlots || slot < this.#first) return
     const mask = (1 << bit) >>> 0
     this.bits = (isComplete ? this.bits | mask : this.bits & ~mask) >>> 0
   }

@@ -248,7 +248,7 @@ export class PubsubEngine {
   /** The engine starts with the first connection: what the newest slot had before is known. */
   #prime(): void {
     const { hub } = this.#chain
-    this.#cursors.startLive((commitment) => hub.newestAt(commitment))
+    this.#cursors.startLive((commitment) => hub.newestAt(commitment), hub.firstContent)
     const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
     for (let update = open?.next() ?? null; update !== null; update = open!.next()) {
       this.#cursors.take(Commitment.processed, update)

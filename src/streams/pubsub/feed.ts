@@ -241,7 +241,7 @@ export class KeyedFeeds<F> {
   }
 }
 
-export type ByCommitment<T> = readonly [processed: T, confirmed: T, finalized: T]
+type ByCommitment<T> = readonly [processed: T, confirmed: T, finalized: T]
 
 export function byCommitment<T>(make: () => T): ByCommitment<T> {
   return [make(), make(), make()]

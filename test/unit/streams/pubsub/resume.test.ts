@@ -232,6 +232,37 @@ describe('a cursor', () => {
     expect(results(session)).toEqual(all.slice(1).map(({ result }) => result))
   })
 
+  it.each([
+    ['its gateway began', 0],
+    ['the first status', 1],
+    ['the first content', 2],
+  ])('has nothing of slots before the first content, connected after %s', async (_, after) => {
+    const [gateway, other] = [new PubsubGateway(), new PubsubGateway()]
+    const slots = slotsOf(24)
+    other.publish(slots.flat())
+    const isConfirmed = (one: SolanaUpdate) => one.kind === 'slot' && one.status === 1
+    const statuses = slots.slice(8, 12).flat().filter(isConfirmed)
+    const [second, ...rest] = slots
+      .slice(12)
+      .flat()
+      .filter((one) => one.kind !== 'slot')
+    const ends = slots.slice(12).flat().filter(isConfirmed)
+    // Of slots that came before it only the first and the last are told to be confirmed.
+    const parts = [[], [statuses[0]!], [second!], [statuses.at(-1)!, ...rest, ...ends]]
+    for (const part of parts.slice(0, after + 1)) gateway.publish(part)
+    const stayed = gateway.connect()
+    const config = { commitment: 'confirmed', cursor: true }
+    gateway.ask(stayed, 'logs', ['allWithVotes', config])
+    for (const part of parts.slice(after + 1)) gateway.publish(part)
+    const all = notifications(stayed)
+    expect(all.length).toBeGreaterThan(8)
+    const session = other.connect()
+    const { cursor: resume } = all[0]!
+    other.ask(session, 'logs', ['allWithVotes', { ...config, resume }])
+    await until(() => session.topics.size > 0, 'to be live')
+    expect(results(session)).toEqual(all.slice(1).map(({ result }) => result))
+  })
+
   it('is not for retractions, nor for the stages of slots', () => {
     const gateway = new PubsubGateway()
     const both = { commitment: 'processed', cursor: true, retractions: true }
