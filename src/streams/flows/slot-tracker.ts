@@ -352,7 +352,9 @@ export class SlotTracker {
     const isFinal = found?.hasStatus(slotStatus.finalized) === true
     const newest = this.#newestFinalized
     const isFork = slot < newest && !isFinal && isSkipped(this.#slots, newest, slot)
-    if (slot < this.#floor || isFork) {
+    // Nor is it news what becomes of a slot without content here: whoever reads here has passed it.
+    const isPassed = slot < this.#firstContent && slot <= newest
+    if (slot < this.#floor || isFork || isPassed) {
       this.counts.duplicates++
       return null
     }

@@ -57,6 +57,7 @@ function open(bankSalt = 'salt') {
   const winners = new Map<number, Set<number>>()
   const counts = new Map<string, number>()
   const retracted = new Set<string>()
+  const statuses: string[] = []
   /** Ids of all banks, by slot. */
   const created = new Map<number, Set<number>>()
   /** Bodies of the items and the meta at confirmed and finalized. */
@@ -73,6 +74,7 @@ function open(bankSalt = 'salt') {
     }
     if (kind === 'slot') {
       if (commitment !== 0) return
+      statuses.push(`${slot} ${update.status}`)
       if (update.status === slotStatus.createdBank) {
         banks.set(slot, update.bank!)
         created.set(slot, (created.get(slot) ?? new Set()).add(update.bank!))
@@ -96,7 +98,7 @@ function open(bankSalt = 'salt') {
     counts.set(name, (counts.get(name) ?? 0) + 1)
   }
   hub.listen(take)
-  return { sink, retracted, created, content, held, winners, counts, disputes }
+  return { sink, retracted, statuses, created, content, held, winners, counts, disputes }
 }
 
 type Way = 'plain' | 'handover' | 'dead' | 'switch' | 'untold'
@@ -400,6 +402,23 @@ describe('merged streams', () => {
     })
     for (const node of nodes) node.send(1_000)
     expect([...view.held.keys()]).toEqual([1_003, 1_004, 1_005])
+  })
+
+  it('tell nothing more of a slot before their first one, once it or a later one is final', () => {
+    const slots = slotsOf(12, { seed: 7 })
+    const view = open()
+    const [ahead, behind] = [slots.slice(8), slots].map((sent, number) => {
+      view.sink.opened(null, number, `node${number}`)
+      const node = new Node(number, view.sink, sent.flat())
+      node.isOpen = true
+      return node
+    })
+    ahead!.send(1_000)
+    const told = view.statuses.splice(0)
+    expect(told).toContain('1006 2')
+    behind!.send(1_000)
+    // Neither that one was processed nor that others were finalized.
+    expect(view.statuses.filter((text) => !text.startsWith('1007 '))).toEqual([])
   })
 
   it('have the block of a slot that died before they began and was repaired after', () => {
