@@ -28,6 +28,8 @@ interface Feed {
   next: number | null
   cursor: string | null
   id: number | null
+  /** The newest slot of the gateway where it began, of which it may have missed the start. */
+  began: number
 }
 
 /** At processed: what it has of the slots with one bank. */
@@ -64,7 +66,7 @@ function feedOf(
   const config = { commitment: level, encoding: 'base64' }
   const lines = (of: (slot: ModelSlot) => readonly string[]) =>
     line.flatMap((one) => of(one).map((name) => `${one.slot} ${name}`))
-  const blank = { next: null, cursor: null, id: null, name: `${kind} at ${level}` }
+  const blank = { next: null, cursor: null, id: null, began: -1, name: `${kind} at ${level}` }
   const transactions = lines(({ signatures }) => signatures)
   const isProcessed = commitment === 0
   switch (kind) {
@@ -162,6 +164,7 @@ export class PubsubClient extends Client {
     const more = feed.cursor === null ? { cursor: true } : { resume: feed.cursor }
     const answer = gateway.callPubsub(link, feed.method, feed.params(more))
     feed.id = null
+    if (feed.cursor === null) feed.began = gateway.server.hub.newestSlot ?? -1
     if (answer.kind === 'text') feed.id = Number(answer.text)
     else if (answer.kind === 'error') {
       const { reason } = answer.error.data as { reason: string }
@@ -279,7 +282,9 @@ export class PubsubClient extends Client {
     const isNew = ({ id, cursor }: Feed) => id !== null && cursor === null
     return this.#feeds.every((feed) => {
       if (feed.expected !== null) return isNew(feed) || feed.next === feed.expected.length
-      return isNew(feed) || (this.#processed.get(feed)?.newest ?? 0) >= last
+      // What comes after the last slot began may be of late forks alone.
+      if (isNew(feed) || feed.began >= last) return true
+      return (this.#processed.get(feed)?.newest ?? 0) >= last
     })
   }
 
