@@ -346,7 +346,11 @@ export class SeededNode {
   #pause({ random, script, clock, isWild }: SeededCluster): void {
     if (script.pauseMsMax === 0 || !isWild || random() > pauseShare) return
     const kind = lateKinds[random() < 0.7 ? 0 : 1]!
-    this.#pausedUntilMs[kind] = clock.monotonicMs() + random() * script.pauseMsMax
+    const untilMs = clock.monotonicMs() + random() * script.pauseMsMax
+    // One after another would keep content back for longer than confirmations wait for it.
+    const isBusy = clock.monotonicMs() < this.#pausedUntilMs[kind]
+    const isLate = [...this.#streams].some(({ late }) => late[kind].length > 0)
+    if (!isBusy && !isLate) this.#pausedUntilMs[kind] = untilMs
   }
 
   /** Of each slot the content, and the statuses of a commitment: its life cycle is only live. */
