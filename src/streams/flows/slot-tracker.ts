@@ -200,6 +200,8 @@ export class SlotTracker {
       return
     }
     tracked.parent = update.parentSlot
+    // What it has sent before was taken for another bank's.
+    if (!wasPublished) this.#arriveAll(tracked, view, view.items)
     this.#tryComplete(tracked, view)
     // Too late to wait for missing items.
     if (tracked.blockhash === null && (tracked.isLost || tracked.hasStatus(slotStatus.confirmed)))
@@ -253,6 +255,7 @@ export class SlotTracker {
 
   #arriveAll(tracked: TrackedSlot, view: SlotView, items: UpdateList<SlotItem>): void {
     const { isMerged } = this.#streams
+    tracked.names?.restart(view.stream)
     for (const item of items)
       if (tracked.arrive(view, item, isMerged) === 'first') this.#content(tracked, item, view)
   }
@@ -343,6 +346,7 @@ export class SlotTracker {
     for (const view of [elected, ...others])
       if (tracked.blockhash === null) this.#tryComplete(tracked, view)
     if (processed !== null) this.status(processed, stream)
+    this.#retractions.restateAfter(tracked, this.#slots)
   }
 
   /** Null for a slot of which nothing more is published: old, lost, or above the limit. */
@@ -488,16 +492,11 @@ export class SlotTracker {
     const isLess = tracked.views.some((other) => other.isAheadOf(view))
     const items = view.blockhash === meta.blockhash && !isLess ? lastItems(view.items, meta) : null
     if (items === null) return
-    if (view !== tracked.publisher) {
-      tracked.names?.restart(view.stream)
-      this.#arriveAll(tracked, view, items)
-    }
+    if (view !== tracked.publisher) this.#arriveAll(tracked, view, items)
     const restated = [...items, tracked.blockOf(meta, items, true), meta]
     this.#hub.restate(tracked.slot, restated)
     if (tracked.published !== items.length) {
-      const { processed } = slotStatus
-      const status = tracked.hasStatus(processed) ? [derived(tracked, processed, meta)] : []
-      this.#retractions.retractAllBut(tracked, [...restated, ...status])
+      this.#retractions.retractAllBut(tracked, restated)
       tracked.restate(view, items)
     }
     if (view.hasReplacedBank) return

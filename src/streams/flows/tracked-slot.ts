@@ -23,10 +23,7 @@ const banksMax = 8
 
 /** One execution of a slot. */
 export interface Bank {
-  /**
-   * Ours: the ids of nodes are counters of one process each. Each retraction ends one: what is
-   * published of the bank afterwards has another.
-   */
+  /** Ours: those of nodes are counters of a process. What follows a retraction has another. */
   id: number
   /** Null while unknown. */
   parent: number | null
@@ -207,10 +204,7 @@ export class TrackedSlot {
   isDecided = false
   /** The block was published with all its items. */
   isComplete = false
-  /**
-   * Meta of a complete block after a replaced bank, until it is confirmed: it may contain items of
-   * that bank, instead of some that are late.
-   */
+  /** Meta of a block that may have items of a replaced bank for late ones, until confirmed. */
   provisional: BlockMetaUpdate | null = null
   #deferred: SlotUpdate[] = []
 
@@ -423,11 +417,8 @@ export function lastItems(
   received: UpdateList<SlotItem>,
   meta: BlockMetaUpdate,
 ): UpdateList<SlotItem> | null {
-  const excess = {
-    account: 0,
-    transaction: -meta.executedTransactionCount,
-    entry: -meta.entriesCount,
-  }
+  const { executedTransactionCount, entriesCount } = meta
+  const excess = { account: 0, transaction: -executedTransactionCount, entry: -entriesCount }
   for (const { kind } of received) if (kind !== 'account') excess[kind]++
   const items = new UpdateList<SlotItem>()
   const indexes = { transaction: new Set<number>(), entry: new Set<number>() }
@@ -436,8 +427,8 @@ export function lastItems(
     items.push(item)
     if (item.kind !== 'account') indexes[item.kind].add(item.index)
   }
-  const areAllThere = isWhole(indexes.transaction, meta.executedTransactionCount)
-  return areAllThere && isWhole(indexes.entry, meta.entriesCount) ? items : null
+  const areAllThere = isWhole(indexes.transaction, executedTransactionCount)
+  return areAllThere && isWhole(indexes.entry, entriesCount) ? items : null
 }
 
 /** Whether they are the numbers from 0 up to the count. */
@@ -453,7 +444,6 @@ export class AssembledBlock implements BlockUpdate {
   readonly meta: BlockMetaUpdate
   readonly isMixed: boolean
   readonly hasVoid: boolean
-  /** All of them, in the order of arrival. */
   readonly items: UpdateList<SlotItem>
   #transactions: readonly TransactionUpdate[] | null = null
   #accounts: readonly AccountUpdate[] | null = null
@@ -511,31 +501,43 @@ export class Retractions {
   /** Everything published of the slot is void. */
   retract(tracked: TrackedSlot, reason: RetractionReason): void {
     if (!tracked.hasPublished) return
-    this.#publish(tracked, reason, () => [])
+    this.#publish(tracked, reason, [])
     tracked.hasPublished = false
   }
 
   /** The same, but for this content: it is of the bank that the slot has now. */
   retractAllBut(tracked: TrackedSlot, content: readonly SolanaUpdate[]): void {
-    const { createdBank } = slotStatus
-    const from = { createdAtMs: this.nowMs }
-    this.#publish(tracked, tracked.retractedFor ?? 'fork', () => {
-      const status = tracked.hasStatus(createdBank) ? [derived(tracked, createdBank, from)] : []
-      return [...status, ...content].map((update) => withBank(tracked, update))
-    })
+    const { createdBank, processed } = slotStatus
+    const statusOf = (status: SlotStatus) =>
+      tracked.hasStatus(status) ? [derived(tracked, status, { createdAtMs: this.nowMs })] : []
+    const ended = content.some(({ kind }) => kind === 'blockMeta') ? statusOf(processed) : []
+    const reason = tracked.retractedFor ?? 'fork'
+    this.#publish(tracked, reason, [...statusOf(createdBank), ...content, ...ended])
     tracked.hasPublished = true
   }
 
-  #publish(
-    tracked: TrackedSlot,
-    reason: RetractionReason,
-    restate: () => readonly SolanaUpdate[],
-  ): void {
-    const { slot } = tracked
-    const { id: bank } = tracked.bank
-    tracked.bank.id = tracked.nextBankId++
+  /** What follows its bank is stated once more: what that changes was told from another bank. */
+  restateAfter(tracked: TrackedSlot, slots: ReadonlyMap<number, TrackedSlot>): void {
+    for (const [slot, updates] of this.#hub.unfinalized(slotStatus.processed)) {
+      const one = slot > tracked.slot ? slots.get(slot) : undefined
+      if (one?.parent !== tracked.slot || one.hasStatus(slotStatus.confirmed)) continue
+      const content = [...updates]
+      const meta = content.find((update) => update.kind === 'blockMeta')
+      if ((meta?.parentBlockhash ?? tracked.blockhash) !== tracked.blockhash) continue
+      this.retractAllBut(one, content)
+      const restated = content.map((update) => withBank(one, update))
+      this.#hub.restate(slot, restated)
+      this.restateAfter(one, slots)
+    }
+  }
+
+  #publish(tracked: TrackedSlot, reason: RetractionReason, content: readonly SolanaUpdate[]) {
+    const { slot, bank } = tracked
+    const { id } = bank
+    bank.id = tracked.nextBankId++
+    const restated = content.map((update) => withBank(tracked, update))
     const moment = { slot, createdAtMs: this.nowMs }
-    publishUpdate(this.#hub, retractionUpdate(moment, { bank, reason, restated: restate() }))
+    publishUpdate(this.#hub, retractionUpdate(moment, { bank: id, reason, restated }))
     tracked.retractedFor = reason
     tracked.isSetBack = false
   }

@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module'
 import { describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../../../src/chain/solana/base58.ts'
-import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
+import { accountUpdate, slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import {
   type RetractionUpdate,
   type SolanaUpdate,
@@ -11,7 +11,7 @@ import {
 } from '../../../../src/chain/solana/updates.ts'
 import { withRetractions } from '../../../../src/streams/geyser/filter-set.ts'
 import { caseCount } from '../../../testkit/case-count.ts'
-import { batchFrom } from '../../../testkit/geyser-messages.ts'
+import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import {
   apply,
   applyTexts,
@@ -165,6 +165,104 @@ describe('a model client of a damaged stream', () => {
       stage.send(next(new SyntheticSolana({ seed: 8, ...after }), 5))
     })
     expect(reasons).toEqual(['fork'])
+  })
+})
+
+describe('a model client of two streams, of writes that changed something', () => {
+  const pubkey = new Uint8Array(32).fill(7)
+  const write = (slot: number, lamports: bigint) => {
+    const account = { pubkey, lamports, owner: pubkey, executable: false, rentEpoch: 0n }
+    const rest = { data: new Uint8Array(0), writeVersion: BigInt(slot), txnSignature: null }
+    return accountUpdate({ slot, createdAtMs: 1 }, { ...account, ...rest })
+  }
+  const isCreated = (one: SolanaUpdate) =>
+    one.kind === 'slot' && one.status === slotStatus.createdBank
+  /** With a write of the account in each of these slots. */
+  const written = (updates: readonly SolanaUpdate[], lamports: ReadonlyMap<number, bigint>) =>
+    updates.flatMap((one) => {
+      const own = isCreated(one) ? lamports.get(one.slot) : undefined
+      return own === undefined ? [one] : [one, write(one.slot, own)]
+    })
+
+  it('holds what a slot has changed since a bank that its parent was given later', async () => {
+    const chain = new SyntheticSolana({ seed: 7, confirmedAfter: 3, finalizedAfter: 9 })
+    const updates = written(
+      Array.from({ length: 9 }, () => chain.next()).flat(),
+      // 1003 is as 1001 was, but not as its parent was.
+      new Map([1n, 2n, 1n].map((lamports, at) => [1_001 + at, lamports])),
+    )
+    const other = new SyntheticSolana({ seed: 9, firstSlot: 1_002 }).next()
+    const stage = new VoidStage()
+    const changed = stage.stream(withRetractions(filtersOfAll(0, {}, { diffOnly: true })))
+    const plain = stage.stream(withRetractions(filtersOfAll(0)))
+    const confirmed = stage.stream(filtersOfAll(1))
+    const send = (stream: number, own: readonly SolanaUpdate[]) => {
+      const sent = own.filter(({ kind }) => kind !== 'block').map((one) => messageOf(one))
+      stage.sink.batch(batchFrom(sent), stream)
+    }
+    const at = updates.findIndex(({ slot }) => slot === 1_002)
+    const next = updates.findIndex((one) => isCreated(one) && one.slot === 1_004)
+    const begun = updates.findIndex((one) => isCreated(one) && one.slot === 1_002) + 1
+    for (const stream of [0, 1]) stage.sink.opened(null, stream)
+    for (const stream of [0, 1]) send(stream, updates.slice(0, at))
+    // The first node has another bank of 1002 before, and the second one seems to have it, too.
+    send(0, other)
+    send(1, updates.slice(at, begun))
+    send(0, updates.slice(at, next))
+    send(1, updates.slice(begun))
+    send(0, updates.slice(next))
+    await stage.flush()
+    stage.stop()
+    const [held, all] = [apply(changed), apply(plain)]
+    const expected = contentOf(apply(confirmed))
+    const markOfWrite = (slot: number) => itemsOf([write(slot, slot === 1_002 ? 2n : 1n)])[0]
+    for (const slot of [1_001, 1_002, 1_003])
+      expect(held.slots.get(slot), `${slot}`).toContain(markOfWrite(slot))
+    expect(expected.length).toBeGreaterThan(4)
+    expect(contentOf(all).slice(0, expected.length)).toEqual(expected)
+    expect(all.retracted.map((line) => line.replace(/\/\d+/, ''))).toEqual([
+      '1002 fork',
+      '1003 fork',
+    ])
+  })
+})
+
+describe('a model client of two streams, of which one replays', () => {
+  it('holds the block alone, as many items of the bank before as there were instead', async () => {
+    const chain = new SyntheticSolana({ seed: 7, confirmedAfter: 2, finalizedAfter: 5 })
+    const updates = Array.from({ length: 8 }, () => chain.next()).flat()
+    const ofKind = (kind: string, of: readonly SolanaUpdate[]) =>
+      of.find((one) => one.kind === kind)!
+    const other = new SyntheticSolana({ seed: 9, firstSlot: 1_003 }).next()
+    const late = [ofKind('transaction', other), ofKind('entry', other)]
+    const [at, end] = [1_003, 1_004].map((slot) => updates.findIndex((one) => one.slot === slot))
+    const last = updates.slice(at, end)
+    const items = last.filter(({ kind }) => ['account', 'transaction', 'entry'].includes(kind))
+    const missing = [ofKind('transaction', items.toReversed()), ofKind('entry', items.toReversed())]
+    const begun = [1_001, 1_002].map((parent) =>
+      slotUpdate({ slot: 1_003, createdAtMs: 1 }, { parent, status: slotStatus.createdBank }),
+    )
+    const stage = new VoidStage()
+    const [processed, confirmed] = [
+      stage.stream(withRetractions(filtersOfAll(0))),
+      stage.stream(filtersOfAll(1)),
+    ]
+    const send = (stream: number, own: readonly SolanaUpdate[]) => {
+      const sent = own.filter(({ kind }) => kind !== 'block').map((one) => messageOf(one))
+      stage.sink.batch(batchFrom(sent), stream)
+    }
+    for (const stream of [0, 1]) stage.sink.opened(1_000, stream)
+    for (const stream of [0, 1]) send(stream, updates.slice(0, at))
+    // A replay leaves out which bank it sends: only the meta tells.
+    send(0, [...late, ...items])
+    send(1, [...begun, ...late, ...items.filter((one) => !missing.includes(one))])
+    send(0, [...last.filter((one) => !items.includes(one) && one.kind === 'blockMeta')])
+    send(0, updates.slice(end))
+    await stage.flush()
+    stage.stop()
+    const expected = contentOf(apply(confirmed))
+    expect(expected.map(([slot]) => slot)).toContain(1_003)
+    expect(contentOf(apply(processed)).slice(0, expected.length)).toEqual(expected)
   })
 })
 
