@@ -246,6 +246,21 @@ export const defects: readonly Defect[] = [
     ],
   },
   {
+    name: 'unstored-drop',
+    what: 'a stream ends for a slot that is sent whole again before its consumer has forgotten it',
+    world: 'streams',
+    from: 40_000_050,
+    seeds: 1,
+    fails: /are lost/,
+    cuts: [
+      {
+        file: 'streams/geyser/subscriber',
+        text: 'void consumer.drop(slot).then(end);',
+        put: 'void consumer.drop(slot); end();',
+      },
+    ],
+  },
+  {
     name: 'silent-set-up',
     what: 'a connection that goes silent while it is set up is waited for without a bound',
     world: 'registry',

@@ -520,6 +520,7 @@ export class Consumer {
   readonly #held: HeldConsumer
   readonly #marks = new Map<number, Position>()
   #committed: Position | null
+  #dropped: number | null = null
   /** Where the stream begins; null for a new consumer, and for a position of a later release. */
   readonly start: Position | null
 
@@ -552,16 +553,15 @@ export class Consumer {
     return this.commit(position)
   }
 
-  /** What was passed of the slot counts no more. */
-  drop(slot: number): void {
-    const at = this.#committed
-    if (at === null) return
-    const slots = at.slots.filter((one) => one.slot !== slot)
-    const parts = at.parts.filter((one) => one.slot !== slot)
-    void this.commit({ ...at, slots, parts })
+  /** What was passed of the slot counts no more. Resolves when that is stored. */
+  async drop(slot: number): Promise<void> {
+    this.#dropped = slot
+    if (this.#committed !== null) await this.commit(this.#committed)
   }
 
-  commit(position: Position): Promise<void> {
+  commit(at: Position): Promise<void> {
+    const isKept = ({ slot }: { slot: number }) => slot !== this.#dropped
+    const position = { ...at, slots: at.slots.filter(isKept), parts: at.parts.filter(isKept) }
     this.#committed = position
     return this.#held.commit(() => encodePosition(position))
   }

@@ -335,9 +335,10 @@ export class Subscriber implements StreamEvents, ReplayingStream {
       resumption: new Resumption(at, 'floor', filters.retractions !== null),
       published: this.#deps.published!,
       otherBlock: (slot) => {
-        consumer.drop(slot)
         const details = `slot ${slot} has another block here: subscribe again, it is sent whole`
-        this.end('replaced', { code: grpcCode.aborted, details })
+        const end = () => this.end('replaced', { code: grpcCode.aborted, details })
+        // The next stream, here or elsewhere, begins at what is stored.
+        void consumer.drop(slot).then(end)
       },
     })
     return true

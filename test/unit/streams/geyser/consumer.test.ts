@@ -30,3 +30,31 @@ it('the part of a slot with more than 16,384 items is not stored: it is sent aga
   expect(parts.map(({ slot, count }) => [slot, count])).toEqual([[7, 16_384]])
   expect(parts[0]!.names).toEqual(names.slice(0, 16_384))
 })
+
+it('a slot that is dropped is in no later position, and has been dropped once that is stored', async () => {
+  const stored: string[] = []
+  const waiting: (() => void)[] = []
+  const commit = (position: () => string) => {
+    stored.push(position())
+    return new Promise<void>((resolve) => waiting.push(resolve))
+  }
+  const slot = (number: number) => {
+    return { slot: number, parent: null, statuses: 0, retractions: 0, blockhash: '' }
+  }
+  const part = { slot: 8, names: ['a'.repeat(11)], count: 1 }
+  const position = { ...at(6), slots: [slot(7), slot(8)], parts: [part] }
+  const consumer = new Consumer({ position: encodePosition(position), commit, close() {} })
+  consumer.mark(1, position)
+  let isDropped = false
+  const dropping = consumer.drop(8).then(() => {
+    isDropped = true
+  })
+  void consumer.commitMark(1)
+  await Promise.resolve()
+  expect(isDropped).toBe(false)
+  for (const text of stored)
+    expect(decodePosition(text)).toEqual({ ...at(6), slots: [slot(7)], parts: [] })
+  expect(stored).toHaveLength(2)
+  waiting[0]!()
+  await dropping
+})
