@@ -52,7 +52,7 @@ export class UdpSocket {
     return this.#socket.address().port
   }
 
-  /** Sends to and receives from that address only; closes itself where that has no route. */
+  /** Exchanges with that address only, and gets its errors; closed where it has no route. */
   connect(host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#socket.connect(port, host, (error?: Error) => {

@@ -112,7 +112,7 @@ class Pipeline implements ExecutionPipeline {
   readonly #isLossless: boolean
   readonly #startedMs: number
   #lastSeqno = 0
-  #isAfterOverrun = false
+  #isAfterLoss = false
   #timestampSecs = 0
   #number = 0
   /** Seqno of the last BlockStart read: a BlockEnd of another block is not analysed. */
@@ -152,7 +152,7 @@ class Pipeline implements ExecutionPipeline {
       isLossless: this.#isLossless,
       onControl: (control) => this.#take(control),
       onOverrun: () => {
-        this.#isAfterOverrun = true
+        this.#isAfterLoss = true
       },
       waitForCapacity: () => this.#jobs.waitForCapacity(),
     })
@@ -213,9 +213,9 @@ class Pipeline implements ExecutionPipeline {
 
   #take(control: Control): void {
     if (control.kind === 'ended') return void this.#jobs.after(() => this.#deps.onEnd?.())
-    this.#isAfterOverrun ||= control.kind === 'resumed'
+    this.#isAfterLoss ||= control.kind === 'resumed'
     if (control.kind === 'resumed') return
-    this.#closeOverrun(control)
+    this.#reportLoss(control)
     if (control.kind === 'gap') {
       const { from, to, readAtMs } = control
       this.#lastSeqno = to
@@ -229,9 +229,9 @@ class Pipeline implements ExecutionPipeline {
   }
 
   /** Control messages were overwritten, or not sent by a thread that died: what lies between. */
-  #closeOverrun(control: Extract<Control, { readAtMs: number }>): void {
-    if (!this.#isAfterOverrun) return
-    this.#isAfterOverrun = false
+  #reportLoss(control: Extract<Control, { readAtMs: number }>): void {
+    if (!this.#isAfterLoss) return
+    this.#isAfterLoss = false
     const last = this.#lastSeqno
     const to = (control.kind === 'gap' ? control.from : control.seqno) - 1
     this.#jobs.after(() => {
