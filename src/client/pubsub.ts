@@ -265,6 +265,8 @@ export class PubsubClient {
   #callId = 0
   #heartbeat: Timer | null = null
   #retry: Timer | null = null
+  /** Subscriptions that are asked for again on this connection. */
+  readonly #refusals = new Set<Timer>()
 
   /** Throws when the platform has no WebSocket and none was passed. */
   constructor(options: PubsubOptions) {
@@ -403,10 +405,11 @@ export class PubsubClient {
     options.onError?.(error)
     if (error.code === PARAMS_INVALID) return void this.#forget(subscription)
     const waitMs = Math.min(error.data?.retryAfterMs ?? this.#waitMs(), REFUSED_MS_MAX)
-    const socket = this.#socket
-    setTimeout(() => {
-      if (this.#socket === socket) this.#ask(subscription)
+    const timer = setTimeout(() => {
+      this.#refusals.delete(timer)
+      this.#ask(subscription)
     }, waitMs)
+    this.#refusals.add(timer)
   }
 
   #unsubscribe(subscription: Subscription): void {
@@ -446,6 +449,8 @@ export class PubsubClient {
     this.#socket = null
     this.#isReady = false
     this.#calls.clear()
+    for (const timer of this.#refusals) clearTimeout(timer)
+    this.#refusals.clear()
     if (this.#heartbeat !== null) clearTimeout(this.#heartbeat)
     for (const subscription of this.#subscriptions) subscription.id = null
   }

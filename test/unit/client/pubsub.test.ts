@@ -131,6 +131,10 @@ it('asks again after an hour where the quota is used up for weeks', async () => 
   expect(last().calls).toHaveLength(1)
   await vi.advanceTimersByTimeAsync(1)
   expect(last().calls).toHaveLength(2)
+  last().say({ id: last().calls[1]!.id, error: { code: -32429, message: 'used up', data } })
+  client.close()
+  // Node would not end before the last of them.
+  expect(vi.getTimerCount()).toBe(0)
 })
 
 it('waits no longer after each cut where a quiet subscription was confirmed', async () => {
