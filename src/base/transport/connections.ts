@@ -91,8 +91,10 @@ export class Connections {
     try {
       this.#counted = await count()
       this.#since = this.#meanwhile
-    } catch {
-      this.#isUnlimited = true
+    } catch (error) {
+      // Where there is no table connections are not limited; without descriptors it is read later.
+      const { code = '' } = error as NodeJS.ErrnoException
+      this.#isUnlimited = ['ENOENT', 'EACCES', 'EPERM'].includes(code)
     }
     this.#meanwhile = null
     const endedMs = clock.monotonicMs()

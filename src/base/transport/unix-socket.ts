@@ -255,8 +255,9 @@ export async function listenAtPath(server: Server, path: string, kind: string): 
     const failed = (cause: Error) =>
       fail(new Fault(kind, `cannot open ${path}: ${messageOf(cause)}`, { cause }))
     server.once('error', failed)
-    // The file is created under this mask, so that no other user can connect before the chmod.
-    const before = process.umask(0o177)
+    // The file is created under this mask, so that no other user can connect before the chmod. All
+    // threads have it: one that makes a folder meanwhile must still be able to use that.
+    const before = process.umask(0o077)
     try {
       server.listen(short, () => {
         server.off('error', failed)

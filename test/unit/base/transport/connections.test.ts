@@ -14,7 +14,7 @@ const turn = () => new Promise((resolve) => setImmediate(resolve))
 function limited(perAddressMax: number) {
   const clock = new FakeClock()
   const table = new Map<string, number>()
-  const seen = { readings: 0, fails: false, warnings: [] as unknown[] }
+  const seen = { readings: 0, fails: '', warnings: [] as unknown[] }
   const connections = new Connections({
     perAddressMax,
     addresses: new Addresses(['10.0.0.0/8']),
@@ -22,7 +22,7 @@ function limited(perAddressMax: number) {
     log: { ...silentLog, warn: (...warning) => void seen.warnings.push(warning) },
     count: async () => {
       seen.readings++
-      if (seen.fails) throw new Error('no table')
+      if (seen.fails !== '') throw Object.assign(new Error('no table'), { code: seen.fails })
       return new Map(table)
     },
   })
@@ -95,10 +95,24 @@ describe('connections of an address', () => {
     expect(openAll(limited(2).connections, proxy, 50)).toBe(50)
     expect(openAll(limited(0).connections, stranger, 50)).toBe(50)
     const { connections, seen } = limited(2)
-    seen.fails = true
+    seen.fails = 'ENOENT'
     openAll(connections, stranger, 3)
     await turn()
     expect(openAll(connections, stranger, 50)).toBe(50)
+  })
+
+  it('stay limited where the table could not be read for lack of descriptors', async () => {
+    const { connections, clock, table, seen } = limited(4)
+    seen.fails = 'EMFILE'
+    expect(openAll(connections, stranger, 10)).toBe(4)
+    await turn()
+    expect(connections.opened(stranger)).toBe(false)
+    seen.fails = ''
+    table.set('192.0.2.1', 1)
+    clock.ms += 10_000
+    connections.opened(other)
+    await turn()
+    expect(openAll(connections, stranger, 10)).toBe(3)
   })
 })
 
