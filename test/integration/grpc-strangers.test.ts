@@ -100,6 +100,17 @@ describe('a watch', () => {
     expect(garbage.status).toBe(3)
   })
 
+  it('may have a deadline in months', async () => {
+    stage = await GrpcStage.open()
+    for (const timeout of ['2592000S', '99999999M', '8760H']) {
+      const stream = new RawStream(session(), watch, { 'grpc-timeout': timeout })
+      stream.stream.write(framed(Buffer.alloc(0)))
+      await until(() => stream.chunks.length > 0 || stream.isClosed, 'the first status')
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      expect(stream.status).toBeNull()
+    }
+  })
+
   it('is ended when it floods requests and reads nothing, and memory stays flat', async () => {
     stage = await GrpcStage.open()
     const stream = new RawStream(session('127.0.0.1', { initialWindowSize: 0 }), watch)

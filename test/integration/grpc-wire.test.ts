@@ -1,5 +1,6 @@
 // The gRPC endpoint on the wire: sizes, resets, TLS, shutdown.
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect, constants } from 'node:http2'
 import { connect as netConnect } from 'node:net'
@@ -143,6 +144,14 @@ describe('TLS', () => {
     expect((await call(secure(second.cert), 'GetVersion', {}, withToken(token))).code).toBe(0)
     stage.publish(new SyntheticSolana().next())
     await until(() => held.of('slot').length > 0, 'updates on the old connection')
+    // One that never begins its handshake does not hold up the end.
+    const silent = netConnect(port, '127.0.0.1')
+    await once(silent, 'connect')
+    const stopped = stage.running.stop().then(() => true)
+    // Node itself ends a handshake after two minutes.
+    const late = new Promise<boolean>((resolve) => setTimeout(resolve, 60_000, false).unref())
+    expect(await Promise.race([stopped, late])).toBe(true)
+    silent.destroy()
     certificates.stop()
     rmSync(folder, { recursive: true })
   })

@@ -126,7 +126,12 @@ export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Prom
       stopping ??= new Promise((resolve) => {
         // In this order: drain remembers the open sessions and closes them after the grace period.
         binding.drain(stopGraceMs)
-        server.tryShutdown(() => resolve())
+        // Connections amid their TLS handshake are no sessions: the library waits for them.
+        const late = setTimeout(() => connections.close(), stopGraceMs + refusalGraceMs)
+        server.tryShutdown(() => {
+          clearTimeout(late)
+          resolve()
+        })
       })
       return stopping
     },
@@ -391,6 +396,7 @@ export class GrpcConnections {
   readonly #encodings = new WeakMap<ServerHttp2Stream, GrpcEncoding>()
   readonly #limits: ConnectionLimits
   readonly #open: InFlight
+  readonly #sockets = new Set<Socket>()
 
   constructor(limits: ConnectionLimits) {
     this.#limits = limits
@@ -408,11 +414,17 @@ export class GrpcConnections {
       http2Server.on('error', report)
       this.#limitConnections(http2Server)
       http2Server.prependListener('stream', (stream, headers, _flags, ...rest: unknown[]) => {
+        if (isFar(headers['grpc-timeout'])) delete headers['grpc-timeout']
         const encoding = encodingAskedBy(headers, this.#limits.compression)
         if (encoding !== null) this.#encodings.set(stream, encoding)
         if (!Array.isArray(rest[0]) || repeatsCredential(rest[0])) this.#repeated.add(stream)
       })
     }
+  }
+
+  /** Closes what is still open. */
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy()
   }
 
   /** True when a credential header of this call was sent twice. */
@@ -444,10 +456,22 @@ export class GrpcConnections {
         socket.destroy()
         return
       }
-      if (isCounted) socket.once('close', () => this.#open.leave(address))
+      this.#sockets.add(socket)
+      socket.once('close', () => {
+        this.#sockets.delete(socket)
+        if (isCounted) this.#open.leave(address)
+      })
       for (const listener of accept) listener.call(http2Server, socket)
     })
   }
+}
+
+const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 }
+
+/** The library makes 32 bits of a timeout: one of months would be over at once. */
+function isFar(timeout: unknown): boolean {
+  const [, count, unit = ''] = /^(\d+)([HMS])$/.exec(String(timeout)) ?? []
+  return Number(count) * (unitMs[unit] ?? 0) >= 2 ** 31
 }
 
 /** Raw headers alternate names and values. */
