@@ -375,6 +375,27 @@ describe('replay', () => {
     },
   )
 
+  it.each([
+    ['filters of another name', 0, { transactions: { b: {} } }],
+    ['blocks as well', 0, { transactions: { b: {} }, blocks: { b: { includeAccounts: true } } }],
+    ['another commitment', 1, { transactions: { b: {} } }],
+  ])('goes on when a request without a slot asks for %s', async (_, commitment, next) => {
+    stage = await GrpcStage.open()
+    const chain = new SyntheticSolana({ seed: 23, transactionsPerSlot: 40, dataBytes: 2_000 })
+    for (let slot = 0; slot < 40; slot++) stage.publish(chain.next())
+    const { token } = stage.provision({ plan: 'unlimited' })
+    const stream = new Subscription(stage.client(), withToken(token))
+    const transactions = () => stream.of('transaction') as { slot: string | number }[]
+    stream.ask({ transactions: { a: {} }, accounts: { a: {} }, fromSlot: 1000 })
+    await until(() => transactions().length > 0, 'the first of the replay')
+    stream.ask({ ...next, commitment })
+    const last = 1039 - commitment
+    const has = (slot: number) => transactions().some((one) => Number(one.slot) === slot)
+    await until(() => has(last), 'the last slot')
+    const slots = Array.from({ length: last - 999 }, (_one, at) => 1000 + at)
+    expect(slots.filter((slot) => !has(slot))).toEqual([])
+  })
+
   it('is UNAVAILABLE from a slot on before anything was published, not live', async () => {
     stage = await GrpcStage.open()
     const { token } = stage.provision()

@@ -71,6 +71,7 @@ const blocksMax = 512
 const { processed, confirmed } = Commitment
 
 interface KnownBlock extends StreamHead {
+  readonly parentSlot: number
   /** The highest commitment that the block has reached. */
   reached: Commitment
 }
@@ -111,9 +112,22 @@ export class Heads implements SolanaHeads {
   isBlockhashValid(blockhash: string, commitment: Commitment): boolean | null {
     const block = this.#byHash.get(blockhash)
     const head = this.#newest[commitment]
-    if (block === undefined || head === null || block.reached < commitment) return false
+    if (head === null || (block !== undefined && block.reached < commitment)) return false
+    // It may be of a block before the first one here, or of one that was missed.
+    if (block === undefined) return this.#hasWindow(head) ? false : null
     if (head.blockHeight === null || block.blockHeight === null) return null
     return head.blockHeight - block.blockHeight <= blockhashBlocks
+  }
+
+  /** Whether each block is known whose hash may be valid. */
+  #hasWindow(head: KnownBlock): boolean {
+    let oldest: KnownBlock = head
+    for (let count = 0; count < blockhashBlocks && (oldest.blockHeight ?? 2) > 1; count++) {
+      const parent = this.#bySlot.get(oldest.parentSlot)
+      if (parent === undefined) return false
+      oldest = parent
+    }
+    return true
   }
 
   /** The head that a node's own calls show; null while it is unknown. */
@@ -156,8 +170,8 @@ export class Heads implements SolanaHeads {
     this.onMove()
   }
 
-  #add({ slot, blockhash, blockHeight }: BlockMetaUpdate): KnownBlock {
-    const block: KnownBlock = { slot, blockhash, blockHeight, reached: processed }
+  #add({ slot, blockhash, blockHeight, parentSlot }: BlockMetaUpdate): KnownBlock {
+    const block: KnownBlock = { slot, blockhash, blockHeight, parentSlot, reached: processed }
     this.#bySlot.set(slot, block)
     this.#byHash.set(blockhash, block)
     if (this.#byHash.size <= blocksMax) return block

@@ -6,7 +6,7 @@
 // as yellowstone replays it: the life cycle of a slot (first shred, bank, completed, dead) is only
 // live, and a status below the stream's commitment waits for the content, which comes later.
 // That of a consumer has everything as it was published, but for what it had before.
-import { isCommitment } from '../../base/commitment.ts'
+import { Commitment, isCommitment } from '../../base/commitment.ts'
 import type { SlotUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { ReplaySource } from '../hub/hub.ts'
 import { type ReplayedChain, ReplayPace, type ReplayTurns } from '../hub/replay-turns.ts'
@@ -67,6 +67,8 @@ export class Replayer {
   #isPaused = false
   /** Whether others match by the lists of its filters. */
   sharesLists = false
+  /** After the last slot that was passed on whole; 0 before the first. */
+  nextSlot = 0
 
   constructor(
     replay: ReplaySource<SolanaUpdate>,
@@ -116,6 +118,20 @@ export class Replayer {
   changeKeys(changes: readonly KeyChange[]): number {
     this.#group.flush()
     return this.#matcher.changeKeys(this.#group, changes)
+  }
+
+  /** What follows is matched by these; false where that takes another replay. */
+  replace(filters: FilterSet): boolean {
+    const group = this.#group
+    const { commitment, blocks } = group.filters
+    const isRead = filters.blocks.length === 0 || blocks.length > 0
+    if (filters.commitment !== commitment || !isRead) return false
+    group.flush()
+    this.#matcher.remove(group)
+    group.filters = filters
+    this.#matcher.add(group)
+    this.sharesLists = false
+    return true
   }
 
   stop(): void {
@@ -211,10 +227,12 @@ export class Replayer {
 
   #deliverStatus(update: SlotUpdate): void {
     const { slot, status } = update
-    if (!isCommitment(status) || status < this.#group.filters.commitment)
-      this.#matcher.observe(update)
+    const { commitment } = this.#group.filters
+    if (status === Math.max(commitment, Commitment.confirmed))
+      this.nextSlot = Math.max(this.nextSlot, slot + 1)
+    if (!isCommitment(status) || status < commitment) this.#matcher.observe(update)
     if (!isCommitment(status)) return
-    if (status < this.#group.filters.commitment) {
+    if (status < commitment) {
       const early = this.#early.get(slot)
       if (early === undefined) this.#early.set(slot, [update])
       else early.push(update)

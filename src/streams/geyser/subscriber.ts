@@ -391,8 +391,15 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#filters = this.#group.filters
   }
 
-  #follow({ filters, fromSlot }: Asked): void {
+  #follow({ filters, fromSlot: asked }: Asked): void {
     const { hub, streamLog } = this.#deps
+    const replayer = asked === null ? this.#replayer : null
+    // The rest of a replay comes with the new filters.
+    if (replayer?.replace(filters)) {
+      this.#filters = filters
+      return
+    }
+    const fromSlot = replayer === null ? asked : Math.max(this.#fromSlot, replayer.nextSlot)
     const { oldestSlot } = streamLog ?? hub
     const replay = fromSlot === null ? null : this.#replayOf(filters, fromSlot)
     if (fromSlot !== null && replay === null) {

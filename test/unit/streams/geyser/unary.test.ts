@@ -74,6 +74,28 @@ describe('the unary methods', () => {
     expect(ask('SubscribeReplayInfo')).toEqual({ firstAvailable: 1050 })
   })
 
+  it('do not call a blockhash expired that may be of a block before the first one here', () => {
+    const { hub, ask } = open()
+    const chain = new SyntheticSolana({ confirmedAfter: 1, finalizedAfter: 4 })
+    const hashes: string[] = []
+    const publish = (count: number, isMissed: boolean) => {
+      for (let at = 0; at < count; at++)
+        for (const update of chain.next()) {
+          if (!isMissed) publishUpdate(hub, update)
+          if (update.kind === 'blockMeta') hashes.push(update.blockhash)
+        }
+    }
+    publish(60, true)
+    publish(40, false)
+    expect(ask('IsBlockhashValid', { blockhash: hashes[30] })).toEqual({ code: 14 })
+    publish(112, false)
+    expect(ask('IsBlockhashValid', { blockhash: hashes[30] })).toMatchObject({ valid: false })
+    // Missed in the middle.
+    publish(1, true)
+    publish(40, false)
+    expect(ask('IsBlockhashValid', { blockhash: hashes[212] })).toEqual({ code: 14 })
+  })
+
   it('answer UNAVAILABLE where the node sends no block heights, instead of the slot', () => {
     const { hub, ask } = open()
     let blockhash = ''
