@@ -1,4 +1,6 @@
 // Tests the cost limits per client address of the metrics endpoint: bounded answers, budget, 429.
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { batchBytesMax } from '../../src/products/metrics/rpc.ts'
 import { blockBatch, sendFrom, upgradeFrom } from '../testkit/from-address.ts'
@@ -56,6 +58,18 @@ describe('the answer of POST /', () => {
     const { headers, body } = await sendFrom('127.0.0.1', service.origin, post(call))
     expect(headers['content-length']).toBe(String(body.length))
   })
+})
+
+test('a body that is too long to be read costs no more than one that is read', async () => {
+  const service = await openService({ addressLimits: { workMsPerSecond: 1, workMsBurst: 100 } })
+  const { hostname, port } = new URL(service.origin)
+  const socket = connect(Number(port), hostname)
+  socket.write('POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 999999999\r\n\r\n')
+  const [answer] = await once(socket, 'data')
+  expect(String(answer)).toMatch(/^HTTP\/1.1 4\d\d /)
+  expect((await sendFrom('127.0.0.1', `${service.origin}/v1/tps`)).status).not.toBe(429)
+  socket.destroy()
+  await service.running.stop()
 })
 
 // A refusal is held back for a second, which all of these wait for together.
@@ -137,6 +151,12 @@ describe.concurrent('an address that has used up its budget', () => {
     expect(served).toBeGreaterThanOrEqual(10)
     expect(served).toBeLessThan(60)
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]))
+  })
+
+  test('can still use /health by HEAD, as balancers do', async () => {
+    const service = await exhausted()
+    const head = { method: 'HEAD' }
+    expect((await sendFrom('127.0.0.2', `${service.origin}/health`, head)).status).toBe(200)
   })
 
   test('loses a socket that continues to send, with 1013', async () => {

@@ -240,6 +240,9 @@ describe('errors', () => {
     expect((await raw(new Uint8Array(9_000))).status).toBe(413)
     const wrong = await fetch(`${stage.url}/batch`)
     expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'POST, OPTIONS'])
+    const { headers } = await fetch(stage.url, { method: 'OPTIONS' })
+    // Also of the token of a dedicated node.
+    expect(headers.get('access-control-allow-headers')).toContain('x-token, authorization')
     expectShape('tpu/unknown-path', (await raw(Uint8Array.of(), '/nowhere')).json)
   })
 })

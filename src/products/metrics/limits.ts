@@ -51,7 +51,8 @@ export class Limits {
     const { budget, clock } = this.#parts
     const waitMs = budget.admit(request.address, costOf(request))
     if (waitMs === 0) return null
-    const isProbe = request.method === 'GET' && probePaths.has(request.path)
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    const isProbe = isRead && probePaths.has(request.path)
     if (isProbe && this.#probes.take(request.addressKey, clock.monotonicMs()) === 0) return null
     return this.#refuse(request, waitMs)
   }
@@ -107,7 +108,9 @@ export class Limits {
 
 function costOf({ method, contentLength }: Request): Cost {
   if (method !== 'POST') return requestCost
-  const bodyBytes = contentLength === -1 ? unstatedBodyBytes : contentLength
+  // A longer one is refused without being read.
+  const bodyBytes =
+    contentLength === -1 ? unstatedBodyBytes : Math.min(contentLength, unstatedBodyBytes)
   const { workMs, bytes } = requestCost
   return { workMs: workMs + bodyBytes * workMsPerBodyByte, bytes }
 }

@@ -57,7 +57,7 @@ const textHead = ResponseHead.of({ 'content-type': plainText, ...anyOrigin })
 export const preflightHead = ResponseHead.of({
   ...anyOrigin,
   'access-control-allow-methods': 'GET, POST, OPTIONS',
-  'access-control-allow-headers': 'content-type, solana-client',
+  'access-control-allow-headers': 'content-type, solana-client, x-token, authorization',
   'access-control-max-age': '86400',
 })
 
