@@ -323,8 +323,8 @@ function isNearNodes(feed: GeyserFeed, set: UpstreamSet, slot: number): boolean 
 }
 
 /** The gateways of a hub read its stream with one secret, and name its banks alike. */
-function bankSaltOf({ nodes }: UpstreamSet): { readonly bankSalt?: string } {
-  const [node, ...others] = nodes
+export function bankSaltOf({ nodes }: UpstreamSet): { readonly bankSalt?: string } {
+  const [node, ...others] = nodes.filter((one) => one.has('grpc'))
   const { grpc = '', xToken = '' } = node?.addresses ?? {}
   const isHub = others.length === 0 && xToken !== '' && grpc.startsWith('http://127.0.0.1:')
   return isHub ? { bankSalt: `${grpc} ${xToken}` } : {}
