@@ -122,9 +122,7 @@ export class SupervisedChild {
     const { name, entry, words = [] } = this.#options
     const file = fileURLToPath(typeof entry === 'string' ? workerEntry(entry) : entry)
     // Its stdout goes to our stderr: our stdout is reserved for what the operator reads.
-    const child = spawn(process.execPath, [file, ...words], {
-      stdio: ['ignore', 2, 2, 'pipe'],
-    })
+    const child = started(name, [file, ...words])
     registerProcess(child)
     const ended = watch(child)
     // Out of descriptors or processes: nothing was started, and there is no pipe either.
@@ -187,6 +185,16 @@ export class SupervisedChild {
 
 function gone(name: string): Fault {
   return new Fault('child-gone', `${name} is not running`, { retryable: true })
+}
+
+/** Out of memory it throws, where it has no event: the machine lacks it, the child did not die. */
+function started(name: string, words: readonly string[]): ChildProcess {
+  try {
+    return spawn(process.execPath, words, { stdio: ['ignore', 2, 2, 'pipe'] })
+  } catch (cause) {
+    const why = `child process ${name} did not start: ${messageOf(cause)}`
+    throw new Fault('child-start', why, { cause, retryable: true })
+  }
 }
 
 function watch(child: ChildProcess): Promise<string> {

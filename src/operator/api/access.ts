@@ -198,8 +198,12 @@ export class Repeats {
       return known.answer === null ? cutOff : { status: 200, body: known.answer }
     }
     const answer = await change()
-    if (answer.status === 200) this.#table.end(caller, key, withoutSecrets(answer.body))
-    else if (answer.isInDoubt !== true) this.#table.end(caller, key, null)
+    if (answer.status !== 200 && answer.isInDoubt === true) return answer
+    try {
+      this.#table.end(caller, key, answer.status === 200 ? withoutSecrets(answer.body) : null)
+    } catch {
+      // On a full disk it stays open, which a repeat is told; what was made is told here and now.
+    }
     return answer
   }
 }

@@ -5,7 +5,7 @@
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
-import { accept, guarded, refuse } from '../../base/errors.ts'
+import { accept, guarded, messageOf, refuse } from '../../base/errors.ts'
 import { exitNow, exitStopped } from '../../base/exit.ts'
 import { faultReport, type Log } from '../../base/telemetry/log.ts'
 import { openLog } from '../../base/telemetry/open-log.ts'
@@ -53,6 +53,7 @@ export const serveVerb: Verb = {
     if (problem !== null) return refuse('unavailable', 'port-taken', problem)
     log.info('starting', { version: packageVersion(), data: config.data })
     const { startTopology, surviveFaults } = await import('../topology/service.ts')
+    const endSurviving = surviveFaults(log)
     const started = startTopology(config, {
       clock: systemClock,
       log,
@@ -75,12 +76,11 @@ export const serveVerb: Verb = {
       const ca = privateCertificate(config.tls.cert)
       process.stdout.write(banner(service, { demo, hasDemo, data, ...pages, ca, warnings }))
       service.announce()
-      const endSurviving = surviveFaults(log)
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))
       const code = await ending.code
       unwatch()
-      endSurviving()
       await service.stop()
+      endSurviving()
       log.info('stopped', { code })
       // A leaked handle must not keep the stopped process alive.
       setImmediate(() => exitStopped(code))
@@ -88,6 +88,7 @@ export const serveVerb: Verb = {
     } catch (error) {
       // A failed start keeps nothing open: its listeners would keep the process alive.
       boundStop(log)
+      log.error('the start failed', { reason: messageOf(error) })
       await started.then((service) => service.stop()).catch(() => {})
       setImmediate(() => exitStopped(EXIT.refused))
       return refusedFault(error)

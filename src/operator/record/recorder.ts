@@ -189,9 +189,18 @@ export class Recorder implements CallTap {
   async stop(): Promise<void> {
     this.#isStopped = true
     const worker = this.#active?.worker
-    const deadline = setTimeout(() => void worker?.terminate(), stopMsMax)
-    await this.finish('the server stopped')
-    clearTimeout(deadline)
+    const finished = this.finish('the server stopped')
+    // A thread that waits for its disk ends only after that: the stop goes on without it.
+    await new Promise<void>((done) => {
+      const deadline = setTimeout(() => {
+        void worker?.terminate()
+        done()
+      }, stopMsMax)
+      void finished.then(() => {
+        clearTimeout(deadline)
+        done()
+      })
+    })
   }
 
   async #open(request: RecordRequest, meta: RecordHeader): Promise<RecordState | string> {

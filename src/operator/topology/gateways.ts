@@ -87,11 +87,12 @@ export class Gateways {
       devnode: devnodeOf(read),
     }))
     const gateways = new Gateways(context, bound, places)
-    try {
-      await Promise.all(gateways.#gateways.map((gateway) => gateways.#start(gateway)))
-    } catch (error) {
+    // Where one fails the others are stopped, also those that are still starting.
+    const starts = await Promise.allSettled(gateways.#gateways.map((one) => gateways.#start(one)))
+    const failed = starts.find((start) => start.status === 'rejected')
+    if (failed !== undefined) {
       await gateways.stop()
-      throw error
+      throw failed.reason
     }
     context.meters.join(() => gateways.#families('meters'))
     context.customerMeters.join(() => gateways.#families('customers'))

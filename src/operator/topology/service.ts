@@ -263,6 +263,7 @@ export async function startGateway(request: {
 }): Promise<void> {
   const { config, version } = request
   const log = openLog(config.logLevel, { gateway: config.cluster.gateway })
+  surviveFaults(log)
   service = await startTopology(config, {
     clock: systemClock,
     log,
@@ -273,7 +274,6 @@ export async function startGateway(request: {
     exit: exitNow,
   })
   service.announce()
-  surviveFaults(log)
 }
 
 export async function gatewayMeters(): Promise<readonly Family[]> {

@@ -212,7 +212,10 @@ export class DrainedNodes {
   /** A change that could not be written is none: the next one must not write it. */
   #write(entries: Map<string, string>): void {
     const fresh = `${this.#path}.${process.pid}`
-    writeFileSync(fresh, `${JSON.stringify(Object.fromEntries(entries))}\n`, { mode: 0o600 })
+    writeFileSync(fresh, `${JSON.stringify(Object.fromEntries(entries))}\n`, {
+      mode: 0o600,
+      flush: true,
+    })
     renameSync(fresh, this.#path)
     this.#entries = entries
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Access } from '../../../../src/operator/api/access.ts'
+import { Access, Repeats } from '../../../../src/operator/api/access.ts'
 
 function gate() {
   const time = { ms: 1_000 }
@@ -43,4 +43,14 @@ test('the addresses that are counted are bounded: the quietest one is forgotten'
   for (let tries = 0; tries < 5; tries++) failFrom('192.0.2.1')
   for (let host = 0; host < 10_000; host++) failFrom(`10.0.${host >> 8}.${host & 255}`)
   expect(failFrom('192.0.2.1')).toBe(401)
+})
+
+test('what was made under a key is told, also where the answer cannot be stored', async () => {
+  const full = () => {
+    throw new Error('MDB_MAP_FULL')
+  }
+  const repeats = new Repeats({ begin: () => 'begun', end: full } as never)
+  const made = { status: 200, body: '{"token":"secret"}' }
+  const keyed = { caller: 'ci', key: 'one', request: '/v1/subscription/add {}' }
+  expect(await repeats.once(keyed, async () => made)).toEqual(made)
 })
