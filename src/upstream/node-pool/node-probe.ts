@@ -145,7 +145,7 @@ export class NodeProbe {
   #parsed(text: string): ProbeResult {
     try {
       const parsed: unknown = JSON.parse(text)
-      if (Array.isArray(parsed)) return parsed.filter((one) => typeof one === 'object' && one)
+      if (Array.isArray(parsed)) return parsed.slice(0, questions.length).filter(Boolean)
       if (typeof parsed !== 'object' || parsed === null) return 'broken'
       if (!this.#isBatch) return [parsed as Reply]
       // One response to a batch: it supports none, so the questions are sent one by one now.
