@@ -78,7 +78,7 @@ function writeRow(
   const bankIdTag = bankIdTags[field]
   if (bankIdTag === undefined) return true
   if (!readBody({ bytes, table }, row, bankIdTag)) return false
-  // Filters read a transaction's info without a check of their own.
+  // Readers of a transaction's info check neither it nor the length of its signature.
   return field !== updateField.transaction || isMessage(bytes, table, row)
 }
 
@@ -135,8 +135,9 @@ function endOf(bytes: Buffer, { wire, start, end }: ProtoReader): number {
 }
 
 function isMessage(bytes: Buffer, table: GeyserBatch['table'], row: number): boolean {
-  const infoStart = table[row + batchColumn.infoStart]!
-  const reader = new ProtoReader(bytes, infoStart, table[row + batchColumn.infoEnd]!)
-  while (reader.next());
-  return !reader.isBroken
+  const { infoStart, infoEnd } = batchColumn
+  const reader = new ProtoReader(bytes, table[row + infoStart]!, table[row + infoEnd]!)
+  let isSigned = false
+  while (reader.next()) if (reader.field === 1) isSigned = reader.end - reader.start === 64
+  return isSigned && !reader.isBroken
 }

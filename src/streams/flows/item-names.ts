@@ -151,19 +151,12 @@ class ItemName {
 
   #readTransaction(reader: ProtoReader): void {
     let at = 0
-    let length = 0
     let index = 0
     while (reader.next())
-      if (reader.field === 1) {
-        at = reader.start
-        length = reader.end - at
-      } else if (reader.field === 5) index = reader.number
+      if (reader.field === 1) at = reader.start
+      else if (reader.field === 5) index = reader.number
     this.index = index
-    if (length !== signatureBytes) {
-      this.#closeOdd('t', this.#bytes(at, length))
-      return
-    }
-    this.#append(at, length)
+    this.#append(at, signatureBytes)
     this.#close(nameKind.transaction)
   }
 

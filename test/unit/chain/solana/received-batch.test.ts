@@ -84,6 +84,16 @@ describe('updates received from a node', () => {
     }
   })
 
+  it('of a transaction are refused when its signature has not 64 bytes: tables have so many', () => {
+    const content = new SyntheticSolana().transaction(0)
+    const of = (...signatures: Uint8Array[]) => {
+      const sent = transactionUpdate({ slot: 5, createdAtMs: 1 }, { ...content, signatures })
+      return receiveUpdate(messageOf(sent), 0)
+    }
+    for (const length of [0, 63, 65, 128]) expect(of(new Uint8Array(length).fill(5))).toBeNull()
+    expect(of(new Uint8Array(64).fill(5))).not.toBeNull()
+  })
+
   it('are made again from their batch, with the same content', () => {
     const sent = new SyntheticSolana({ seed: 13 }).next().filter(({ kind }) => kind !== 'block')
     const batch = new ReceivedBatch(batchFrom(sent.map((update) => messageOf(update))))

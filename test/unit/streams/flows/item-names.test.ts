@@ -85,8 +85,6 @@ const different: Record<string, readonly SlotItem[]> = {
     account({ txnSignature: bytes(0, 1) }),
     accountUpdate(moment, { ...unsigned, pubkey: bytes(31, 2) }),
     accountUpdate(moment, { ...unsigned, pubkey: bytes(31, 2), lamports: 6n }),
-    transaction(bytes(63, 1)),
-    transaction(bytes(0, 1)),
     entry({ hash: bytes(31, 5) }),
     entry({ hash: bytes(31, 5), index: 4 }),
   ],
