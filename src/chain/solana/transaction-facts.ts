@@ -48,7 +48,7 @@ export class TransactionFacts {
       else if (reader.field === 4) this.#meta(reader.inside())
       else if (reader.field === 5) this.index = reader.number
     }
-    this.keys.push(...this.#writable, ...this.#readonly)
+    for (const key of [...this.#writable, ...this.#readonly]) this.keys.push(key)
   }
 
   /** The token of the first of these accounts that has a token balance; null when none has. */

@@ -433,7 +433,7 @@ export function lastItems(
 
 /** Whether they are the numbers from 0 up to the count. */
 function isWhole(indexes: ReadonlySet<number>, count: number): boolean {
-  return indexes.size === count && (count === 0 || Math.max(...indexes) === count - 1)
+  return indexes.size === count && [...indexes].every((index) => index < count)
 }
 
 /** The lists are built on first access: they cost nothing unless a subscriber reads blocks. */

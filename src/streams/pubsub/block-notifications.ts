@@ -186,10 +186,11 @@ export class SlotNotifications {
     if (this.#deps.index.slotsUpdates.size === 0) return
     const failed = update.transactions.filter(({ err }) => err !== null).length
     const entries = update.entries.map(({ body }) => decodeEntryTransactions(body))
+    const most = entries.reduce((one, other) => Math.max(one, other), 0)
     const stats =
       `{"numTransactionEntries":${entries.filter((count) => count > 0).length},` +
       `"numSuccessfulTransactions":${update.transactions.length - failed},` +
-      `"numFailedTransactions":${failed},"maxTransactionsPerEntry":${Math.max(0, ...entries)}}`
+      `"numFailedTransactions":${failed},"maxTransactionsPerEntry":${most}}`
     this.#send('slotsUpdates', stageText(update, `"frozen","stats":${stats}`), update)
   }
 

@@ -8,9 +8,16 @@ import {
   entryUpdate,
   slotUpdate,
 } from '../../../../src/chain/solana/received-batch.ts'
-import { type SolanaUpdate, slotStatus } from '../../../../src/chain/solana/updates.ts'
+import {
+  type BlockMetaUpdate,
+  type SolanaUpdate,
+  slotStatus,
+} from '../../../../src/chain/solana/updates.ts'
+import type { SlotItem } from '../../../../src/streams/flows/item-names.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
+import { lastItems } from '../../../../src/streams/flows/tracked-slot.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
+import { UpdateList } from '../../../../src/streams/hub/update-list.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 
@@ -65,6 +72,21 @@ function otherBlockOf(slot: readonly SolanaUpdate[]): SolanaUpdate[] {
     return entryUpdate(one, { index: one.index, numHashes: 1, hash, ...counts })
   })
 }
+
+describe('a slot with a replaced bank', () => {
+  it('has the last items of the streams, however many', () => {
+    const counts = { executedTransactionCount: 0, entriesCount: 150_000 }
+    const items = new UpdateList<SlotItem>()
+    const meta = { ...slotsOf(1)[0]!.find(({ kind }) => kind === 'blockMeta')!, ...counts }
+    const take = (index: number) =>
+      items.push({ kind: 'entry', slot: 1, createdAtMs: 1, index, body: new Uint8Array(0) })
+    for (const index of [0, 1]) take(index)
+    for (let index = 0; index < counts.entriesCount; index++) take(index)
+    expect(lastItems(items, meta as BlockMetaUpdate)?.length).toBe(counts.entriesCount)
+    take(counts.entriesCount)
+    expect(lastItems(items, meta as BlockMetaUpdate)).toBeNull()
+  })
+})
 
 describe('a connection without a replay', () => {
   it('leaves out every slot that it began inside of, as items of two interleave', () => {
