@@ -45,13 +45,13 @@ export function feeRateOf(message: MessageContent, isPaid: boolean): FeeRate | n
   if (instructions.length === 0 || requested === 0) return null
   if (!isPaid || price === 0n) return rateOf(price)
   const given = () =>
-    instructions.reduce((sum, one) => sum + unitsGiven(accountKeys[one.programIdIndex]!), 0)
+    instructions.reduce((sum, one) => sum + unitsGiven(accountKeys[one.programIdIndex]), 0)
   const units = Math.min(unitsMax, requested ?? given())
   return paidRate(bidOf(price, units), units)
 }
 
-/** Compute units that an instruction of this program adds to the default limit. */
-export function unitsGiven(program: Uint8Array): number {
+/** Compute units that an instruction adds to the default limit, also one of an unknown program. */
+export function unitsGiven(program: Uint8Array = new Uint8Array(0)): number {
   return builtins.some((key) => isSameKey(key, program)) ? unitsPerBuiltin : unitsPerInstruction
 }
 

@@ -54,6 +54,20 @@ function close(recent: RecentFees, slot: number, ...transactions: Asked[]): void
 }
 
 describe('the fees of recent blocks', () => {
+  it('count an instruction whose program is not among the keys as one of any program', () => {
+    const rates = [0, 78].map((beyond) => {
+      const message = messageOf({ price: 500n, isEmpty: true })
+      const programIdIndex = message.accountKeys.length - 1 + beyond
+      const called = { programIdIndex, accounts: new Uint8Array(0), data: new Uint8Array(0) }
+      const recent = new RecentFees(true)
+      const instructions = [...message.instructions, called]
+      recent.land({ ...message, instructions }, nothingLoaded)
+      recent.close(1)
+      return recent.read([])[0]!.rate
+    })
+    expect(rates[1]).toBe(rates[0])
+  })
+
   it('are the least that landed, or the most that one of the accounts took', () => {
     const recent = new RecentFees(false)
     const transactions = [
