@@ -25,6 +25,8 @@ export class ScriptedGeyser {
   blockhash = 'of this chain'
   /** What happens to a subscription instead of an opened stream: a gRPC status. */
   refuse: ((fromSlot: number | null) => number | null) | null = null
+  /** It takes subscriptions, and never opens their streams. */
+  isMute = false
   /** Of every subscription; null for live updates only. */
   readonly fromSlots: (number | null)[] = []
   #listener: BatchListener | null = null
@@ -82,7 +84,7 @@ export class ScriptedGeyser {
       return { send() {}, cancel() {} }
     }
     this.#listener = listener
-    listener.opened()
+    if (!this.isMute) listener.opened()
     return {
       send() {},
       cancel: () => {

@@ -199,7 +199,7 @@ class FeedStream {
   #client: GeyserConnection | null = null
   /** Ends the current connection. */
   #leave: ((end: GeyserEnd) => void) | null = null
-  /** Times when it last sent an update, did not lag, and its node was near the head. */
+  /** Times when it last sent an update or was asked, did not lag, and was near the head. */
   #updateMs = 0
   #inSyncMs = 0
   #nearMs = 0
@@ -338,6 +338,7 @@ class FeedStream {
 
   #read(client: GeyserConnection, node: UpstreamNode, from: number | null): Promise<ReadEnd> {
     const { sink, clock, counts, rotation } = this.#shared
+    this.#updateMs = clock.monotonicMs()
     return new Promise((resolve) => {
       let hasStarted = false
       const stream = client.subscribe(subscribeRequest(from), {
@@ -374,8 +375,7 @@ class FeedStream {
     const { log, clock, counts, set } = this.#shared
     this.node = node
     set.followed = node
-    this.#updateMs = clock.monotonicMs()
-    this.#inSyncMs = this.#nearMs = this.#updateMs
+    this.#updateMs = this.#inSyncMs = this.#nearMs = clock.monotonicMs()
     this.#newest = 0
     counts.connections++
     log.info('geyser stream opened', { node: node.name, fromSlot })
@@ -386,6 +386,12 @@ class FeedStream {
     const { set, rotation, streams, restarts, newest: last } = this.#shared
     const { node } = this
     if (node !== null && unbelieved.has(node.state)) this.#leave?.(untrusted)
+    const others = rotation.others(node)
+    const isOnly =
+      others.length === 0 && !streams.some((other) => other !== this && other.node !== null)
+    const quietMs = nowMs - this.#updateMs
+    // Also when it was never opened, or before anything is published.
+    if (quietMs >= (isOnly ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
     if (node === null || published === null) return
     // Alone it replays what was published: that is no lag.
     const newest = streams.length === 1 ? published : Math.min(this.#newest, published)
@@ -393,16 +399,11 @@ class FeedStream {
     const best = set.slot() ?? published
     if (best - newest <= set.lagSlots) this.#inSyncMs = nowMs
     if (rotation.isNear(node)) this.#nearMs = nowMs
-    const others = rotation.others(node)
-    const isOnly =
-      others.length === 0 && !streams.some((other) => other !== this && other.node !== null)
-    const quietMs = nowMs - this.#updateMs
     const isStuck = published - best > set.lagSlots && nowMs - last.sinceMs >= laggingMs
     const isFrozen = quietMs >= laggingMs && node.probed.slot - newest >= frozenSlots
     if (set.restarts !== restarts || isStuck) this.#leave?.(otherChain)
     else if (isFrozen && !isOnly) this.#leave?.(this.#faulty(node, frozen))
     else if (node.state === 'drained' && !isOnly) this.#leave?.(drained)
-    else if (quietMs >= (isOnly ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
     else if (nowMs - this.#inSyncMs >= laggingMs && others.length > 0) this.#leave?.(lagging)
     else if (nowMs - this.#nearMs >= behindMs && others.some((other) => rotation.isNear(other)))
       this.#leave?.(lagging)
@@ -544,7 +545,7 @@ class NodeRotation {
   }
 
   /** Other nodes that are available now. */
-  others(node: UpstreamNode): UpstreamNode[] {
+  others(node: UpstreamNode | null): UpstreamNode[] {
     const nowMs = this.#clock.monotonicMs()
     return this.#nodes.filter(
       (other) =>

@@ -274,6 +274,49 @@ describe('a stream that is left', () => {
   })
 })
 
+describe('a stream that is silent from the start', () => {
+  it.each([
+    ['is never opened', true],
+    ['brings nothing', false],
+  ])('is left when it %s: after 10 s for another node, after 30 s alone', async (_, isMute) => {
+    const mute = (node: ScriptedGeyser) => void Object.assign(node, { isMute })
+    const { geysers, slot, pass } = await stage(2, mute)
+    const [first, second] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    second.isMute = false
+    await pass(9_000)
+    expect([first, second].map(({ fromSlots }) => fromSlots.length)).toEqual([1, 0])
+    await pass(2_000)
+    expect([first, second].map(({ isFollowed }) => isFollowed)).toEqual([false, true])
+    second.send(from(1_001, 3))
+    expect(slot()).toBe(1_003)
+    const alone = await stage(1, mute)
+    await alone.pass(29_000)
+    expect(alone.geysers[0]!.fromSlots).toHaveLength(1)
+    // Back-off, and as long again.
+    await alone.pass(40_000)
+    expect(alone.geysers[0]!.fromSlots).toHaveLength(3)
+    expect(alone.geysers[0]!.isFollowed).toBe(true)
+  })
+
+  it('is left by one stream of two, whose node is asked for it anew', async () => {
+    const { geysers, feed, slot, pass } = await stage(2, undefined, undefined, 2)
+    const [first, second] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    second.die()
+    Object.assign(second, { isDown: false, isMute: true })
+    await pass(1_000)
+    expect([feed.nodes, second.fromSlots.length]).toEqual([['main/1'], 2])
+    for (let sent = 1_001; sent < 1_025; sent++) {
+      first.send([sent])
+      second.slot = sent
+      await pass(400)
+    }
+    second.isMute = false
+    await pass(3_000)
+    expect([feed.nodes, second.fromSlots.length]).toEqual([['main/1', 'main/2'], 3])
+    expect(slot()).toBe(1_024)
+  })
+})
+
 describe('merged streams', () => {
   it('go on without a gap or a wait when a node stalls inside of a slot', async () => {
     const { geysers, sink, feed, slot, pass } = await stage(2, undefined, undefined, 2)
