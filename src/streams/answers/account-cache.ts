@@ -156,10 +156,11 @@ export class AccountCache {
       this.#highestSlot = Math.max(this.#highestSlot, update.slot)
       if (this.#entries.size > 0) this.#writeProcessed(update)
     } else if (update.kind === 'block') this.#line.add(update)
+    else if (update.kind === 'retraction') this.#line.doubt(update.slot, true)
   }
 
   #writeProcessed(update: AccountUpdate): void {
-    this.#line.written(update.slot)
+    this.#line.doubt(update.slot)
     const entry = this.#entries.peek(keyOf(update.pubkey))
     if (entry === undefined || entry.state === 'asked' || entry.state === 'refused') return
     this.#dropPending(entry)
@@ -320,18 +321,17 @@ export class ProcessedLine {
 
   add({ slot, meta, isMixed = false }: BlockUpdate): void {
     const { blockhash, parentSlot, parentBlockhash } = meta
-    // Published twice: it was replaced by another one.
+    // Published twice, or retracted before: it may have writes of the one that it replaces.
     const isDoubtful = isMixed || this.#blocks.has(slot)
     const parent = isDoubtful ? null : { slot: parentSlot, blockhash: parentBlockhash }
     this.#blocks.set(slot, { slot, blockhash, parent })
-    if (this.#blocks.size > blocksMax) this.#blocks.delete(this.#blocks.keys().next().value!)
+    while (this.#blocks.size > blocksMax) this.#blocks.delete(this.#blocks.keys().next().value!)
   }
 
-  /** A write of a slot: after its block it is late, or of another version of the block. */
-  written(slot: number): void {
-    const block = this.#blocks.get(slot)
-    if (block !== undefined && block.parent !== null)
-      this.#blocks.set(slot, { ...block, parent: null })
+  /** A write after its block is late, or of another version of it; after a retraction any is. */
+  doubt(slot: number, isRetracted = false): void {
+    const block = this.#blocks.get(slot) ?? (isRetracted ? { slot, blockhash: '' } : undefined)
+    if (block !== undefined) this.#blocks.set(slot, { ...block, parent: null })
   }
 
   confirmed(slot: number): void {

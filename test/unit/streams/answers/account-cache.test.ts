@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { sysvarOwner } from '../../../../src/chain/solana/programs.ts'
+import { retractionUpdate } from '../../../../src/chain/solana/received-batch.ts'
 import { slotStatus } from '../../../../src/chain/solana/updates.ts'
 import { AccountCache } from '../../../../src/streams/answers/account-cache.ts'
+import { publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { StreamChain, type Written } from '../../../testkit/stream-chain.ts'
 import { randomOf } from '../../../testkit/synthetic-solana.ts'
 
@@ -270,6 +272,22 @@ describe('accounts at processed', () => {
     chain.block(21, { parent: 16 })
     chain.block(21, { parent: 16, fork: 1 })
     expect(processed(21)).toBe('node')
+  })
+
+  it('are left to a node in a slot whose bank was retracted, until it is confirmed', async () => {
+    const { chain, processed, keep, at } = stage()
+    chain.grow(10, 12)
+    await keep(12, { lamports: 5 })
+    // Begun, with a write that the next bank of the slot does not have.
+    chain.write(13, to(99))
+    const retracted = { bank: 1, reason: 'fork' as const, restated: [] }
+    chain.hub.abandon(13)
+    publishUpdate(chain.hub, retractionUpdate({ slot: 13, createdAtMs: 0 }, retracted))
+    chain.block(13, { parent: 12, fork: 1 })
+    chain.block(14, { parentFork: 1 })
+    expect([processed(12), processed(13), processed(14)]).toEqual(['node', 'node', 'node'])
+    chain.reach(13, slotStatus.confirmed)
+    expect([at(13), processed(14)]).toEqual([5, 5])
   })
 
   it('are not shown before every write since the read was seen', async () => {
