@@ -388,7 +388,7 @@ function functionAt(p: Parser, name: string, at: number): From {
   const alias = aliasAt(p)
   const columns: string[] = []
   if (alias !== null && p.take('(')) {
-    columns.push(...p.list(() => p.name()))
+    for (const name of p.list(() => p.name())) columns.push(name)
     p.expect(')')
   }
   return { kind: 'function', at, name, args, alias, columns }

@@ -317,7 +317,7 @@ export function star(p: Parser, of: readonly string[], pattern: string | null, a
     if (p.sees('EXCEPT') && (p.peek(1) === '(' || p.kindAt(1) === 'word') && !isQueryAhead(p)) {
       p.next()
       const isOpen = p.take('(')
-      except.push(...(isOpen ? p.list(() => p.name()) : [p.name()]))
+      for (const name of isOpen ? p.list(() => p.name()) : [p.name()]) except.push(name)
       if (isOpen) p.expect(')')
     } else if (p.sees('REPLACE')) {
       p.next()
@@ -326,7 +326,7 @@ export function star(p: Parser, of: readonly string[], pattern: string | null, a
         const made = p.aliased()
         return made.kind === 'alias' ? made : p.fail('AS')
       }
-      replace.push(...(isOpen ? p.list(one) : [one()]))
+      for (const alias of isOpen ? p.list(one) : [one()]) replace.push(alias)
       if (isOpen) p.expect(')')
     } else if (p.sees('APPLY'))
       throw new SqlProblem('NOT_IMPLEMENTED', 'APPLY is not answered here: name the columns')

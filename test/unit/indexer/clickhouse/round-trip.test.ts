@@ -272,6 +272,18 @@ function plain(tree: unknown): string {
   })
 }
 
+describe('a list of names', () => {
+  const names = Array(150_000).fill('a').join()
+  const replaced = Array(150_000).fill('1 AS a').join()
+  test.each([
+    ['EXCEPT', `SELECT * EXCEPT (${names}) FROM t`],
+    ['REPLACE', `SELECT * REPLACE (${replaced}) FROM t`],
+    ['an alias', `SELECT 1 FROM f(1) AS x (${names})`],
+  ])('of %s may be as long as a query', (_, text) => {
+    expect(parseStatement(text).ok).toBe(true)
+  })
+})
+
 describe('a printed tree', () => {
   test(`parses back to itself, ${cases} times`, () => {
     for (let seed = 0; seed < cases; seed++) {
