@@ -139,7 +139,8 @@ export class CursorFeeds {
         this.#takeSlot(commitment, update)
         break
       case 'retraction':
-        this.#replaceBank(update.slot)
+        // What is restated, be it a status alone, is of the bank that was sent: it goes on.
+        if ([...update.restated].length === 0) this.#replaceBank(update.slot)
     }
     // At last: a slot sends what was held back of it.
     this.#transactions.track(commitment, update)

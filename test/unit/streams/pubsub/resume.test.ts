@@ -40,6 +40,7 @@ function otherOrder(updates: readonly SolanaUpdate[]): SolanaUpdate[] {
   return updates.map((one) => (items.includes(one) ? mixed[at++]! : one))
 }
 
+const slotIn = (result: unknown) => (result as { context: { slot: number } }).context.slot
 const results = (session: LooseSession) => notifications(session).map(({ result }) => result)
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
@@ -492,6 +493,41 @@ describe('another bank of a slot', () => {
       await until(() => session.told.length >= all.length - at - 1, 'the rest')
       await turn()
       expect(results(session)).toEqual(all.slice(at + 1).map(({ result }) => result))
+    }
+  })
+})
+
+describe.each(['logs', 'program', 'program of every write'])('%sSubscribe', (topic) => {
+  const isCreation = (one: SolanaUpdate) => one.kind === 'slot' && one.status === 5
+
+  it.each([
+    ['with what came of it', () => true],
+    ['without content', isCreation],
+  ])('goes on in a bank that is restated %s, also elsewhere', async (_, isRestated) => {
+    const [gateway, other] = [new PubsubGateway(), new PubsubGateway()]
+    const [stayed, plain] = [gateway.connect(), other.connect()]
+    const params = (more: object) => paramsOf(topic, { commitment: 'processed', ...more })
+    gateway.ask(stayed, topic, params({ cursor: true }))
+    other.ask(plain, topic, params({ cursor: true }))
+    const updates = slotsOf(20).flat()
+    other.publish(updates)
+    const slotsTold = notifications(plain).map(({ result }) => slotIn(result))
+    const timesOf = (slot: number) => slotsTold.filter((one) => one === slot).length
+    const slot = slotsTold.reduce((most, one) => (timesOf(one) > timesOf(most) ? one : most))
+    expect(timesOf(slot)).toBeGreaterThan(1)
+    const at = updates.findIndex((one) => one.slot === slot && isCreation(one))
+    const cut = at + 8
+    const restated = updates.slice(at, cut).filter(isRestated)
+    const moment = { slot, createdAtMs: 0 }
+    const retraction = retractionUpdate(moment, { bank: 1, reason: 'fork', restated })
+    gateway.publish([...updates.slice(0, cut), retraction, ...updates.slice(cut)])
+    const all = notifications(stayed)
+    expect(all.map(({ result }) => result)).toEqual(results(plain))
+    for (const [index, { cursor }] of all.entries()) {
+      const session = other.connect()
+      other.ask(session, topic, params({ resume: cursor }))
+      await until(() => session.topics.size > 0, 'to be live')
+      expect(results(session)).toEqual(results(stayed).slice(index + 1))
     }
   })
 })
