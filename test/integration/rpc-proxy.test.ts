@@ -43,6 +43,7 @@ describe('passing through', () => {
       '{"id":ID,"jsonrpc":"2.0","result":[7]}\r\n',
       ' {"result" : [7], "id" : ID, "jsonrpc":"2.0"}',
       '{"usage":{"result":1},"id":ID,"result":[7],"more":[1]}',
+      '{"jsonrpc":"2.0","error":null,"result":[7],"id":ID}',
     ]
     for (const shape of shapes) {
       stage.node().scripts.getTheMoon = ({ id }, response) =>
@@ -64,6 +65,8 @@ describe('passing through', () => {
       '{"jsonrpc":"2.0","result":VALUE,"id":ID}',
       '{"jsonrpc":"2.0","id":ID,"result":VALUE}',
       '{ "jsonrpc":"2.0","result":VALUE,"id":ID }',
+      '{"jsonrpc":"2.0","error":null,"result":VALUE,"id":ID}',
+      '{"jsonrpc":"2.0","result":VALUE,"error":null,"id":ID}',
     ]
     // The last two fill the buffer in which a node's answer is collected up to a few bytes.
     for (const length of [20_000, 100_000, 262_095, 262_080])

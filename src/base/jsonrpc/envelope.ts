@@ -25,9 +25,12 @@ export const CLOSING_BYTES = 128
 
 /** Before the result in the usual order. */
 export const USUAL = '{"jsonrpc":"2.0","result":'
-const USUAL_ERROR = '{"jsonrpc":"2.0","error":'
+const USUAL_ERROR = '{"jsonrpc":"2.0","error":{'
+/** Old servers write the absent one of the two as null. */
+const ABSENT_ERROR = ',"error":null'
 /** Members that may follow the value, up to the end of the response. */
-const CLOSING = /(?:\s*,\s*"(?:jsonrpc"\s*:\s*"2\.0"|id"\s*:\s*\d{1,15}))*\s*\}\s*$/
+const CLOSING =
+  /(?:\s*,\s*"(?:jsonrpc"\s*:\s*"2\.0"|error"\s*:\s*null|id"\s*:\s*\d{1,15}))*\s*\}\s*$/
 const CLOSING_ID = /"id"\s*:\s*(\d+)/g
 const DEPTH_MAX = 1_000_000
 const QUOTE = 0x22
@@ -54,9 +57,9 @@ export function openingOf(head: string, id = '1'): Opening | null {
   if (usual !== null) return usual
   let found: Opening | null = null
   walkMembers(head, skipSpace(head, 0), DEPTH_MAX, (key, start, end) => {
-    if (key === 'result' || key === 'error') found = { isError: key === 'error', start }
-    const isOther = key === 'id' && head.slice(start, end) !== id
-    return found === null && !isOther
+    const isError = key === 'error' && head.slice(start, end) !== 'null'
+    if (isError || key === 'result') found = { isError, start }
+    return found === null && (key !== 'id' || head.slice(start, end) === id)
   })
   return found
 }
@@ -80,14 +83,15 @@ export function isPair(first: number, last: number): boolean {
 
 function usualOpening(text: string): Opening | null {
   if (text.startsWith(USUAL)) return { isError: false, start: USUAL.length }
-  if (text.startsWith(USUAL_ERROR)) return { isError: true, start: USUAL_ERROR.length }
+  if (text.startsWith(USUAL_ERROR)) return { isError: true, start: USUAL_ERROR.length - 1 }
   return null
 }
 
 function usualClosing(text: string, id: string): number {
   const end = `,"id":${id}}`
-  if (text.endsWith(end)) return text.length - end.length
-  return text.endsWith(`${end}\n`) ? text.length - end.length - 1 : -1
+  const at = text.length - end.length - (text.endsWith('\n') ? 1 : 0)
+  if (!text.startsWith(end, at)) return -1
+  return text.endsWith(ABSENT_ERROR, at) ? at - ABSENT_ERROR.length : at
 }
 
 function walkWhole(text: string, id: string): Split | null {
@@ -98,7 +102,6 @@ function walkWhole(text: string, id: string): Split | null {
     if (valueEnd === -1) return false
     if (key === 'id') hasId = text.slice(start, valueEnd) === id
     else if (key === 'result') result = { isError: false, start, end: valueEnd }
-    // Old servers write the absent one of the two as null.
     else if (key === 'error' && text.slice(start, valueEnd) !== 'null')
       error = { isError: true, start, end: valueEnd }
     return true

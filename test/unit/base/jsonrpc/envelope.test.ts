@@ -36,7 +36,22 @@ describe('splitAnswer', () => {
     expect(valueIn(`{"jsonrpc":"2.0","error":${error},"id":1}`)).toBe(`!${error}`)
     expect(valueIn(`{"jsonrpc":"2.0","id":1,"error":${error}}`)).toBe(`!${error}`)
     expect(valueIn(`{"id":1,"result":null,"error":${error}}`)).toBe(`!${error}`)
-    expect(valueIn('{"id":1,"result":7,"error":null}')).toBe('7')
+  })
+
+  it('takes an error that is null for none, in every order of members', () => {
+    for (const value of values)
+      for (const [before, after] of [
+        ['{"jsonrpc":"2.0","error":null,"result":', ',"id":1}'],
+        ['{"error":null,"id":1,"result":', '}'],
+        ['{"jsonrpc":"2.0","error": null,"result":', ',"id":1}\n'],
+        ['{"jsonrpc":"2.0","result":', ',"error":null,"id":1}'],
+        ['{"id":1,"result":', ',"error":null}'],
+      ] as const) {
+        expect(valueIn(before + value + after)).toBe(value)
+        const opening = openingOf(`${before}${value.slice(0, 3)}`)
+        expect(opening).toEqual({ isError: false, start: before.length })
+        expect(closingOf(value + after)).toBe(value.length)
+      }
   })
 
   it('refuses what is not a response to our call', () => {
