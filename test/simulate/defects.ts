@@ -212,8 +212,8 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/log/shared-events',
-        text: '!this.isInLog(frame) && frame.facts.blockNumber > last',
-        put: 'frame.facts.blockNumber > last',
+        text: '&& !isOld && !this.isInLog(frame)',
+        put: '&& !isOld',
       },
     ],
   },

@@ -367,15 +367,14 @@ class RecentFrames {
   #inLog = new Set<string>()
   /** Those before, all given up at once: a set that loses its oldest at each step is slow. */
   #olderInLog = new Set<string>()
-  #lastBlockInLog: number | null = null
+  #lastBlockInLog = -1
 
-  /** The source produced a frame. One without a key tells of this source alone, and is not kept. */
+  /** The source produced a frame. A Gap is kept as long as a frame before it is. */
   add(frame: NewFrame): void {
-    if (keyOf(frame) === null) return
     this.#frames.push(frame)
     this.#bytes += frame.payload.length
-    const oldest = frame.facts!.blockNumber - blocksKept
-    const isOld = ({ facts }: NewFrame) => facts!.blockNumber < oldest
+    const oldest = (frame.facts?.blockNumber ?? 0) - blocksKept
+    const isOld = ({ facts }: NewFrame) => facts === null || facts.blockNumber < oldest
     while (this.#bytes > keptBytesMax || (this.#frames.length > 0 && isOld(this.#frames[0]!)))
       this.#bytes -= this.#frames.shift()!.payload.length
     assert(this.#bytes >= 0, 'the bytes of the frames are counted')
@@ -385,7 +384,7 @@ class RecentFrames {
   seen(frame: NewFrame): void {
     const key = keyOf(frame)
     if (key === null) return
-    this.#lastBlockInLog = Math.max(this.#lastBlockInLog ?? 0, frame.facts!.blockNumber)
+    this.#lastBlockInLog = Math.max(this.#lastBlockInLog, frame.facts?.blockNumber ?? -1)
     if (this.#inLog.size === keysMax) {
       this.#olderInLog = this.#inLog
       this.#inLog = new Set()
@@ -394,7 +393,7 @@ class RecentFrames {
   }
 
   /** Whether the shared log has this event already, from another source or an earlier append. */
-  isInLog(frame: NewFrame): boolean {
+  readonly isInLog = (frame: NewFrame): boolean => {
     const key = keyOf(frame)
     return key !== null && (this.#inLog.has(key) || this.#olderInLog.has(key))
   }
@@ -403,30 +402,30 @@ class RecentFrames {
   clearLog(): void {
     this.#inLog.clear()
     this.#olderInLog.clear()
-    this.#lastBlockInLog = null
+    this.#lastBlockInLog = -1
   }
 
-  /**
-   * What the log lacks, in this source's order, after a Gap where blocks are in neither.
-   */
+  /** What the log lacks, in this source's order, after a Gap where blocks are in neither. */
   missing(sinceMs: number): NewFrame[] {
-    const known = this.#frames.slice()
-    const last = this.#lastBlockInLog
-    if (last === null) return known
-    const overlap = known.findIndex((frame) => this.isInLog(frame))
-    // Sources differ in the order of a few blocks; what is older would follow much newer frames.
-    const missing = known
-      .slice(overlap + 1)
-      .filter((frame) => !this.isInLog(frame) && frame.facts!.blockNumber > last - nearBlocks)
+    const [known, last] = [this.#frames, this.#lastBlockInLog]
+    if (last < 0) return known.slice()
+    const [overlap, newest] = [known.findIndex(this.isInLog), known.findLastIndex(this.isInLog)]
+    const oldest = overlap < 0 ? last + 1 : last - nearBlocks + 1
+    const missing = known.filter((frame, at) => {
+      // Sources differ in the order of a few blocks; what is older would follow much newer frames.
+      // What a Gap before a frame in the log stands for may be there from another source.
+      const isOld = frame.facts === null ? at < newest : frame.facts.blockNumber < oldest
+      return at > overlap && !isOld && !this.isInLog(frame)
+    })
     if (overlap >= 0) return missing
     // This source joined later than the log's last frame, or follows another chain.
-    const later = missing.filter(({ facts }) => facts!.blockNumber > last)
-    const first = later[0]?.facts?.blockNumber
-    if (first === undefined || first <= last + 1) return later
+    while (missing[0]?.facts === null) missing.shift()
+    const first = missing[0]?.facts?.blockNumber
+    if (first === undefined || first <= last + 1) return missing
     // Source numbers are those of a source that is gone: the blocks say what is missing.
     const gap = { from: 0, to: 0, from_block: last + 1, to_block: first - 1 }
     const payload = Buffer.from(JSON.stringify(gap))
-    return [{ kind: 'Gap', payload, sinceMs, facts: null }, ...later]
+    return [{ kind: 'Gap', payload, sinceMs, facts: null }, ...missing]
   }
 }
 
@@ -484,9 +483,10 @@ export function decodeFrame(bytes: Buffer, sinceMs: number): NewFrame | null {
   return { kind, payload, sinceMs, facts: head.facts === undefined ? null : factsOf(head.facts) }
 }
 
-/** Names an event at every source of the chain; null for a frame that only this source has. */
-function keyOf({ kind, facts }: Pick<NewFrame, 'kind' | 'facts'>): string | null {
-  return facts?.key === undefined ? null : `${kind}/${facts.key}`
+/** Names an event at every source of the chain; a Gap, which only one source has, by its bytes. */
+function keyOf({ kind, payload, facts }: NewFrame): string | null {
+  const key = facts === null ? Buffer.from(payload.subarray(0, 200)).toString() : facts.key
+  return key === undefined ? null : `${kind}/${key}`
 }
 
 function parsedHead(text: string): FrameHead | null {

@@ -127,6 +127,75 @@ test('an append whose answer was lost and that commits late is not repeated', as
   expect(shown(events)).toEqual(['1 TPS 1', '2 TPS 2', '3 TPS 3'])
 })
 
+describe('a Gap of the own source', () => {
+  const gap = '{"from":7,"to":9,"at_ms":5}'
+  const own = (shared: MemoryLog) => shared.rows.map(({ frame }) => String(frame).split('\n')[1])
+
+  /** A gateway, what its source produces, and the log that its appends reach. */
+  async function stage(leases: Lease[] = [{ name: 'events', term: 1, untilMs: 1e9 }]) {
+    const shared = new MemoryLog()
+    const commit = async (_lease: Lease, first: number, frames: readonly Uint8Array[]) => {
+      if (first !== shared.next) return false
+      shared.put(...frames.map((frame) => Buffer.from(frame).toString()))
+      return true
+    }
+    shared.append = commit
+    const held = { ...nobody, hold: async () => leases }
+    const { follower } = await follow(shared, newLog(), new HandClock(), held)
+    const put = (...frames: readonly (number | string)[]) => {
+      for (const one of frames) {
+        const facts = typeof one === 'string' ? null : { blockNumber: one, atNs: 1n, key: `${one}` }
+        follower.append(facts === null ? 'Gap' : 'TPS', Buffer.from(`${one}`), 0, facts)
+      }
+    }
+    return { shared, follower, commit, put }
+  }
+
+  test.each([
+    ['was refused', [8, 9], (_: () => unknown) => {}],
+    ['was refused, in an empty log', [], (_: () => unknown) => {}],
+    ['is committed though its answer is lost', [8, 9], (commit: () => unknown) => commit()],
+  ])('is appended once where it was noticed while an append %s', async (_, before, lose) => {
+    const { shared, commit, put } = await stage()
+    put(...before)
+    await until(() => shared.rows.length === before.length, 'what was before')
+    let failures = 0
+    shared.append = async (...append) => {
+      failures++
+      shared.append = commit
+      // Its source goes on meanwhile.
+      lose(() => commit(...append))
+      put(14)
+      throw new Error('connection is lost')
+    }
+    put(10, gap)
+    await until(() => own(shared).at(-1) === '14', 'the block after it')
+    expect(failures).toBe(1)
+    expect(own(shared)).toEqual([...before.map(String), '10', gap, '14'])
+  })
+
+  test.each([
+    ['the log has what is missing from another source', [8, 9, 10, 11], [8, gap, 11, 12], ['12']],
+    ['no source has what is missing', [8, 9], [8, gap, 12], [gap, '12']],
+    ['this source joined later', [8], [gap, 12, gap, 16], ['9-11', '12', gap, '16']],
+    ['nothing else came of it', [8], [7, gap], []],
+  ])('is appended after a take-over as far as %s', async (_, others, frames, appended) => {
+    const leases: Lease[] = []
+    const { shared, follower, put } = await stage(leases)
+    for (const block of others)
+      shared.put(`{"kind":"TPS","facts":{"block":${block},"at":"1","key":"${block}"}}\n${block}`)
+    put(...frames)
+    // The one that appended is gone.
+    leases.push({ name: 'events', term: 1, untilMs: 1e9 })
+    await until(() => follower.isNumberer, 'the lease')
+    await until(() => shared.rows.length >= others.length + appended.length, 'what is missing')
+    await turn()
+    const between = '{"from":0,"to":0,"from_block":9,"to_block":11}'
+    const expected = appended.map((one) => (one === '9-11' ? between : one))
+    expect(own(shared).slice(others.length)).toEqual(expected)
+  })
+})
+
 test('what a gateway keeps to append later is so many blocks, also behind a Gap', async () => {
   const shared = new MemoryLog()
   const leases: Lease[] = []
