@@ -103,6 +103,7 @@ const queries = {
 export const tables = { ...solana, ...execution, ...queries }
 export type TableName = keyof typeof tables
 export const tableNames = Object.keys(tables) as readonly TableName[]
+export const slotTables = tableNames.filter((name) => tables[name].feed === 'slots')
 
 /** Where a table's rows of earlier versions, which lack its last column, get their time from. */
 export interface TimeSource {

@@ -8,10 +8,11 @@ import {
   type DuckdbSink,
   type DuckdbSinkOptions,
   openDuckdbSink,
+  type StoreState,
 } from '../../src/indexer/duckdb/sink.ts'
 import { requestSnapshot, socketPath } from '../../src/indexer/duckdb/snapshot-socket.ts'
 import { readSnapshot } from '../../src/indexer/duckdb/store-files.ts'
-import { countRows } from '../testkit/index-reader.ts'
+import { countRows, readRows } from '../testkit/index-reader.ts'
 import { batch, instructionRows, transactionRows, usageRows } from '../testkit/row-samples.ts'
 import { hangMs, until } from '../testkit/until.ts'
 
@@ -169,6 +170,33 @@ describe('the sink of the embedded index', () => {
     const again = await start()
     expect(await again.marks()).toEqual({ slots: 10, events: 7 })
     expect(await countRows(folder, 'transactions')).toEqual({ rows: 2005, distinct: 2005 })
+  })
+
+  test('deletes what it has of a slot beyond its mark when it is opened', async () => {
+    const updates = (slot: number, versions: readonly number[]) =>
+      batch(
+        'account_updates',
+        versions.map((version) => [slot, 0, 'key', 'owner', 1n, 0, version, null]),
+      )
+    const first = await start()
+    await first.write([updates(7, [1, 2])], { slots: 7, events: 3 })
+    await first.publish()
+    // Half of slot 8: its writer dies before the rest and the mark.
+    await first.write([updates(8, [3, 4]), batch('tps', [[4n, 10n, 1, null]])], {})
+    await stop(first)
+    const states: StoreState[] = []
+    const second = await start({ onState: (state) => states.push(state) })
+    expect(states).toContain('cutting')
+    expect(await second.marks()).toEqual({ slots: 7, events: 3 })
+    // The slot comes again from another node.
+    await second.write([updates(8, [13, 14])], { slots: 8 })
+    await stop(second)
+    const rows = await readRows(folder, 'account_updates')
+    expect(rows.map((row) => Number(row[6])).sort((a, b) => a - b)).toEqual([1, 2, 13, 14])
+    expect(await countRows(folder, 'tps', 'seq')).toEqual({ rows: 1, distinct: 1 })
+    states.length = 0
+    await start({ onState: (state) => states.push(state) })
+    expect(states).not.toContain('cutting')
   })
 
   test('answers readers on its socket with the newest rows', async () => {

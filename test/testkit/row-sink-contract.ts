@@ -116,9 +116,9 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       expect(await sink!.marks()).toEqual({ slots: 7, events: 20 })
       expect([...(await sink!.blockhashes(7, 8))]).toEqual([[7, 'hash7']])
       const anew = blockRows(8, 9, 'anew')
-      await sink!.write([anew], { slots: 9 })
+      await sink!.write([anew], { slots: 22 })
       await reopen()
-      expect(await sink!.marks()).toEqual({ slots: 9, events: 20 })
+      expect(await sink!.marks()).toEqual({ slots: 22, events: 20 })
       const expected = [...rowsIn(blockRows(5, 7)), ...rowsIn(anew), ...rowsIn(blockRows(22, 22))]
       expect(await read('blocks')).toEqual(sorted(expected))
       expect(await read('tps')).toHaveLength(16)

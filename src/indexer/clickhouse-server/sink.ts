@@ -13,7 +13,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { clickhouseString } from '../clickhouse/sql/lexer.ts'
 import type { Cell, Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
-import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
+import type { ColumnType, Table, TableName } from '../tables.ts'
+import { slotTables, tableNames, tables } from '../tables.ts'
 import { supersededKind, WriterLease } from './lease.ts'
 import type { ServerFacts } from './schema.ts'
 import {
@@ -50,7 +51,6 @@ const dropEveryMs = 3_600_000
 const cutMsMax = 600_000
 const cutPollMs = 50
 
-const slotTables = tableNames.filter((name) => tables[name].feed === 'slots')
 const seqTables = tableNames.filter((name) => tables[name].key[0] === 'seq')
 /** A block is written last: where it is, all rows of its slot are. */
 const writeOrder = [...tableNames.filter((name) => name !== 'blocks'), 'blocks'] as const

@@ -12,7 +12,7 @@ import { duckdbTypeOf } from '../clickhouse/duckdb/typing.ts'
 import { duckdbString } from '../clickhouse/sql/lexer.ts'
 import type { Marks, RowBatch } from '../engine.ts'
 import type { FeedName, Table, TableName, TimeSource } from '../tables.ts'
-import { tableNames, tables, timeSourceOf } from '../tables.ts'
+import { slotTables, tableNames, tables, timeSourceOf } from '../tables.ts'
 import type { PresentColumns, Span } from './chunks.ts'
 import {
   appendRows,
@@ -451,12 +451,11 @@ export class SealedFiles {
 
   /** Deletes the rows of these slots: every file that has some is rewritten without them. */
   async cut(from: number, to: number): Promise<readonly string[]> {
-    const bySlot = tableNames.filter((table) => tables[table].feed === 'slots')
     const only = (table: TableName) =>
-      bySlot.includes(table) ? ` WHERE slot NOT BETWEEN ${from} AND ${to}` : ''
+      slotTables.includes(table) ? ` WHERE slot NOT BETWEEN ${from} AND ${to}` : ''
     const removed: string[] = []
     for (const member of this.#members.filter(({ spans }) =>
-      bySlot.some((table) => spans.meets(table, from, to)),
+      slotTables.some((table) => spans.meets(table, from, to)),
     )) {
       const copied = await this.copy(this.#connection, [member], { only })
       removed.push(...(await this.replace([member], copied)))

@@ -9,6 +9,7 @@ import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
 import { assert, Fault, isBug, messageOf } from '../../base/errors.ts'
 import { engineBytesMax } from '../config.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
+import { slotTables } from '../tables.ts'
 import { HotFile, SealedFiles } from './hot-file.ts'
 import { serveSnapshots } from './snapshot-socket.ts'
 import {
@@ -77,8 +78,15 @@ export class DuckdbSink implements RowSink {
   }
 
   async open(): Promise<void> {
-    await this.#inTurn('index open failed', async () => {})
-    this.#snapshotServer = await serveSnapshots(this.#folder, () => this.publish())
+    try {
+      await this.#inTurn('index open failed', () => this.#cutUnmarked())
+      this.#snapshotServer = await serveSnapshots(this.#folder, () => this.publish())
+    } catch (error) {
+      // The next attempt opens the same files.
+      this.#isStopped = true
+      await this.#close()
+      throw error
+    }
     this.#upkeep = setInterval(() => void this.tidy().catch(() => {}), upkeepMs).unref()
   }
 
@@ -112,21 +120,7 @@ export class DuckdbSink implements RowSink {
    * old mark makes the next start retry the cut.
    */
   async cut(from: number, to: number): Promise<void> {
-    await this.#inTurn('index cut failed', async () => {
-      this.#isCutting = true
-      try {
-        await this.#seal()
-        // A copy of one file has the name that a cut of that file takes.
-        if (this.#merging !== null) this.#merger.interrupt()
-        await this.#merging
-        this.#enter('cutting')
-        this.#publisher.removeLater(await this.#archive.cut(from, to))
-        await this.#hot.setMarks({ ...this.#hot.marks, slots: from - 1 })
-        await this.#list()
-      } finally {
-        this.#isCutting = false
-      }
-    })
+    await this.#inTurn('index cut failed', () => this.#cut(from, to))
   }
 
   /** Makes all durable rows readable; resolves with the snapshot that contains them. */
@@ -171,6 +165,34 @@ export class DuckdbSink implements RowSink {
     })
     this.#last = done.catch(() => {})
     return done
+  }
+
+  /**
+   * A slot beyond the mark is incomplete: the process died in between. It comes again, perhaps from
+   * another node, whose write versions are other keys of `account_updates`. Only at the start: the
+   * rest of a slot whose write failed follows.
+   */
+  async #cutUnmarked(): Promise<void> {
+    const from = (this.#hot.marks.slots ?? Number.POSITIVE_INFINITY) + 1
+    const last = Number.MAX_SAFE_INTEGER
+    if (slotTables.some((table) => this.#archive.holding(table, from, last).length > 0))
+      await this.#cut(from, last)
+  }
+
+  async #cut(from: number, to: number): Promise<void> {
+    this.#isCutting = true
+    try {
+      await this.#seal()
+      // A copy of one file has the name that a cut of that file takes.
+      if (this.#merging !== null) this.#merger.interrupt()
+      await this.#merging
+      this.#enter('cutting')
+      this.#publisher.removeLater(await this.#archive.cut(from, to))
+      await this.#hot.setMarks({ ...this.#hot.marks, slots: from - 1 })
+      await this.#list()
+    } finally {
+      this.#isCutting = false
+    }
   }
 
   #enter(state: StoreState): void {
@@ -364,7 +386,7 @@ function isSame(a: StoreSnapshot['files'], b: StoreSnapshot['files']): boolean {
 //   sealing    turns the previous hot file into an immutable one that readers may open
 //   listing    writes readable.json, the list of files that readers open
 //   replacing  puts a merged file in the place of its sources, or drops expired files
-//   cutting    rewrites the files that have rows of a chain that restarted
+//   cutting    rewrites the files with rows of a chain that restarted, or of half a slot
 //   opening    lists the folder, replays the hot file's log, seals it; also what follows a crash
 
 const transitions = {
