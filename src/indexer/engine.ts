@@ -43,7 +43,10 @@ export interface RowSink {
    * writing a key again changes nothing. Rejects with a Fault; `retryable` when a retry may help.
    */
   write(batches: readonly RowBatch[], marks: Marks): Promise<void>
-  /** Hashes of the blocks that the index has in these slots, both included. */
+  /**
+   * Hashes of the blocks that the index has in these slots, both included; '' for one that has
+   * fewer transactions than its block.
+   */
   blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>>
   /**
    * The chain restarted at slot `from`: deletes the rows of slots `from` to `to` (both

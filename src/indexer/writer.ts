@@ -135,7 +135,11 @@ export class IndexWriter {
     await this.#sink?.stop()
   }
 
-  /** Deletes the rows of a chain that restarted, from the first block that is another one now. */
+  /**
+   * Deletes the rows of a chain that restarted, from the first block that is another one now; or
+   * from one on that lacks transactions, which came late. Its rows cannot be added to: those of
+   * another node have other write versions. One cut, however many such blocks follow.
+   */
   #compare(sink: RowSink, cuts: readonly Cut[]): Promise<Taken> {
     return this.#untilDone(async () => {
       for (const { from, blockhash, indexed } of cuts) {
@@ -165,7 +169,7 @@ export class IndexWriter {
   }
 
   /**
-   * A block is written after its rows: the slots of blocks that the index has are complete. What
+   * A block is written after its rows: the slots of blocks with all transactions are complete. What
    * follows a block is late content, which may be new.
    */
   #withoutIndexed(delivery: Delivery): Delivery {

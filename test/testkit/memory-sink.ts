@@ -37,9 +37,13 @@ export class MemorySink implements RowSink {
 
   async blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>> {
     this.comparisons++
-    const rows = this.rows('blocks').map(
-      (row) => [Number(row.slot), String(row.blockhash)] as const,
-    )
+    const counts = new Map<number, number>()
+    for (const { slot } of this.rows('transactions'))
+      counts.set(Number(slot), (counts.get(Number(slot)) ?? 0) + 1)
+    const rows = this.rows('blocks').map(({ slot, blockhash, tx_count }) => {
+      const count = counts.get(Number(slot)) ?? 0
+      return [Number(slot), count < Number(tx_count) ? '' : String(blockhash)] as const
+    })
     return new Map(rows.filter(([slot]) => slot >= from && slot <= to))
   }
 

@@ -124,6 +124,23 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       expect(await read('tps')).toHaveLength(16)
     })
 
+    test('returns no hash for a block that lacks transactions', async () => {
+      const write = (slots: readonly number[], blocks: readonly RowBatch[] = []) => {
+        const key = slots.map((slot, at) => [slot, slots.indexOf(slot) === at ? 0 : 1])
+        const rows = key.map((one) => [...one, 's', 'p', 1, '', 5_000, 1, 0, 1_700_000_000])
+        const columns = rows[0]!.map((_, at) => rows.map((row) => row[at]!))
+        return sink!.write([{ table: 'transactions', count: rows.length, columns }, ...blocks], {})
+      }
+      const hashes = async () => Object.fromEntries(await sink!.blockhashes(4, 9))
+      await write([4, 5, 5], [blockRows(5, 7, 'hash', 2)])
+      expect(await hashes()).toEqual({ 5: 'hash5', 6: '', 7: '' })
+      await reopen()
+      await write([6, 7, 7, 8, 8])
+      expect(await hashes()).toEqual({ 5: 'hash5', 6: '', 7: 'hash7' })
+      await write([6, 6])
+      expect(await hashes()).toEqual({ 5: 'hash5', 6: 'hash6', 7: 'hash7' })
+    })
+
     test.runIf(stage.hasProcess)('keeps what it acknowledged when it is killed', async () => {
       await sink?.stop()
       sink = null
@@ -201,7 +218,7 @@ function tpsRows(first: number, last: number): RowBatch {
   return { table: 'tps', count: seqs.length, columns }
 }
 
-function blockRows(first: number, last: number, hash = 'hash'): RowBatch {
+function blockRows(first: number, last: number, hash = 'hash', txCount = 0): RowBatch {
   const slots = range(first, last)
   const columns: Cell[][] = [
     slots,
@@ -209,7 +226,7 @@ function blockRows(first: number, last: number, hash = 'hash'): RowBatch {
     slots.map((slot) => `${hash}${slot}`),
     slots,
     slots.map((slot) => 1_700_000_000 + slot),
-    slots.map(() => 3),
+    slots.map(() => txCount),
   ]
   return { table: 'blocks', count: slots.length, columns }
 }

@@ -131,8 +131,12 @@ class ClickhouseSink implements RowSink {
 
   async blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>> {
     const rows = await this.#client.rows<{ at: string; blockhash: string }>(
-      `SELECT toString(slot) AS at, blockhash FROM ${storedName('blocks')} FINAL
-        WHERE slot BETWEEN ${from} AND ${to}`,
+      `SELECT toString(slot) AS at, if(sum(surplus) < 0, '', max(hash)) AS blockhash FROM (
+        SELECT slot, blockhash AS hash, -toInt64(tx_count) AS surplus
+          FROM ${storedName('blocks')} FINAL WHERE slot BETWEEN ${from} AND ${to}
+        UNION ALL SELECT slot, '' AS hash, toInt64(uniqExact(idx)) AS surplus
+          FROM ${storedName('transactions')} WHERE slot BETWEEN ${from} AND ${to} GROUP BY slot
+      ) GROUP BY slot HAVING max(hash) != ''`,
     )
     return new Map(rows.map(({ at, blockhash }) => [Number(at), blockhash]))
   }

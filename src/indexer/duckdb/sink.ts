@@ -9,7 +9,7 @@ import { DuckDBInstance } from '@duckdb/node-api/lib/DuckDBInstance.js'
 import { assert, Fault, isBug, messageOf } from '../../base/errors.ts'
 import { engineBytesMax } from '../config.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
-import { slotTables } from '../tables.ts'
+import { slotTables, type TableName } from '../tables.ts'
 import { HotFile, SealedFiles } from './hot-file.ts'
 import { serveSnapshots } from './snapshot-socket.ts'
 import {
@@ -105,12 +105,19 @@ export class DuckdbSink implements RowSink {
 
   async blockhashes(from: number, to: number): Promise<ReadonlyMap<number, string>> {
     return this.#inTurn('index read failed', async () => {
-      const hot = this.#hot.spans.meets('blocks', from, to) ? [this.#hot.catalog] : []
-      const parts = [...hot, ...this.#archive.holding('blocks', from, to)].map(
-        (name) => `SELECT slot, blockhash FROM ${name}.blocks WHERE slot BETWEEN ${from} AND ${to}`,
+      const selected = (table: TableName, columns: string) => {
+        const hot = this.#hot.spans.meets(table, from, to) ? [this.#hot.catalog] : []
+        return [...hot, ...this.#archive.holding(table, from, to)].map(
+          (name) => `SELECT ${columns} FROM ${name}.${table} WHERE slot BETWEEN ${from} AND ${to}`,
+        )
+      }
+      const blocks = selected('blocks', 'slot, blockhash, -tx_count::BIGINT AS surplus')
+      if (blocks.length === 0) return new Map()
+      const parts = [...blocks, ...selected('transactions', "slot, '', 1")]
+      const found = await this.#writer.runAndReadAll(
+        `SELECT slot, if(sum(surplus) < 0, '', max(blockhash)) FROM (${parts.join(' UNION ALL ')})
+          GROUP BY slot HAVING max(blockhash) <> ''`,
       )
-      if (parts.length === 0) return new Map()
-      const found = await this.#writer.runAndReadAll(parts.join(' UNION ALL '))
       return new Map(found.getRows().map(([slot, hash]) => [Number(slot), String(hash)]))
     })
   }

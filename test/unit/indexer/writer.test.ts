@@ -3,6 +3,7 @@ import { Fault } from '../../../src/base/errors.ts'
 import { type Delivery, type Indexed, packAccounts } from '../../../src/indexer/engine.ts'
 import { IndexWriter, type SinkConfig } from '../../../src/indexer/writer.ts'
 import { MemorySink, retryable } from '../../testkit/memory-sink.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 import { until } from '../../testkit/until.ts'
 
 const config: SinkConfig = {
@@ -221,6 +222,47 @@ describe('the index writer', () => {
     await writer.take({ parcels: [block, late], marks: { slots: 2 } })
     expect(sink.rows('account_updates')).toHaveLength(1)
     expect(sink.repeated).toBe(0)
+  })
+
+  test('writes a slot again that lacks transactions, which came late, and none that is whole', async () => {
+    const { sink, writer } = await stage()
+    const [first, second] = new SyntheticSolana({ transactionsPerSlot: 2 })
+      .next()
+      .flatMap((update) => (update.kind === 'transaction' ? [update.info] : []))
+    const account = { pubkey: new Uint8Array(32), owner: new Uint8Array(32), lamports: 1n }
+    const slotOf = (slot: number, node: number, infos: Uint8Array[], indexed: Indexed | null) => {
+      const { parcels, marks } = blocks([slot], 'a', indexed)
+      const facts = [
+        { ...account, writeVersion: BigInt(node * 100 + slot), dataBytes: 0, index: 0 },
+      ]
+      const accounts = packAccounts(facts)
+      const [parcel] = parcels
+      if (parcel?.feed !== 'slots') throw new Error('a slot')
+      const block = { ...parcel.content.block!, txCount: 2 }
+      const content = { ...parcel.content, block, accounts, transactions: infos }
+      return { parcels: [{ ...parcel, content }], marks }
+    }
+    await writer.take(slotOf(1, 1, [first!, second!], null))
+    await writer.take(slotOf(2, 1, [first!], null))
+    await writer.take(slotOf(3, 1, [first!, second!], null))
+    // Another gateway has all of slot 2 before its block, from another node.
+    const indexed = { to: 3 }
+    for (const slot of [1, 2, 3]) await writer.take(slotOf(slot, 2, [first!, second!], indexed))
+    const found = (table: 'transactions' | 'account_updates', column: string) =>
+      sink.rows(table).map((row) => [row.slot, Number(row[column])])
+    expect(found('transactions', 'idx')).toEqual(
+      [1, 2, 3].flatMap((slot) => [
+        [slot, 0],
+        [slot, 1],
+      ]),
+    )
+    expect(found('account_updates', 'write_version')).toEqual([
+      [1, 101],
+      [2, 202],
+      [3, 203],
+    ])
+    expect(sink.repeated).toBe(0)
+    expect(await sink.marks()).toMatchObject({ slots: 3 })
   })
 
   test('writes no slot that it could not compare', async () => {
