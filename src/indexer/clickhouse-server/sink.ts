@@ -24,6 +24,7 @@ import {
   digitsOf,
   ensureTables,
   fillNext,
+  known,
   marksTable,
   migrateKeys,
   openTimeFills,
@@ -217,7 +218,8 @@ class ClickhouseSink implements RowSink {
   async #insert(table: string, rows: string): Promise<void> {
     await this.#confirm()
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
-    const params = { query_id: this.#insertId() }
+    // Rows that were deleted come again, in the same blocks.
+    const params = { query_id: this.#insertId(), ...known(this.#facts, { insert_deduplicate: 0 }) }
     const fenced = inPieces(rows, () => this.#lease.check())
     await this.#client.run({ sql, rows: fenced, params, firstByteMs: insertMsMax })
   }
