@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type DuckdbSink, openDuckdbSink } from '../../src/indexer/duckdb/sink.ts'
+import { readSnapshot, snapshotName } from '../../src/indexer/duckdb/store-files.ts'
 import { countRows } from '../testkit/index-reader.ts'
 import { transactionRows } from '../testkit/row-samples.ts'
 import { isSlice } from '../testkit/slice.ts'
@@ -136,6 +137,23 @@ describe('a hot file that a full disk cut short while it was created', () => {
     await sink.publish()
     expect(await countRows(folder, 'transactions')).toEqual({ rows: 20, distinct: 20 })
     expect(await sink.marks()).toMatchObject({ slots: 2 })
+  })
+})
+
+describe('a list of files that a power loss emptied', () => {
+  test('is written anew from the names of the files, with a higher version', async () => {
+    sink = await openDuckdbSink(folder, forever)
+    await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 10 })], { slots: 1 })
+    const before = await sink.publish()
+    await sink.stop()
+    sink = null
+    await truncate(join(folder, snapshotName), 0)
+    sink = await openDuckdbSink(folder, forever)
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 10, distinct: 10 })
+    const { version, files } = await readSnapshot(folder)
+    expect(files).toEqual(before.files)
+    expect(version).toBeGreaterThan(before.version)
+    expect(await sink.marks()).toEqual({ slots: 1 })
   })
 })
 

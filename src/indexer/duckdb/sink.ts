@@ -221,7 +221,9 @@ export class DuckdbSink implements RowSink {
 
   async #openFiles(): Promise<void> {
     const listing = await listFolder(this.#folder)
-    this.#publisher ??= new Publisher(this.#folder, await readSnapshot(this.#folder))
+    // The names of the files tell what is stored; the version of a list that broke was lower.
+    const broken = () => ({ version: Date.now(), files: [] })
+    this.#publisher ??= new Publisher(this.#folder, await readSnapshot(this.#folder).catch(broken))
     const instance = await DuckDBInstance.create(':memory:', engineOptions)
     this.#writer = await instance.connect()
     this.#merger = await instance.connect()

@@ -145,7 +145,7 @@ export async function shareAs(folder: string, made: string, name: string): Promi
 
 export async function writeSnapshot(folder: string, snapshot: StoreSnapshot): Promise<void> {
   const made = join(folder, `new-${snapshotName}`)
-  await writeFile(made, JSON.stringify(snapshot), { mode: 0o600 })
+  await writeFile(made, JSON.stringify(snapshot), { mode: 0o600, flush: true })
   await rename(made, join(folder, snapshotName))
 }
 
