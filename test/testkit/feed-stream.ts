@@ -1,6 +1,6 @@
 // A reader of the index's feeds without a socket: what a Follower sends it.
 import { pack, unpack } from '../../src/base/threads/frames.ts'
-import type { GrpcStream } from '../../src/base/transport/grpc-stream.ts'
+import type { GrpcStatus, GrpcStream } from '../../src/base/transport/grpc-stream.ts'
 import type { FeedItem, FeedRequest, FeedStart } from '../../src/indexer/feed-items.ts'
 import { type FollowedLog, Follower } from '../../src/products/indexer/feeds.ts'
 import { HandClock } from './fake-execution.ts'
@@ -11,6 +11,7 @@ export class FeedStream implements GrpcStream {
   readonly encoding = null
   readonly items: FeedItem[] = []
   readonly starts: FeedStart[] = []
+  readonly ends: number[] = []
   /** Bytes that the reader has not taken. */
   unsentBytes = 0
   readonly follower: Follower
@@ -42,5 +43,7 @@ export class FeedStream implements GrpcStream {
     return true
   }
 
-  end(): void {}
+  end({ code }: GrpcStatus): void {
+    this.ends.push(code)
+  }
 }

@@ -94,7 +94,10 @@ export interface IndexFeeds {
 }
 
 /** What a Follower reads: numbered items, of which the oldest are evicted. */
-export type FollowedLog = Pick<EventLog, 'run' | 'oldestSeq' | 'position' | 'onRestart'> & {
+export type FollowedLog = Pick<
+  EventLog,
+  'run' | 'oldestSeq' | 'position' | 'onRestart' | 'mayReach' | 'pull'
+> & {
   readonly filling: Promise<void> | null
   at(seq: number): LoggedItem | null
   listen(listener: () => void): () => void
@@ -262,6 +265,10 @@ const malformed: GrpcStatus = {
 const callCost = { workMs: 0.5, bytes: 256 }
 const isRequest = objectOf({ after: nullOr(isCount), run: isText })
 const anew: GrpcStatus = { code: grpcCode.unavailable, details: 'the chain begins anew' }
+const unreadable: GrpcStatus = {
+  code: grpcCode.unavailable,
+  details: 'this gateway cannot read the shared log',
+}
 const stopping: GrpcStatus = { code: grpcCode.unavailable, details: 'the server is stopping' }
 
 /** Unsent bytes at which a Follower waits, and bytes of one write. */
@@ -299,6 +306,16 @@ export class Follower implements StreamEvents {
     if (filling !== null) return void filling.then(() => this.message(bytes))
     const request = requestIn(bytes)
     if (request === null) return void this.#stream.end(malformed)
+    if (!this.#mayReach(request)) return void this.#follow(request)
+    // While the shared log cannot be read, the reader goes to another gateway.
+    this.#log.pull().then(
+      () => this.#follow(request),
+      () => this.#stream.end(unreadable),
+    )
+  }
+
+  #follow(request: FeedRequest): void {
+    if (this.#cursor !== null) return
     this.#begin(request)
     this.#ends = [
       this.#log.listen(() => this.#schedule()),
@@ -328,10 +345,15 @@ export class Follower implements StreamEvents {
     return this.#log.run ?? this.#deps.run
   }
 
-  #begin({ after, run }: FeedRequest): void {
-    const { position } = this.#log
-    const isOfThisRun = after !== null && (run === '' || run === this.#run) && after <= position
-    if (!isOfThisRun) this.#startAt(this.#oldest, 0)
+  /** Whether it is of a gateway that is further in the shared log: what follows it will come. */
+  #mayReach({ after, run }: FeedRequest): boolean {
+    return after !== null && this.#log.mayReach(after, run || null)
+  }
+
+  #begin(request: FeedRequest): void {
+    const { after, run } = request
+    const isOfRun = (run === '' || run === this.#run) && (after ?? 0) <= this.#log.position
+    if (after === null || !(isOfRun || this.#mayReach(request))) this.#startAt(this.#oldest, 0)
     else this.#startAt(Math.max(after, this.#oldest), run === '' ? 0 : this.#oldest - after)
   }
 
@@ -432,4 +454,10 @@ export class FactLog implements FollowedLog {
   onRestart(): () => void {
     return () => {}
   }
+
+  mayReach(): boolean {
+    return false
+  }
+
+  async pull(): Promise<void> {}
 }

@@ -86,6 +86,29 @@ describe('a follower of a log', () => {
     expect(new FeedStream(log, { after: 1_002, run: '' }).seqs).toEqual([1_003, 1_004])
   })
 
+  test('waits for what follows a cursor that another gateway of its log has reached', async () => {
+    const log = new EventLog({ reserve: () => null, clock, isShared: true })
+    const accept = (...seqs: number[]) => {
+      const frame = { kind: 'TPS' as const, payload: Buffer.from('400'), sinceMs: 0, facts: null }
+      for (const seq of seqs) log.accept(seq, frame)
+    }
+    log.restart('R', 3)
+    accept(4, 5)
+    const stream = new FeedStream(log, { after: 7, run: 'R' })
+    const marked = new FeedStream(log, { after: 7, run: '' })
+    const other = new FeedStream(log, { after: 7, run: 'Q' })
+    await turn()
+    accept(6, 7, 8)
+    await turn()
+    expect([stream.seqs, marked.seqs, other.seqs]).toEqual([[8], [8], [4, 5, 6, 7, 8]])
+    expect(stream.starts).toEqual([{ run: 'R', after: 7, lost: 0 }])
+    // Nothing is sent twice by a gateway that cannot read the log: its reader goes to the next one.
+    log.pull = () => Promise.reject(new Error('away'))
+    const away = new FeedStream(log, { after: 9, run: 'R' })
+    await turn()
+    expect([away.starts, away.ends]).toEqual([[], [14]])
+  })
+
   test('sends nothing more after its end', async () => {
     const log = newLog(10)
     const stream = new FeedStream(log)
