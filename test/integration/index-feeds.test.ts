@@ -132,3 +132,39 @@ test('a gateway that reads its first slots between two questions loses none of t
   expect(lost).toEqual([])
   reader.stop()
 })
+
+test('events that one gateway has not are read from the next one', async () => {
+  const logs = [1, 2].map(
+    () => new EventLog({ reserve: () => null, clock: systemClock, isShared: true }),
+  )
+  for (const log of logs) log.restart('R', 0)
+  const others = await Promise.all(
+    logs.map((log, at) =>
+      openIndexFeeds(join(folder, `other${at}.sock`), {
+        ...{ events: log, version: '0', clock: systemClock, log: silentLog },
+      }),
+    ),
+  )
+  const tps = (seq: number, ...to: EventLog[]) => {
+    const frame = { kind: 'TPS' as const, payload: Buffer.from('1'), sinceMs: 0, facts: null }
+    for (const log of to) log.accept(seq, frame)
+  }
+  const seqs: number[] = []
+  const reader = new FeedReader({
+    gateways: others.flatMap(({ gateways }) => gateways),
+    marks: {},
+    cursors: {},
+    take: ({ feed, mark }) => void (feed === 'events' && seqs.push(mark!)),
+    lost() {},
+    stalledMs: 100,
+    clock: systemClock,
+  })
+  tps(1, ...logs)
+  await until(() => seqs.length === 1, 'an event of the first one')
+  // From here on the first one cannot read what gateways share.
+  for (const seq of [2, 3]) tps(seq, logs[1]!)
+  await until(() => seqs.length === 3, 'those of the second one')
+  expect(seqs).toEqual([1, 2, 3])
+  reader.stop()
+  await Promise.all(others.map((other) => other.stop()))
+})

@@ -91,8 +91,8 @@ export class FeedReader {
   readonly #from = { slots: 0, events: 0 }
   readonly #streams = new Set<GeyserStream>()
   readonly #timers = new Set<NodeJS.Timeout>()
-  /** Ends the stream of slots that sends none; null where no other gateway has them. */
-  #stall: NodeJS.Timeout | null = null
+  /** Each leaves a stream that sends nothing, of what another gateway has, too. */
+  readonly #stalls = new Set<NodeJS.Timeout>()
   #isPaused = false
   #isStopped = false
   #looks = 0
@@ -133,13 +133,13 @@ export class FeedReader {
 
   resume(): void {
     this.#isPaused = false
-    this.#stall?.refresh()
+    for (const stall of this.#stalls) stall.refresh()
     for (const stream of this.#streams) stream.resume()
   }
 
   stop(): void {
     this.#isStopped = true
-    for (const timer of this.#timers) clearTimeout(timer)
+    for (const timer of [...this.#timers, ...this.#stalls]) clearTimeout(timer)
     for (const { client } of this.#gateways) client?.close()
   }
 
@@ -166,19 +166,12 @@ export class FeedReader {
       return
     }
     this.#slots.restart()
-    this.#stall = this.#gateways.length > 1 ? this.#onStall(() => leave()) : null
-    const leave = this.#open(gateway, {
+    this.#open(gateway, {
       feed: 'slots',
       method: 'Subscribe',
       request: subscribeRequest(from, Commitment.confirmed),
-      messages: (bytes, offsets) => {
-        if (this.#takeUpdates(bytes, offsets)) this.#stall?.refresh()
-      },
-      again: () => {
-        if (this.#stall !== null) this.#clear(this.#stall)
-        this.#stall = null
-        again()
-      },
+      messages: (bytes, offsets) => this.#takeUpdates(bytes, offsets),
+      again,
     })
   }
 
@@ -234,11 +227,16 @@ export class FeedReader {
       method: feedMethods[feed],
       request: pack({ after: seq, run }),
       messages: (bytes, offsets) => {
+        let isItem = false
         for (let at = 0; at < offsets.length; at += 2) {
-          const message = unpack(bytes.subarray(offsets[at]!, offsets[at + 1]!))
           // Reason for the cast: the gateway packs nothing else.
-          this.#takeMessage(feed, gateway, message as FeedStart | FeedItem)
+          const message = unpack(bytes.subarray(offsets[at]!, offsets[at + 1]!)) as
+            | FeedStart
+            | FeedItem
+          isItem ||= 'seq' in message
+          this.#takeMessage(feed, gateway, message)
         }
+        return isItem
       },
       again: () => {
         const next = feed === 'events' ? this.#gateways[this.#from.events]! : gateway
@@ -278,25 +276,34 @@ export class FeedReader {
     return read === undefined || indexed === undefined ? (read ?? indexed) : Math.max(read, indexed)
   }
 
-  /** Returns a function that leaves the stream for one of the next gateway. */
-  #open(gateway: Gateway, opened: Opened): () => void {
-    const { feed, method, request, messages, again } = opened
+  #open(gateway: Gateway, opened: Opened): void {
+    const { feed, method, request, again } = opened
     const client = this.#connect(gateway)
-    const ended = (end: GeyserEnd) => {
+    const isOfAll = feed === 'slots' || feed === 'events'
+    const leave = () => {
+      stream.cancel()
+      this.#turn(feed)
+      over()
+    }
+    const stall = isOfAll && this.#gateways.length > 1 ? this.#onStall(leave) : null
+    const over = () => {
       this.#streams.delete(stream)
+      if (stall !== null) this.#clear(stall)
+      again()
+    }
+    const ended = (end: GeyserEnd) => {
       this.#failed(gateway, client, feed, end)
       if (end.code === outOfRange) this.#margin = this.#margin * 2 || marginSlots
-      again()
+      over()
+    }
+    const messages: Opened['messages'] = (bytes, offsets) => {
+      const isMore = opened.messages(bytes, offsets)
+      if (isMore) stall?.refresh()
+      return isMore
     }
     const stream = client.subscribe(request, { messages, ended }, method, method !== 'Subscribe')
     this.#streams.add(stream)
     if (this.#isPaused) stream.pause()
-    return () => {
-      stream.cancel()
-      this.#streams.delete(stream)
-      this.#turn(feed)
-      again()
-    }
   }
 
   #onStall(leave: () => void): NodeJS.Timeout {
@@ -304,13 +311,13 @@ export class FeedReader {
       if (this.#isPaused) timer.refresh()
       else leave()
     }, this.#deps.stalledMs ?? stalledMsMax)
-    this.#timers.add(timer)
+    this.#stalls.add(timer)
     return timer
   }
 
-  #clear(timer: NodeJS.Timeout): void {
-    clearTimeout(timer)
-    this.#timers.delete(timer)
+  #clear(stall: NodeJS.Timeout): void {
+    clearTimeout(stall)
+    this.#stalls.delete(stall)
   }
 
   #failed(gateway: Gateway, client: GeyserClient, feed: FeedName, end: GeyserEnd): void {
@@ -360,7 +367,8 @@ interface Opened {
   readonly feed: FeedName
   readonly method: string
   readonly request: Uint8Array
-  messages(bytes: Buffer, offsets: readonly number[]): void
+  /** Returns whether there was what it is read for. */
+  messages(bytes: Buffer, offsets: readonly number[]): boolean
   /** Opens it again, later. */
   again(): void
 }
