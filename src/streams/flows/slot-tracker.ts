@@ -89,7 +89,7 @@ export class SlotTracker {
     this.#hub = hub
     this.#deps = deps
     this.#retractions = new Retractions(hub)
-    this.#confirmations = new Confirmations(this.#slots, this.#streams, hub.slotTime)
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, hub)
   }
 
   /** A connection has begun without a replay: what lies between is lost. */
@@ -144,7 +144,7 @@ export class SlotTracker {
     for (const tracked of this.#slots.values())
       if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
-    this.#confirmations = new Confirmations(this.#slots, this.#streams, this.#hub.slotTime)
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, this.#hub)
     this.#floor = 0
     this.#firstContent = -1
     this.newestSlot = null
@@ -456,6 +456,8 @@ export class SlotTracker {
     // Where nothing is confirmed; slots that are skipped do not matter.
     const old = this.#slots.get(tracked.slot - this.#keptSlots)
     if (old !== undefined && old.blockhash !== null) old.dropContent()
+    // Confirmed before any of it came: no status follows that would publish it.
+    this.#hub.catchUp(tracked.slot, tracked.reached)
     this.#release(tracked)
   }
 
