@@ -131,9 +131,8 @@ export class SlotTracker {
     if (!this.#streams.close(stream) || this.#streams.size === 0) return
     for (const tracked of [...this.#slots.values()].sort((a, b) => a.slot - b.slot)) {
       if (tracked.isComplete || tracked.isSettled || tracked.slot < this.#newestFinalized) continue
-      const { bank, views } = tracked
-      const isOther = (view: SlotView) => view.bank !== bank && !view.hasLeft
-      const other = views.find((view) => this.#streams.has(view) && isOther(view))
+      const isOther = (view: SlotView) => view.bank !== tracked.bank && !view.hasLeft
+      const other = tracked.views.find((view) => this.#streams.has(view) && isOther(view))
       if (other !== undefined) this.#switchUnlessHeld(tracked, other)
     }
   }
@@ -403,21 +402,21 @@ export class SlotTracker {
     // Several streams or banks sent it: confirmed and finalized get this one's version.
     const isPart = items.length !== view.items.length
     const isMixed = isPart || view.firsts !== tracked.published || view.hasReplacedBank
-    if (isMixed && !tracked.hasStatus(slotStatus.confirmed)) {
-      this.#hub.restate(tracked.slot, items)
-      // Of a slot that was dead on another connection everything is retracted.
-      if (tracked.published !== items.length || tracked.hasStatus(slotStatus.dead)) {
-        this.#retractions.retractAllBut(tracked, [...items])
-        tracked.restate(view, items)
-      }
+    const isRestated = isMixed && !tracked.hasStatus(slotStatus.confirmed)
+    if (isRestated) this.#hub.restate(tracked.slot, items)
+    // Of a slot that was dead on another connection everything is retracted.
+    const isWrong = tracked.published !== items.length || tracked.hasStatus(slotStatus.dead)
+    if (isRestated && isWrong) {
+      this.#retractions.retractAllBut(tracked, [...items])
+      tracked.restate(view, items)
     }
     this.#content(tracked, tracked.blockOf(meta, items, isMixed))
     tracked.isComplete = true
     this.#confirmations.completed()
     if (view.hasReplacedBank) tracked.provisional = meta
     this.#close(tracked, view, meta)
-    if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
-      this.#newestComplete = tracked.slot
+    if (isRestated && isWrong) this.#retractions.restateAfter(tracked, this.#slots)
+    this.#newestComplete = Math.max(this.#newestComplete ?? tracked.slot, tracked.slot)
   }
 
   /** Missing items will not come any more: publishes the meta without the block. */
@@ -431,7 +430,8 @@ export class SlotTracker {
       return
     }
     // Late items of the bank before cannot be told from its own: neither may be confirmed.
-    if (tracked.banks.length > 1 && !tracked.hasStatus(slotStatus.confirmed)) {
+    const isEmptied = tracked.banks.length > 1 && !tracked.hasStatus(slotStatus.confirmed)
+    if (isEmptied) {
       this.#hub.restate(tracked.slot, [])
       this.#retractions.retractAllBut(tracked, [])
     }
@@ -439,6 +439,7 @@ export class SlotTracker {
       this.counts.incompleteBlocks++
       this.#close(tracked, view, meta)
     } else this.#release(tracked)
+    if (isEmptied) this.#retractions.restateAfter(tracked, this.#slots)
   }
 
   #close(tracked: TrackedSlot, view: SlotView, meta: BlockMetaUpdate): void {
@@ -500,6 +501,7 @@ export class SlotTracker {
     if (tracked.published !== items.length) {
       this.#retractions.retractAllBut(tracked, restated)
       tracked.restate(view, items)
+      this.#retractions.restateAfter(tracked, this.#slots)
     }
     if (view.hasReplacedBank) return
     tracked.provisional = null
