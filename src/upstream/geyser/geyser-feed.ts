@@ -183,9 +183,8 @@ export class GeyserFeed {
     if (isUp === this.#isUp) return
     this.#isUp = isUp
     const { log, set } = this.#shared
-    const fields = { set: set.name }
-    if (isUp) log.info('geyser stream of the set restored', fields)
-    else log.warn('geyser stream of the set is down: no node delivers it', fields)
+    if (isUp) log.info('geyser stream of the set restored', { set: set.name })
+    else log.warn('geyser stream of the set is down: no node delivers it', { set: set.name })
     for (const listener of this.#listeners) listener()
   }
 }
@@ -259,6 +258,9 @@ class FeedStream {
     if (version!.ok) this.#shared.version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
     if (this.#isAbandoned(node, newest)) this.#beginAnew()
+    const first = firstIn(replay!)
+    if (newest !== null) await this.#othersReplayed(node, first, newest)
+    if (this.#isStopped) return stopped
     const published = sink.newestSlot()
     const resumeSlot = sink.resumeFrom()
     // A slot of an earlier run that the chain has not reached: it began anew meanwhile.
@@ -266,12 +268,34 @@ class FeedStream {
     const wanted = isAhead ? null : resumeSlot
     if (newest !== null && published !== null && published - newest > set.lagSlots)
       return left(`${published - newest} slots behind`)
-    const first = firstIn(replay!)
     // A node without a block is inside of its first slot.
     const start = wanted ?? (newest === null ? first : Math.max(0, newest - warmSlots))
     if (start === null || this.#shared.rotation.of(node).hasNoReplay)
       return (await this.#read(client, node, null)).end
     return this.#replay(client, node, { start, isResumed: wanted !== null, first })
+  }
+
+  /**
+   * A node that cannot replay what is incomplete begins once another stream has replayed up to it:
+   * slots that it finalizes before would leave out those in between.
+   */
+  async #othersReplayed(node: UpstreamNode, first: number | null, newest: number): Promise<void> {
+    const { sink, set, rotation, streams, clock } = this.#shared
+    const others = streams.filter((other) => other !== this)
+    const nodes = set.nodes.filter((other) => other !== node && other.has('grpc'))
+    const untilMs = clock.monotonicMs() + askTimeoutMs
+    while (others.length > 0 && !this.#isStopped) {
+      const resumeSlot = sink.resumeFrom()
+      const isAble = !rotation.of(node).hasNoReplay && (first ?? 0) <= (resumeSlot ?? 0)
+      const open = others.filter((other) => other.node !== null)
+      const isLate = clock.monotonicMs() >= untilMs
+      const isOver =
+        open.length === 0
+          ? isLate || nodes.every((other) => rotation.of(other).hasNoReplay)
+          : open.every((other) => other.#newest + set.lagSlots >= newest)
+      if (resumeSlot === null || isAble || isOver) return
+      await new Promise((resolve) => setTimeout(resolve, watchEveryMs).unref())
+    }
   }
 
   /** Whether its finalized block is unknown to the set: geyser has no call for the genesis hash. */
@@ -547,13 +571,8 @@ class NodeRotation {
   /** Other nodes that are available now. */
   others(node: UpstreamNode | null): UpstreamNode[] {
     const nowMs = this.#clock.monotonicMs()
-    return this.#nodes.filter(
-      (other) =>
-        other !== node &&
-        other.state === 'up' &&
-        other.streamFault === '' &&
-        this.#isReady(other, nowMs),
-    )
+    const isFit = ({ state, streamFault }: UpstreamNode) => state === 'up' && streamFault === ''
+    return this.#nodes.filter((one) => one !== node && isFit(one) && this.#isReady(one, nowMs))
   }
 
   failed(node: UpstreamNode): void {

@@ -305,15 +305,21 @@ describe('a stream that is silent from the start', () => {
     Object.assign(second, { isDown: false, isMute: true })
     await pass(1_000)
     expect([feed.nodes, second.fromSlots.length]).toEqual([['main/1'], 2])
-    for (let sent = 1_001; sent < 1_025; sent++) {
+    for (let sent = 1_001; sent < 1_023; sent++) {
       first.send([sent])
       second.slot = sent
       await pass(400)
     }
     second.isMute = false
-    await pass(3_000)
+    let last = 1_022
+    // Ten seconds after it was asked, and its back-off.
+    for (; last < 1_044 && feed.nodes.length < 2; last++) {
+      first.send([last + 1])
+      second.slot = last + 1
+      await pass(400)
+    }
     expect([feed.nodes, second.fromSlots.length]).toEqual([['main/1', 'main/2'], 3])
-    expect(slot()).toBe(1_024)
+    expect(slot()).toBe(last)
   })
 })
 
@@ -338,6 +344,47 @@ describe('merged streams', () => {
     await pass(3_000)
     expect(feed.nodes).toEqual(['main/1', 'main/2'])
     expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
+  })
+
+  it.each([0, 1])('wait for the replay of another node where node %i has none', async (without) => {
+    const { geysers, feed, sink, slot, pass } = await stage(2, undefined, undefined, 2)
+    const live = geysers[without]!
+    const replaying = geysers[1 - without]!
+    for (const geyser of geysers) geyser.send(from(1_001, 10))
+    for (const geyser of geysers) geyser.die()
+    Object.assign(live, { isDown: false, slot: 1_100, first: null })
+    live.refuse = (fromSlot) => (fromSlot === null ? null : 12)
+    // The one without a replay is back first.
+    await pass(1_500)
+    expect(live.isFollowed).toBe(false)
+    Object.assign(replaying, { isDown: false, slot: 1_100 })
+    await pass(4_000)
+    expect([live.isFollowed, replaying.isFollowed]).toEqual([false, true])
+    const resumed = replaying.fromSlots.at(-1)!
+    expect(resumed).toBeLessThanOrEqual(1_011)
+    replaying.send(from(resumed, 1_101 - resumed))
+    await pass(1_000)
+    expect(feed.nodes).toHaveLength(2)
+    for (const geyser of geysers) geyser.send(from(1_101, 3))
+    expect(slot()).toBe(1_103)
+    expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
+  })
+
+  it('do not wait for a node that does not come back, nor where no other one has a replay', async () => {
+    for (const hasOther of [true, false]) {
+      const { geysers, pass } = await stage(2, undefined, undefined, 2)
+      const [live, other] = geysers as [ScriptedGeyser, ScriptedGeyser]
+      for (const geyser of geysers) geyser.send(from(1_001, 10))
+      for (const geyser of geysers) geyser.die()
+      for (const geyser of hasOther ? [live] : geysers) {
+        Object.assign(geyser, { isDown: false, slot: 1_100, first: null })
+        geyser.refuse = (fromSlot) => (fromSlot === null ? null : 12)
+      }
+      await pass(6_000)
+      for (const geyser of geysers) if (geyser.isFollowed) geyser.send([1_101])
+      await pass(1_000)
+      expect([live.isFollowed, other.isFollowed]).toEqual([true, !hasOther])
+    }
   })
 
   it('read each node once, and as many as there are', async () => {
