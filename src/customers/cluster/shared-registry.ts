@@ -103,7 +103,7 @@ export class SharedRegistry {
     // A registry that never followed this cluster must not add its own changes to it.
     const isAhead = joined === null && store.head().seq > head.seq
     if (!isAhead) await this.follower.pull()
-    if (joined === null && this.follower.state === 'away')
+    if (!isAhead && joined === null && this.follower.state === 'away')
       throw new Fault('cluster', 'the registry could not be read', { retryable: true })
     if (isAhead || (joined === null && this.follower.state !== 'following'))
       throw new Fault(

@@ -48,7 +48,7 @@ export const serveVerb: Verb = {
     const log = openLog(config.logLevel)
     const ending = endingOf(log)
     let isUp = false
-    ending.code.then((code) => (isUp ? boundStop(log) : abandon(code, log)))
+    ending.code.then((code) => (isUp ? boundStop(log, null) : abandon(code, log)))
     const problem = await portProblem(config)
     if (problem !== null) return refuse('unavailable', 'port-taken', problem)
     log.info('starting', { version: packageVersion(), data: config.data })
@@ -87,8 +87,7 @@ export const serveVerb: Verb = {
       return accept({ json: { code }, text: '' })
     } catch (error) {
       // A failed start keeps nothing open: its listeners would keep the process alive.
-      boundStop(log)
-      log.error('the start failed', { reason: messageOf(error) })
+      boundStop(log, messageOf(error))
       await started.then((service) => service.stop()).catch(() => {})
       setImmediate(() => exitStopped(EXIT.refused))
       return refusedFault(error)
@@ -120,9 +119,9 @@ function abandon(code: number, log: Log): void {
   exitNow(code)
 }
 
-function boundStop(log: Log): void {
+function boundStop(log: Log, startFailed: string | null): void {
   setTimeout(() => {
-    log.error('stop timed out')
+    log.error('stop timed out', startFailed === null ? {} : { startFailed })
     exitNow(1)
   }, stopMsMax).unref()
 }

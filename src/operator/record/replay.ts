@@ -43,6 +43,9 @@ export async function replayRecording(path: string, release: string): Promise<Re
       await run.take(record)
       if (record.kind !== recordingKind.results) at = reader.at
     }
+    // A turn sends the frames of a few streams, on a slow machine of one.
+    for (let streams = run.results.streams.size; streams > 0; streams--)
+      await new Promise((resolve) => setImmediate(resolve))
   } finally {
     reader.close()
     run.stop()

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { encodeRecording, openingOf, recordingKind } from '../../../../src/base/recording-file.ts'
 import { replayRecording, sealRecording } from '../../../../src/operator/record/replay.ts'
+import { loadCodec } from '../../../../src/streams/geyser/codec.ts'
 import { FrameBatch } from '../../../../src/streams/geyser/frame.ts'
 import { SlotNotifications } from '../../../../src/streams/pubsub/block-notifications.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
@@ -168,6 +169,24 @@ it('replays the subscriptions of customers where they made them', async () => {
   expect(own).toBeGreaterThan(0)
   expect(own).toBeLessThan(all)
   expect(answers).toMatchObject({ calls: 2, compared: 0 })
+})
+
+it('makes all frames also on a machine that is slow', async () => {
+  const codec = loadCodec()
+  stream(someSlots(2))
+  for (let connection = 1; connection <= 40; connection++) {
+    const all = { [`of ${connection}`]: {} }
+    const asked = { slots: all, blocksMeta: all, accounts: all }
+    const request = Buffer.from(codec.encode('geyser.SubscribeRequest', asked))
+    const about = { product: 'grpc', method: '/geyser.Geyser/Subscribe', connection }
+    const sizes = { requestBytes: request.length, answerBytes: 0 }
+    append('call', { atMs: startedMs, set: 'default', versions, ...about, ...sizes }, request)
+  }
+  stream(someSlots(3).slice(-20))
+  const made = (await replayRecording(path, '1.0.0')).results.frames
+  let nowMs = 0
+  vi.spyOn(performance, 'now').mockImplementation(() => nowMs++)
+  expect((await replayRecording(path, '1.0.0')).results.frames).toBe(made)
 })
 
 it('seals what is whole of a recording that was cut, and names the rest', async () => {
