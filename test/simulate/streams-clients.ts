@@ -257,7 +257,8 @@ export class PubsubClient extends Client {
     const slot = Number(slotText)
     const state = this.#processed.get(feed) ?? { first: null, newest: slot, seen: new Map() }
     this.#processed.set(feed, state)
-    state.first ??= slot
+    // What came late of a slot before it began says nothing of those in between.
+    state.first ??= Math.max(slot, feed.began)
     const { seen } = state
     const model = this.deps.chain.line.find((one) => one.slot === slot)
     if (model?.isClean) {
