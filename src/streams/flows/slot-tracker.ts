@@ -89,7 +89,7 @@ export class SlotTracker {
     this.#hub = hub
     this.#deps = deps
     this.#retractions = new Retractions(hub)
-    this.#confirmations = new Confirmations(this.#slots, this.#streams, hub)
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, hub.slotTime)
   }
 
   /** A connection has begun without a replay: what lies between is lost. */
@@ -131,8 +131,9 @@ export class SlotTracker {
     if (!this.#streams.close(stream) || this.#streams.size === 0) return
     for (const tracked of [...this.#slots.values()].sort((a, b) => a.slot - b.slot)) {
       if (tracked.isComplete || tracked.isSettled || tracked.slot < this.#newestFinalized) continue
-      const isOther = (view: SlotView) => view.bank !== tracked.bank && !view.hasLeft
-      const other = tracked.views.find((view) => this.#streams.has(view) && isOther(view))
+      const { bank, views } = tracked
+      const isOther = (view: SlotView) => view.bank !== bank && !view.hasLeft
+      const other = views.find((view) => this.#streams.has(view) && isOther(view))
       if (other !== undefined) this.#switchUnlessHeld(tracked, other)
     }
   }
@@ -143,7 +144,7 @@ export class SlotTracker {
     for (const tracked of this.#slots.values())
       if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
-    this.#confirmations = new Confirmations(this.#slots, this.#streams, this.#hub)
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, this.#hub.slotTime)
     this.#floor = 0
     this.#firstContent = -1
     this.newestSlot = null
@@ -402,21 +403,21 @@ export class SlotTracker {
     // Several streams or banks sent it: confirmed and finalized get this one's version.
     const isPart = items.length !== view.items.length
     const isMixed = isPart || view.firsts !== tracked.published || view.hasReplacedBank
-    const isRestated = isMixed && !tracked.hasStatus(slotStatus.confirmed)
-    if (isRestated) this.#hub.restate(tracked.slot, items)
-    // Of a slot that was dead on another connection everything is retracted.
-    const isWrong = tracked.published !== items.length || tracked.hasStatus(slotStatus.dead)
-    if (isRestated && isWrong) {
-      this.#retractions.retractAllBut(tracked, [...items])
-      tracked.restate(view, items)
+    if (isMixed && !tracked.hasStatus(slotStatus.confirmed)) {
+      this.#hub.restate(tracked.slot, items)
+      // Of a slot that was dead on another connection everything is retracted.
+      if (tracked.published !== items.length || tracked.hasStatus(slotStatus.dead)) {
+        this.#retractions.retractAllBut(tracked, [...items])
+        tracked.restate(view, items)
+      }
     }
     this.#content(tracked, tracked.blockOf(meta, items, isMixed))
     tracked.isComplete = true
     this.#confirmations.completed()
     if (view.hasReplacedBank) tracked.provisional = meta
     this.#close(tracked, view, meta)
-    if (isRestated && isWrong) this.#retractions.restateAfter(tracked, this.#slots)
-    this.#newestComplete = Math.max(this.#newestComplete ?? tracked.slot, tracked.slot)
+    if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
+      this.#newestComplete = tracked.slot
   }
 
   /** Missing items will not come any more: publishes the meta without the block. */
@@ -430,8 +431,7 @@ export class SlotTracker {
       return
     }
     // Late items of the bank before cannot be told from its own: neither may be confirmed.
-    const isEmptied = tracked.banks.length > 1 && !tracked.hasStatus(slotStatus.confirmed)
-    if (isEmptied) {
+    if (tracked.banks.length > 1 && !tracked.hasStatus(slotStatus.confirmed)) {
       this.#hub.restate(tracked.slot, [])
       this.#retractions.retractAllBut(tracked, [])
     }
@@ -439,7 +439,6 @@ export class SlotTracker {
       this.counts.incompleteBlocks++
       this.#close(tracked, view, meta)
     } else this.#release(tracked)
-    if (isEmptied) this.#retractions.restateAfter(tracked, this.#slots)
   }
 
   #close(tracked: TrackedSlot, view: SlotView, meta: BlockMetaUpdate): void {
@@ -457,8 +456,6 @@ export class SlotTracker {
     // Where nothing is confirmed; slots that are skipped do not matter.
     const old = this.#slots.get(tracked.slot - this.#keptSlots)
     if (old !== undefined && old.blockhash !== null) old.dropContent()
-    // Confirmed before any of it came: no status follows that would publish it.
-    this.#hub.catchUp(tracked.slot, tracked.reached)
     this.#release(tracked)
   }
 
@@ -501,7 +498,6 @@ export class SlotTracker {
     if (tracked.published !== items.length) {
       this.#retractions.retractAllBut(tracked, restated)
       tracked.restate(view, items)
-      this.#retractions.restateAfter(tracked, this.#slots)
     }
     if (view.hasReplacedBank) return
     tracked.provisional = null
