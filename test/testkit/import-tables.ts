@@ -253,11 +253,11 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
  */
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_621,
-  products: 10_668,
+  products: 10_666,
   customers: 7_542,
-  streams: 18_807,
+  streams: 18_806,
   upstream: 9_456,
-  chain: 7_881,
+  chain: 7_884,
   base: 11_055,
   devnode: 10_454,
   indexer: 20_856,

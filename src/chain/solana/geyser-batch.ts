@@ -7,6 +7,8 @@
 import { ProtoReader, WIRE_VARINT } from '../../base/protobuf.ts'
 import { readEnvelope, updateField } from './geyser-parts.ts'
 
+export const signatureBytes = 64
+
 export interface GeyserBatch {
   /** Whole gRPC frames, and between them what a connection needs. */
   readonly bytes: Buffer
@@ -138,6 +140,7 @@ function isMessage(bytes: Buffer, table: GeyserBatch['table'], row: number): boo
   const { infoStart, infoEnd } = batchColumn
   const reader = new ProtoReader(bytes, table[row + infoStart]!, table[row + infoEnd]!)
   let isSigned = false
-  while (reader.next()) if (reader.field === 1) isSigned = reader.end - reader.start === 64
+  while (reader.next())
+    if (reader.field === 1) isSigned = reader.end - reader.start === signatureBytes
   return isSigned && !reader.isBroken
 }

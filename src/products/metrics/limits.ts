@@ -15,8 +15,8 @@ const requestCost: Cost = { workMs: 0.05, bytes: 512 }
 /** Parsing a body, and building and sending an answer. */
 const workMsPerBodyByte = 0.03 / 1024
 const workMsPerByte = 3 / (1024 * 1024)
-/** A body whose length is not stated counts as the longest. */
-const unstatedBodyBytes = 51_200
+/** Longest body of POST /; one whose length is not stated counts as that long. */
+export const rpcBodyBytesMax = 51_200
 /** A handshake with its snapshot; a frame that is resumed; a message. */
 const upgradeWorkMs = 0.25
 const frameWorkMs = 0.002
@@ -110,7 +110,7 @@ function costOf({ method, contentLength }: Request): Cost {
   if (method !== 'POST') return requestCost
   // A longer one is refused without being read.
   const bodyBytes =
-    contentLength === -1 ? unstatedBodyBytes : Math.min(contentLength, unstatedBodyBytes)
+    contentLength === -1 ? rpcBodyBytesMax : Math.min(contentLength, rpcBodyBytesMax)
   const { workMs, bytes } = requestCost
   return { workMs: workMs + bodyBytes * workMsPerBodyByte, bytes }
 }

@@ -19,15 +19,13 @@ import type { Request } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import { type HandshakeTickets, ticketSecs } from './handshake-tickets.ts'
-import type { Limits } from './limits.ts'
+import { type Limits, rpcBodyBytesMax } from './limits.ts'
 import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
 import { type SolanaView, solanaDocument } from './solana.ts'
 
-/** Longest body of POST /. */
-const rpcBodyBytesMax = 51_200
 /** A longer one takes up to 1 ms to be read. */
 const shortBodyBytes = 1024
 /** Compressing less than this costs more than it saves. */

@@ -10,6 +10,7 @@ import { Commitment } from '../../base/commitment.ts'
 import { assert } from '../../base/errors.ts'
 import type { SlotTime } from '../../base/slot-time.ts'
 import { keyOf } from '../../chain/solana/base58.ts'
+import { signatureBytes } from '../../chain/solana/geyser-batch.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 
@@ -142,7 +143,6 @@ export class RecentBlocks {
 //
 //   table: | index + 1 | 0 | index + 1 | …   open addressing, by a hash of the signature
 
-const signatureBytes = 64
 const nothing = new Uint8Array(0)
 /** Estimates for the objects of a block, and for an error. */
 const blockBytes = 1_024

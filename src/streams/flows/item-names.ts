@@ -9,7 +9,7 @@
 // A name is read straight from the encoded item, and compared whole: two items are never one.
 import { hash, randomBytes } from 'node:crypto'
 import { ProtoReader } from '../../base/protobuf.ts'
-import { batchColumn, batchColumns } from '../../chain/solana/geyser-batch.ts'
+import { batchColumn, batchColumns, signatureBytes } from '../../chain/solana/geyser-batch.ts'
 import { ReceivedBatch } from '../../chain/solana/received-batch.ts'
 import type { AccountUpdate, EntryUpdate, TransactionUpdate } from '../../chain/solana/updates.ts'
 import { mergedStreamsMax } from '../../upstream/ports.ts'
@@ -23,7 +23,6 @@ export type Arrival = 'first' | 'duplicate' | 'contradiction'
 const columns = 1 + mergedStreamsMax
 const rowsInitial = 256
 const keyBytes = 32
-const signatureBytes = 64
 const nameBytesMax = keyBytes + signatureBytes
 /** Before the name: its hash, where it ends in the row, its kind. */
 const headWords = 2
