@@ -386,6 +386,11 @@ export class StreamsGateway {
     }
   }
 
+  /** It is told to end: its streams do, and for a moment calls still arrive. */
+  drain(): void {
+    this.#geyser.stop(restarting)
+  }
+
   /** The process is gone, with all connections. */
   kill(): void {
     this.isUp = false

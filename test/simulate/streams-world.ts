@@ -23,13 +23,14 @@ const ticksPerStep = 5
 /** Once nothing is wrong: as long as it takes to read everything. */
 const endTicksMax = 600
 const stuckTicks = 40
+const drainTicks = 12
 
 export const streams: World = {
   name: 'streams',
   what: 'PubSub and gRPC clients move between gateways that are killed, lag and forget',
   mustMeet: [
     ...['notifications', 'updates', 'commits', 'doubtful', 'moves', 'kills', 'tornWrites', 'lags'],
-    ...['nodeCuts', 'behind', 'toldGaps', 'continued', 'discontinued'],
+    ...['nodeCuts', 'behind', 'toldGaps', 'continued', 'discontinued', 'stops'],
   ],
   run(seed, limits) {
     // Before time is virtual: it is made for the first seed that needs it.
@@ -75,6 +76,7 @@ class Run {
     this.gateways = [0, 1].map((number) => new StreamsGateway(deps, number))
     const faults = [
       () => this.#kill(),
+      () => this.#stop(),
       () => this.#dieWriting(),
       () => this.#lag(),
       () => this.#cutNode(),
@@ -97,18 +99,21 @@ class Run {
     const steps = Math.min(stepsUsual, this.#limits.steps)
     for (let step = 0; step < steps; step++) {
       if (this.#faults.length > 0 && this.#time.random() < 0.3) await this.#pick(this.#faults)()
-      const perTick = (2 * this.#chain.sent.length) / (stepsUsual * ticksPerStep)
       for (let tick = 0; tick < ticksPerStep; tick++) {
-        this.#head = Math.min(
-          this.#chain.sent.length - 1,
-          this.#head + Math.floor(perTick * this.#time.random()),
-        )
-        await this.#tick()
+        await this.#grow()
         if (this.#time.random() < 0.1) this.#move(this.#pick(this.#clients))
       }
     }
     await this.#end()
     return Object.fromEntries(this.#counts)
+  }
+
+  /** The chain goes on. */
+  async #grow(): Promise<void> {
+    const { length } = this.#chain.sent
+    const most = (2 * length) / (stepsUsual * ticksPerStep)
+    this.#head = Math.min(length - 1, this.#head + Math.floor(most * this.#time.random()))
+    await this.#tick()
   }
 
   async #tick(): Promise<void> {
@@ -144,6 +149,14 @@ class Run {
   async #kill(): Promise<void> {
     this.#count('kills')
     await this.#restart(this.#pick(this.gateways))
+  }
+
+  async #stop(): Promise<void> {
+    this.#count('stops')
+    const gateway = this.#pick(this.gateways)
+    gateway.drain()
+    for (let tick = 0; tick < drainTicks; tick++) await this.#grow()
+    await this.#restart(gateway)
   }
 
   async #restart(gateway: StreamsGateway): Promise<void> {

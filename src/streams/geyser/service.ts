@@ -46,6 +46,8 @@ export class GeyserService<C> {
   readonly #streams = new Map<Subscriber, GrpcChain>()
   readonly #fanOuts: FanOuts
   readonly #pings: NodeJS.Timeout
+  /** What streams are told that are opened while the endpoint drains: nothing follows here. */
+  #stopped: GrpcStatus | null = null
 
   constructor(deps: GeyserDeps<C>) {
     this.#deps = deps
@@ -71,6 +73,7 @@ export class GeyserService<C> {
 
   stop(status: GrpcStatus): void {
     clearInterval(this.#pings)
+    this.#stopped = status
     this.endStreams(status)
     this.#fanOuts.stop()
   }
@@ -95,6 +98,7 @@ export class GeyserService<C> {
   #subscribe(call: GrpcStream, caller: C): StreamEvents {
     const { codec, limits, keysMax, backlogBytesMax, clock, meters, meter, charge } = this.#deps
     const chain = this.#deps.chainOf(caller)
+    if (this.#stopped !== null) return this.#refuse(call, this.#stopped)
     if (chain === null) return this.#refuse(call, noChain)
     if (!chain.isUp()) return this.#refuse(call, chainDown)
     const streams = this.#streams
