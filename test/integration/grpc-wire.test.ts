@@ -12,7 +12,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { CertificatePair } from '../../src/base/transport/tls.ts'
 import { call, callBytes, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
-import { rawCall } from '../testkit/raw-grpc.ts'
+import { framed, RawStream, rawCall } from '../testkit/raw-grpc.ts'
 import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
 import { until } from '../testkit/until.ts'
 
@@ -145,9 +145,20 @@ describe('TLS', () => {
     stage.publish(new SyntheticSolana().next())
     await until(() => held.of('slot').length > 0, 'updates on the old connection')
     // One that never begins its handshake does not hold up the end.
-    const silent = netConnect(port, '127.0.0.1')
-    await once(silent, 'connect')
+    const [silent, slow] = [netConnect(port, '127.0.0.1'), netConnect(port, '127.0.0.1')]
+    await Promise.all([silent, slow].map((socket) => once(socket, 'connect')))
+    await served()
     const stopped = stage.running.stop().then(() => true)
+    // One that begins it now has a session that does not drain: nothing live would follow there.
+    const session = connect(`https://127.0.0.1:${port}`, {
+      createConnection: () =>
+        tlsConnect({ socket: slow, ALPNProtocols: ['h2'], rejectUnauthorized: false }),
+    })
+    const amid = new RawStream(session, '/geyser.Geyser/Subscribe', { 'x-token': token })
+    amid.stream.write(framed(slots))
+    await until(() => amid.isClosed, 'its end')
+    expect([amid.status, amid.details]).toEqual([14, 'the server is stopping'])
+    session.close()
     // Node itself ends a handshake after two minutes.
     const late = new Promise<boolean>((resolve) => setTimeout(resolve, 60_000, false).unref())
     expect(await Promise.race([stopped, late])).toBe(true)

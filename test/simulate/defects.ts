@@ -156,8 +156,9 @@ export const defects: readonly Defect[] = [
     name: 'slot-begun-by-two',
     what: 'of two nodes without a replay the second one makes half of a slot look whole',
     world: 'streams',
-    seeds: 30,
-    fails: /came too early|lacks|are lost/,
+    seeds: 20,
+    from: 100,
+    fails: /came too early|came again|lacks|are lost/,
     cuts: [
       {
         file: 'streams/flows/open-streams',
@@ -557,6 +558,20 @@ export const defects: readonly Defect[] = [
         file: 'streams/pubsub/signature-notifications',
         text: 'if (isFinal)',
         put: 'if (!isFinal)',
+      },
+    ],
+  },
+  {
+    name: 'silent-while-draining',
+    what: 'a stream that is opened while its gateway stops gets nothing live, and commits all of it',
+    world: 'streams',
+    seeds: 60,
+    fails: /consumer at \w+: \d+ of slot \d+ are lost/,
+    cuts: [
+      {
+        file: 'streams/geyser/service',
+        text: 'if (this.#stopped !== null)',
+        put: 'if (false)',
       },
     ],
   },

@@ -25,20 +25,16 @@ const waitingMax = 64
 export class Confirmations {
   readonly #slots: ReadonlyMap<number, TrackedSlot>
   readonly #streams: OpenStreams
-  readonly #slotTime: SolanaHub['slotTime']
+  readonly #hub: SolanaHub
   #waiting: Confirmation[] = []
   #newestSlot = -1
   /** Blocks come whole: not known at first, nor after one that did not. */
   #hasWholeBlocks = false
 
-  constructor(
-    slots: ReadonlyMap<number, TrackedSlot>,
-    streams: OpenStreams,
-    slotTime: SolanaHub['slotTime'],
-  ) {
+  constructor(slots: ReadonlyMap<number, TrackedSlot>, streams: OpenStreams, hub: SolanaHub) {
     this.#slots = slots
     this.#streams = streams
-    this.#slotTime = slotTime
+    this.#hub = hub
   }
 
   add(confirmation: Confirmation): void {
@@ -63,10 +59,12 @@ export class Confirmations {
     const line = this.#lineTo(first)
     if (line.some(([tracked]) => this.#isAwaited(tracked, first.stream))) {
       const { slot } = first.update
-      const lastSlot = slot + this.#slotTime.slotsIn(timeoutMs, timeoutSlots)
+      const lastSlot = slot + this.#hub.slotTime.slotsIn(timeoutMs, timeoutSlots)
       const isLate = this.#newestSlot >= lastSlot || this.#waiting.length > waitingMax
       if (this.#hasWholeBlocks && !isLate) {
-        for (const [tracked] of line) tracked.isDecided = true
+        // Of which bank the others send, a stream that has none of it says nothing.
+        for (const [tracked] of line)
+          if (this.#streams.knownView(tracked, first.stream) !== null) tracked.isDecided = true
         return null
       }
       this.#hasWholeBlocks = false
@@ -110,7 +108,10 @@ export class Confirmations {
     const { provisional } = tracked
     if (provisional !== null) return this.#streams.isBusyWith(tracked, provisional)
     if (tracked.isOpen) return true
-    const isOver = tracked.blockhash !== null || tracked.isLost
-    return tracked.isCreated && !isOver && this.#streams.isHeld(tracked, tracked.bank)
+    if (tracked.blockhash !== null || tracked.isLost) return false
+    if (tracked.isCreated && this.#streams.isHeld(tracked, tracked.bank)) return true
+    // Nothing of it came, as the stream began after it: one that is behind may send it.
+    const isAfterStart = tracked.slot >= (this.#hub.firstContent ?? Number.POSITIVE_INFINITY)
+    return isAfterStart && this.#streams.isOneBehind(tracked.slot, stream)
   }
 }

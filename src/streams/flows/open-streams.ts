@@ -99,6 +99,13 @@ export class OpenStreams {
     return views.some((view) => view !== except && view.bank === bank && this.has(view))
   }
 
+  /** Whether another stream has sent nothing of the slot and those after it. */
+  isOneBehind(slot: number, stream: number): boolean {
+    const isBehind = ({ transaction, entry }: OpenStream['newest']) =>
+      transaction < slot && entry < slot
+    return [...this.#open].some(([other, { newest }]) => other !== stream && isBehind(newest))
+  }
+
   /** A stream that has the published block has not sent all of it: a node sends a kind in order. */
   isBusyWith({ slot, views }: TrackedSlot, meta: BlockMetaUpdate): boolean {
     const { blockhash, executedTransactionCount, entriesCount } = meta

@@ -89,7 +89,7 @@ export class SlotTracker {
     this.#hub = hub
     this.#deps = deps
     this.#retractions = new Retractions(hub)
-    this.#confirmations = new Confirmations(this.#slots, this.#streams, hub.slotTime)
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, hub)
   }
 
   /** A connection has begun without a replay: what lies between is lost. */
@@ -131,9 +131,8 @@ export class SlotTracker {
     if (!this.#streams.close(stream) || this.#streams.size === 0) return
     for (const tracked of [...this.#slots.values()].sort((a, b) => a.slot - b.slot)) {
       if (tracked.isComplete || tracked.isSettled || tracked.slot < this.#newestFinalized) continue
-      const { bank, views } = tracked
-      const isOther = (view: SlotView) => view.bank !== bank && !view.hasLeft
-      const other = views.find((view) => this.#streams.has(view) && isOther(view))
+      const isOther = (view: SlotView) => view.bank !== tracked.bank && !view.hasLeft
+      const other = tracked.views.find((view) => this.#streams.has(view) && isOther(view))
       if (other !== undefined) this.#switchUnlessHeld(tracked, other)
     }
   }
@@ -144,7 +143,7 @@ export class SlotTracker {
     for (const tracked of this.#slots.values())
       if (!tracked.hasStatus(slotStatus.finalized)) this.#retractions.retract(tracked, 'migration')
     this.#slots.clear()
-    this.#confirmations = new Confirmations(this.#slots, this.#streams, this.#hub.slotTime)
+    this.#confirmations = new Confirmations(this.#slots, this.#streams, this.#hub)
     this.#floor = 0
     this.#firstContent = -1
     this.newestSlot = null
@@ -403,21 +402,21 @@ export class SlotTracker {
     // Several streams or banks sent it: confirmed and finalized get this one's version.
     const isPart = items.length !== view.items.length
     const isMixed = isPart || view.firsts !== tracked.published || view.hasReplacedBank
-    if (isMixed && !tracked.hasStatus(slotStatus.confirmed)) {
-      this.#hub.restate(tracked.slot, items)
-      // Of a slot that was dead on another connection everything is retracted.
-      if (tracked.published !== items.length || tracked.hasStatus(slotStatus.dead)) {
-        this.#retractions.retractAllBut(tracked, [...items])
-        tracked.restate(view, items)
-      }
+    const isRestated = isMixed && !tracked.hasStatus(slotStatus.confirmed)
+    if (isRestated) this.#hub.restate(tracked.slot, items)
+    // Of a slot that was dead on another connection everything is retracted.
+    const isWrong = tracked.published !== items.length || tracked.hasStatus(slotStatus.dead)
+    if (isRestated && isWrong) {
+      this.#retractions.retractAllBut(tracked, [...items])
+      tracked.restate(view, items)
     }
     this.#content(tracked, tracked.blockOf(meta, items, isMixed))
     tracked.isComplete = true
     this.#confirmations.completed()
     if (view.hasReplacedBank) tracked.provisional = meta
     this.#close(tracked, view, meta)
-    if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
-      this.#newestComplete = tracked.slot
+    if (isRestated && isWrong) this.#retractions.restateAfter(tracked, this.#slots)
+    this.#newestComplete = Math.max(this.#newestComplete ?? tracked.slot, tracked.slot)
   }
 
   /** Missing items will not come any more: publishes the meta without the block. */
@@ -431,7 +430,8 @@ export class SlotTracker {
       return
     }
     // Late items of the bank before cannot be told from its own: neither may be confirmed.
-    if (tracked.banks.length > 1 && !tracked.hasStatus(slotStatus.confirmed)) {
+    const isEmptied = tracked.banks.length > 1 && !tracked.hasStatus(slotStatus.confirmed)
+    if (isEmptied) {
       this.#hub.restate(tracked.slot, [])
       this.#retractions.retractAllBut(tracked, [])
     }
@@ -439,6 +439,7 @@ export class SlotTracker {
       this.counts.incompleteBlocks++
       this.#close(tracked, view, meta)
     } else this.#release(tracked)
+    if (isEmptied) this.#retractions.restateAfter(tracked, this.#slots)
   }
 
   #close(tracked: TrackedSlot, view: SlotView, meta: BlockMetaUpdate): void {
@@ -456,6 +457,8 @@ export class SlotTracker {
     // Where nothing is confirmed; slots that are skipped do not matter.
     const old = this.#slots.get(tracked.slot - this.#keptSlots)
     if (old !== undefined && old.blockhash !== null) old.dropContent()
+    // Confirmed before any of it came: no status follows that would publish it.
+    this.#hub.catchUp(tracked.slot, tracked.reached)
     this.#release(tracked)
   }
 
@@ -498,6 +501,7 @@ export class SlotTracker {
     if (tracked.published !== items.length) {
       this.#retractions.retractAllBut(tracked, restated)
       tracked.restate(view, items)
+      this.#retractions.restateAfter(tracked, this.#slots)
     }
     if (view.hasReplacedBank) return
     tracked.provisional = null

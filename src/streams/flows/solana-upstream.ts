@@ -21,6 +21,7 @@ export interface UpstreamCounts extends SlotCounts {
 export interface EarlierRuns {
   /** Where this one has to begin to continue them; null when there is nothing to continue. */
   readonly resumeSlot: number | null
+  /** While nothing of the chain was published, and no other stream has a connection. */
   started(fromSlot: number | null): void
 }
 
@@ -53,6 +54,8 @@ export class SolanaUpstream implements GeyserSink {
   /** The node of each stream, by its number. */
   readonly #streams: { readonly node: string; readonly arrivals: NodeArrivals }[] = []
   readonly #early: EarlyWrites[] = []
+  /** Numbers of the streams that have a connection. */
+  readonly #open = new Set<number>()
   #unreadable = 0
   /** The node whose batch is published now; null between batches. */
   sending: string | null = null
@@ -88,7 +91,9 @@ export class SolanaUpstream implements GeyserSink {
     this.#streams[stream] = { node, arrivals }
     this.#early[stream] = this.#earlyOf(stream)
     const resumeSlot = this.#tracker.resumeFrom()
-    if (this.#tracker.newestSlot === null) this.#deps.earlier?.started(fromSlot)
+    // Also after connections that brought nothing: this one may begin elsewhere.
+    if (resumeSlot === null && this.#open.size === 0) this.#deps.earlier?.started(fromSlot)
+    this.#open.add(stream)
     const { gapSlots } = this.#tracker.counts
     this.#tracker.opened(fromSlot, stream)
     if (this.#tracker.counts.gapSlots > gapSlots || this.#tracker.isGapOpen)
@@ -96,6 +101,7 @@ export class SolanaUpstream implements GeyserSink {
   }
 
   closed(stream = 0): void {
+    this.#open.delete(stream)
     this.#tracker.closed(stream)
   }
 

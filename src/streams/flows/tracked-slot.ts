@@ -1,5 +1,6 @@
 // One slot as the tracker knows it: its banks, what each stream has sent of them, and which items
 // are the block's. The tracker decides; nothing here publishes.
+import { Commitment } from '../../base/commitment.ts'
 import { keyOf } from '../../chain/solana/base58.ts'
 import { retractionUpdate, slotUpdate } from '../../chain/solana/received-batch.ts'
 import {
@@ -228,6 +229,13 @@ export class TrackedSlot {
 
   get isSettled(): boolean {
     return this.isDecided || this.hasStatus(slotStatus.confirmed)
+  }
+
+  /** The highest commitment whose status was published. */
+  get reached(): Commitment {
+    const { processed, confirmed, finalized } = Commitment
+    if (this.hasStatus(finalized)) return finalized
+    return this.hasStatus(confirmed) ? confirmed : processed
   }
 
   get isConfirmedOnly(): boolean {

@@ -133,18 +133,26 @@ export class Hub<U extends HubUpdate> {
    */
   status(update: U, reached: Commitment | null): void {
     const era = this.#eraOf(update)
-    const content = this.#contents.get(update.slot)
     for (const commitment of allCommitments) {
-      if (content !== undefined && content.reached < commitment && commitment <= (reached ?? 0)) {
-        content.reached = commitment
-        if (content.updates !== null) this.#emitAll(era, commitment, content.updates)
-      }
+      if (reached !== null && commitment <= reached) this.catchUp(update.slot, commitment)
       this.#emit(era, commitment, update)
       if (reached !== null && commitment <= reached) this.#reach(commitment, update.slot)
     }
-    // That it was finalized is kept: an item that is late is published at all commitments.
-    if (reached === Commitment.finalized && content !== undefined) this.#release(content)
     this.#trim()
+  }
+
+  /** Publishes the content of a slot at what it has reached, which may precede the content. */
+  catchUp(slot: number, reached: Commitment): void {
+    const content = this.#contents.get(slot)
+    const era = this.#last
+    if (content === undefined || era === null) return
+    for (const commitment of allCommitments) {
+      if (commitment <= content.reached || commitment > reached) continue
+      content.reached = commitment
+      if (content.updates !== null) this.#emitAll(era, commitment, content.updates)
+    }
+    // That it was finalized is kept: an item that is late is published at all commitments.
+    if (reached === Commitment.finalized) this.#release(content)
   }
 
   /** Replaces the content of a slot that is only processed; confirmed and finalized get this. */

@@ -45,6 +45,7 @@ export const waitingBytesMax = 256 * 1024 * 1024
 const turnBytes = 1024 * 1024
 /** The first retry after a fault; each further one waits twice as long, up to the last. */
 const retryMs = { first: 1_000, most: 10_000 }
+const notContinued = 'no node continues the streams of earlier runs'
 /** A disk that is full is asked so often before it gets the older half. */
 const fullRetries = 4
 
@@ -191,17 +192,21 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
 
   /** The slot from which a node must replay so that earlier runs can be continued. */
   get resumeSlot(): number | null {
-    return this.#finalizedEarlier()?.slot ?? null
+    return (this.#finalizedEarlier() ?? this.#joint)?.slot ?? null
   }
 
-  /** The first connection of this run starts at that slot; null when the node replays nothing. */
+  /**
+   * A connection starts at that slot, and none before has brought anything of the chain; null when
+   * the node replays nothing.
+   */
   started(fromSlot: number | null): void {
-    const joint = this.#finalizedEarlier()
+    const joint = this.#finalizedEarlier() ?? this.#joint
     if (joint === null) return
     if (fromSlot !== joint.slot) {
-      this.#beginAnew('no node continues the streams of earlier runs')
+      this.#beginAnew(notContinued)
       return
     }
+    if (this.#joint !== null) return
     for (const run of this.#earlier) run.below = Math.min(run.below, joint.slot)
     this.#runs = this.#earlier
     this.#earlier = []
@@ -390,6 +395,8 @@ export class StreamLog implements KeptEras, KeptStream<SolanaUpdate> {
         this.#finalized = { slot: update.slot, blockhash }
     const joint = this.#joint
     if (joint === null) return
+    // Another stream was the first with content, of a later slot: those before it are left out.
+    if ((this.hub.firstContent ?? 0) > joint.slot) this.#beginAnew(notContinued)
     for (const { update } of lists[Commitment.processed]!)
       if (update?.kind === 'blockMeta' && update.slot === joint.slot) {
         this.#joint = null

@@ -106,6 +106,50 @@ describe('a connection without a replay', () => {
       expect(sink.counts().incompleteBlocks).toBe(0)
     }
   })
+
+  /** Stream 0 comes back inside of 1006, whose status and the one before it confirms. */
+  const openBehind = () => {
+    const chain = new SyntheticSolana({ seed: 3, confirmedAfter: 1, finalizedAfter: 1 })
+    const slots = Array.from({ length: 12 }, () => chain.next())
+    const opened = open()
+    for (const stream of [0, 1]) opened.sink.opened(null, stream)
+    for (const stream of [0, 1]) opened.send(slots.slice(0, 5).flat(), stream)
+    opened.sink.closed(0)
+    return { ...opened, slots }
+  }
+
+  it('confirms slots before its own in their order, once one that is behind has sent them', () => {
+    const { sink, published, send, slots } = openBehind()
+    sink.opened(null, 0)
+    const last = slots[6]!
+    send([...last.slice(8), ...slots[7]!])
+    // It has another bank before the one that is confirmed.
+    const before = slotUpdate(last[1]!, { parent: 1_003, status: slotStatus.createdBank })
+    send([...slots[5]!, before, ...last.slice(2, 9)], 1)
+    send([...last, ...slots[7]!], 1)
+    for (const slot of slots.slice(8)) for (const stream of [0, 1]) send(slot, stream)
+    const confirmed = [1_000, 1_001, 1_002, 1_003, 1_004, 1_005, 1_006, 1_007, 1_008, 1_009, 1_010]
+    for (const commitment of [1, 2]) expect([...published[commitment]!.keys()]).toEqual(confirmed)
+    for (const content of published)
+      for (const slot of [1_005, 1_006]) expect(content.get(slot)).toContain('block')
+    expect(sink.counts().incompleteBlocks).toBe(0)
+  })
+
+  it('confirms slots before its own that another one replays later', () => {
+    const { sink, published, send, slots } = openBehind()
+    sink.closed(1)
+    sink.opened(null, 0)
+    send([...slots[6]!.slice(8), ...slots[7]!])
+    sink.opened(1_005, 1)
+    for (const slot of slots.slice(5)) send(slot, 1)
+    for (const commitment of [1, 2])
+      for (const slot of [1_005, 1_006])
+        expect(published[commitment]!.get(slot)?.toSorted()).toEqual(
+          slots[slot - 1_000]!.filter(({ kind }) => kind !== 'slot')
+            .map(nameOf)
+            .toSorted(),
+        )
+  })
 })
 
 describe('a slot that is confirmed before its last items have come', () => {

@@ -225,6 +225,79 @@ describe('a model client of two streams, of writes that changed something', () =
       '1003 fork',
     ])
   })
+
+  describe('holds what a slot has written, which the one before was thought to have written, too', () => {
+    const slots = (() => {
+      const chain = new SyntheticSolana({ seed: 7, confirmedAfter: 2, finalizedAfter: 9 })
+      return Array.from({ length: 12 }, () => chain.next())
+    })()
+    const lamports = new Map([
+      [1_001, 1n],
+      [1_003, 2n],
+    ])
+    const [begin, own, later] = [slots.slice(0, 2), slots[2]!, slots.slice(3)]
+      .map((some) => some.flat())
+      .map((some) => written(some, lamports))
+    const isLast = (one: SolanaUpdate) => one.kind === 'transaction' && one.index === 5
+    const isWritten = (one: SolanaUpdate) => one.kind === 'account' && one.slot === 1_003
+    const child = later!.slice(0, later!.findIndex(isWritten) + 1)
+    const rest = later!.slice(child.length)
+    const created = own!.findIndex(isCreated) + 1
+    const wrong = write(1_002, 2n)
+    const late = own!.filter(isLast)
+    const others = new SyntheticSolana({ seed: 9, firstSlot: 1_002 }).next().filter(isLast)
+    const before = slotUpdate(own![0]!, { parent: 1_000, status: slotStatus.createdBank })
+    const afterwards = own!.slice(created).filter((one) => !isLast(one))
+    const meta = own!.filter(({ kind }) => kind === 'blockMeta')
+    const items = afterwards.filter((one) => !meta.includes(one))
+
+    const cases: [string, (readonly [number, readonly SolanaUpdate[]])[]][] = [
+      [
+        'by another node, until its last transaction comes',
+        [
+          [0, [...own!.slice(0, created), ...items]],
+          [1, [...own!.slice(0, created), wrong]],
+          [0, child],
+          [0, [...late, ...meta]],
+        ],
+      ],
+      [
+        'in a bank before, until another node sends its block',
+        [
+          [0, [before, ...own!.slice(0, created), wrong, ...others, ...items]],
+          [0, [...child, ...meta]],
+          [1, own!],
+        ],
+      ],
+      [
+        'until it is confirmed without what never came',
+        [
+          [0, [before, ...own!.slice(0, created), wrong, ...afterwards]],
+          [0, child],
+        ],
+      ],
+    ]
+    it.each(cases)('%s', async (_, steps) => {
+      const stage = new VoidStage()
+      const changed = stage.stream(withRetractions(filtersOfAll(0, {}, { diffOnly: true })))
+      const send = (stream: number, some: readonly SolanaUpdate[]) => {
+        const sent = some.filter(({ kind }) => kind !== 'block').map((one) => messageOf(one))
+        stage.sink.batch(batchFrom(sent), stream)
+      }
+      const streams = new Set(steps.map(([stream]) => stream))
+      for (const stream of streams) stage.sink.opened(null, stream)
+      for (const stream of streams) send(stream, begin!)
+      for (const [stream, some] of steps) send(stream, some)
+      send(0, rest)
+      await stage.flush()
+      stage.stop()
+      const { slots: held, retracted } = apply(changed)
+      expect(held.get(1_001)).toContain(itemsOf([write(1_001, 1n)])[0])
+      expect(held.get(1_002)).not.toContain(itemsOf([wrong])[0])
+      expect(held.get(1_003)).toContain(itemsOf([write(1_003, 2n)])[0])
+      expect(retracted.map((line) => line.slice(0, 4))).toContain('1003')
+    })
+  })
 })
 
 describe('a model client of two streams, of which one replays', () => {

@@ -511,6 +511,41 @@ describe('a server that starts again', () => {
     expect(log.replay(from(1005, Commitment.processed))).toBeNull()
     expect(log.counts().resets).toBe(1)
   })
+
+  it.each(['from there', 'elsewhere'])(
+    'are continued by a connection, or begin anew, after one that brought a status alone: %s',
+    async (where) => {
+      const updates = chainOf(60)
+      const first = await serve()
+      first.sink.opened(null)
+      await first.feed(updates.filter(({ slot }) => slot < 1_040))
+      const { log, sink, feed } = await serve()
+      const resumeSlot = log.resumeSlot!
+      sink.opened(resumeSlot)
+      await feed(updates.filter(({ slot }) => slot === resumeSlot).slice(0, 1))
+      sink.closed()
+      expect(sink.resumeFrom()).toBe(resumeSlot)
+      const from1 = where === 'elsewhere' ? 1_048 : resumeSlot
+      sink.opened(from1)
+      await feed(updates.filter(({ slot }) => slot >= from1))
+      const [oldestSlot, resets] = where === 'elsewhere' ? [1_048, 1] : [1_000, 0]
+      expect([log.oldestSlot, log.counts().resets]).toEqual([oldestSlot, resets])
+    },
+  )
+
+  it('begins anew where another stream is the first with content, of a later slot', async () => {
+    const updates = chainOf(60)
+    const first = await serve()
+    first.sink.opened(null)
+    await first.feed(updates.filter(({ slot }) => slot < 1_040))
+    const { log, sink, feed } = await serve()
+    sink.opened(log.resumeSlot, 1)
+    sink.opened(null)
+    expect(log.oldestSlot).toBe(1_000)
+    await feed(updates.filter(({ slot }) => slot >= 1_048))
+    expect(log.replay(from(1_005, Commitment.processed))).toBeNull()
+    expect(log.counts().resets).toBe(1)
+  })
 })
 
 describe('the bounds', () => {
