@@ -260,7 +260,7 @@ export const budgets: Readonly<Record<string, number>> = {
   chain: 7_884,
   base: 11_055,
   devnode: 10_454,
-  indexer: 20_856,
+  indexer: 20_857,
   'live client': 6_393,
   loadtest: 5_888,
   workers: 314,

@@ -507,7 +507,8 @@ function nodesOf(expr: Expr): readonly Expr[] {
   const left: Expr[] = [expr]
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     found.push(next)
-    if (next.kind === 'call') left.push(...next.args)
+    // One by one: a call takes at most so many arguments itself.
+    if (next.kind === 'call') for (const arg of next.args) left.push(arg)
     else if (next.kind === 'alias') left.push(next.of)
     else if (next.kind === 'lambda') left.push(next.body)
   }

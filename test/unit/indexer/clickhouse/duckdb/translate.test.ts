@@ -197,6 +197,7 @@ describe('what is refused', () => {
       `SELECT 1${' UNION ALL SELECT 1'.repeat(3000)}`,
       `SELECT 1 FROM blocks${' JOIN blocks b USING slot'.repeat(2000)}`,
       `SELECT 1::${'Array('.repeat(3000)}UInt8${')'.repeat(3000)}`,
+      `SELECT concat(1${',1'.repeat(130_000)})`,
     ])
       expect(translate(sql, { catalogue }).ok, sql.slice(0, 60)).toBe(false)
     expect(translate(`SELECT 1${' OR 1'.repeat(4000)}`, { catalogue }).ok).toBe(true)
