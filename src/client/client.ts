@@ -60,7 +60,7 @@ type Listener<K extends keyof Events> = (payload: Events[K], seq: number) => voi
 export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   readonly #options: ClientOptions
   readonly #listeners = new Map<string, Set<(payload: never, seq: number) => void>>()
-  readonly #buffered: { readonly frame: Frame; readonly run: string | null }[] = []
+  readonly #buffered: Frame[] = []
   #events: readonly Kind[]
   #socket: SocketLike | null = null
   #cursor: number
@@ -135,14 +135,14 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     if (this.#iterators > 0)
       throw new Error('only one loop at a time: two loops would split the frames')
     this.#iterators++
-    let consumed = { seq: this.#cursor, run: this.#run }
+    let consumed = this.#cursor
     this.connect()
     try {
       while (this.#isStarted || this.#buffered.length > 0) {
-        const next = this.#buffered.shift()
-        if (next !== undefined) {
-          consumed = { seq: next.frame.seq, run: next.run }
-          yield next.frame
+        const frame = this.#buffered.shift()
+        if (frame !== undefined) {
+          consumed = frame.seq
+          yield frame
           if (this.#isPaused && this.#buffered.length === 0) this.#resume()
         } else
           await new Promise<void>((resolve) => {
@@ -152,7 +152,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     } finally {
       this.#iterators--
       this.#isPaused = false
-      if (this.#buffered.length > 0) [this.#cursor, this.#run] = [consumed.seq, consumed.run]
+      if (this.#buffered.length > 0) this.#cursor = consumed
       this.#buffered.length = 0
       this.close()
     }
@@ -204,7 +204,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     if (isNumbered) this.#cursor = Math.max(this.#cursor, seq)
     for (const listener of this.#listeners.get(kind) ?? []) listener(payload as never, seq)
     if (!isNumbered || this.#iterators === 0) return
-    this.#buffered.push({ frame: { seq, kind, payload } as Frame, run: this.#run })
+    this.#buffered.push({ seq, kind, payload } as Frame)
     this.#wake?.()
     if (this.#buffered.length >= (this.#options.waitingMax ?? 4096)) this.#pause()
   }
