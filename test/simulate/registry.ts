@@ -250,10 +250,13 @@ class Run {
     })
   }
 
-  /** A change whose commit waits. */
+  /** A change whose commit waits; or whose primary restarts, shows it, and is lost thereupon. */
   #doubt(): void {
     this.#postgres.unlink()
     this.#change()
+    if (this.#operations.length % 2 === 0) return
+    setTimeout(() => this.#postgres.restart(), 300)
+    setTimeout(() => this.#postgres.failOver(), between(this.#time.random, 400, 6_000))
   }
 
   #kill(): void {

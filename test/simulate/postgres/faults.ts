@@ -15,8 +15,8 @@ export class FaultyPostgres {
     () => this.#silence(),
     () => this.#reset(),
     () => this.unlink(),
-    () => this.#restart(),
-    () => this.#failOver(),
+    () => this.restart(),
+    () => this.failOver(),
     () => this.#partition(),
     () => this.#storm(),
     () => this.#stall(),
@@ -72,14 +72,14 @@ export class FaultyPostgres {
     setTimeout(() => this.pair.link(true), ms)
   }
 
-  #restart(): void {
+  restart(): void {
     if (this.pair.primary.role !== 'primary') return
     const ms = between(this.#time.random, 100, 3_000)
     this.disturbed('restarts', ms)
     this.pair.restart(ms)
   }
 
-  #failOver(): void {
+  failOver(): void {
     if (this.pair.standby.role !== 'standby') return
     const [promotedMs, returnedMs] = [
       between(this.#time.random, 200, 4_000),
