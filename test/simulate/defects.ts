@@ -171,7 +171,8 @@ export const defects: readonly Defect[] = [
     name: 'lost-fork-again',
     what: 'a node that is cut brings back a fork that has lost, as another node had it',
     world: 'streams',
-    seeds: 100,
+    seeds: 20,
+    from: 400,
     fails: /came again|of no chain/,
     cuts: [
       {
@@ -243,21 +244,6 @@ export const defects: readonly Defect[] = [
         file: 'customers/cluster/shares',
         text: 'nowMs - this.#usedMs >= refillMs)',
         put: 'nowMs < 0)',
-      },
-    ],
-  },
-  {
-    name: 'unstored-drop',
-    what: 'a stream ends for a slot that is sent whole again before its consumer has forgotten it',
-    world: 'streams',
-    from: 40_000_050,
-    seeds: 1,
-    fails: /are lost/,
-    cuts: [
-      {
-        file: 'streams/geyser/subscriber',
-        text: 'void consumer.drop(slot).then(end);',
-        put: 'void consumer.drop(slot); end();',
       },
     ],
   },
