@@ -368,7 +368,10 @@ export const topology: Topology = {
       ...(['recorder', 'registry', 'sharedRegistry'] as const),
     ],
     writes: ['registry'],
-    owns: [unsent('grpc.backlogBytesMax')],
+    owns: [
+      { kind: 'thread', name: 'grpc', bound: 'one thread', restart: vital },
+      unsent('grpc.backlogBytesMax'),
+    ],
     isEnabled: ({ config }) => config.grpc.enabled,
     start: products.openGrpc,
   }),

@@ -15,7 +15,6 @@ import type { Fields, Values } from '../../src/base/fields.ts'
 import type { Running } from '../../src/base/running.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import { Meters } from '../../src/base/telemetry/meters.ts'
-import { Addresses } from '../../src/base/transport/address.ts'
 import type { GrpcCertificates } from '../../src/base/transport/grpc-bind.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { Directory } from '../../src/customers/auth/directory.ts'
@@ -143,10 +142,11 @@ export class GrpcStage {
       chainOf: options.chainOf ?? (() => chain),
       mainChain: chain,
       certificates: options.certificates ?? null,
-      addresses: new Addresses(options.trustedProxies ?? []),
+      trustedProxies: options.trustedProxies ?? [],
       clock: systemClock,
       log: silentLog,
       version: '0.0.0',
+      onDown: () => {},
     })
     return stage
   }

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { systemClock } from '../../../src/base/clock.ts'
 import { silentLog as log } from '../../../src/base/telemetry/log.ts'
 import { Meters } from '../../../src/base/telemetry/meters.ts'
-import { Addresses } from '../../../src/base/transport/address.ts'
 import { grpcEncodings } from '../../../src/base/transport/grpc-encoding.ts'
 import { Directory } from '../../../src/customers/auth/directory.ts'
 import { Gate } from '../../../src/customers/auth/gate.ts'
@@ -53,9 +52,10 @@ export async function openGrpcEndpoint(chain: GrpcChain): Promise<BenchEndpoint>
     chainOf: () => chain,
     mainChain: chain,
     certificates: null,
-    addresses: new Addresses([]),
+    trustedProxies: [],
     clock,
     log,
+    onDown: () => process.exit(1),
     version: '0',
   })
   const { token } = issued.value

@@ -7,8 +7,7 @@
 //                             |
 //                             +-- unary   -> answer(bytes) -> bytes or refusal
 //                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
-import type { Http2Server, ServerHttp2Stream } from 'node:http2'
-import type { Socket } from 'node:net'
+import type { ServerHttp2Stream } from 'node:http2'
 import type {
   ServerDuplexStream,
   ServerInterceptingCallInterface,
@@ -19,13 +18,13 @@ import type {
   UntypedServiceImplementation,
 } from '@grpc/grpc-js'
 import { Metadata, Server, ServerInterceptingCall } from '@grpc/grpc-js'
-import { Fault, isBrokenInvariant, messageOf } from '../errors.ts'
+import { isBrokenInvariant, messageOf } from '../errors.ts'
 import type { Running } from '../running.ts'
-import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
-import { InFlight, tooManyOpen } from './connections.ts'
-import { descriptorReserve } from './descriptors.ts'
+import { whenDone } from '../steps.ts'
+import type { Log } from '../telemetry/log.ts'
 import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
-import { encodingAskedBy, type GrpcEncoding, requestEncodings } from './grpc-encoding.ts'
+import { type ConnectionLimits, GrpcConnections } from './grpc-connections.ts'
+import { type GrpcEncoding, requestEncodings } from './grpc-encoding.ts'
 import type {
   GrpcStatus,
   GrpcStream,
@@ -62,14 +61,21 @@ export type UnaryAnswer =
   | { readonly ok: true; readonly bytes: Uint8Array }
   | { readonly ok: false; readonly status: GrpcStatus }
 
-export type GrpcMethod<C> = {
+type AnyAnswer = UnaryAnswer | Promise<UnaryAnswer>
+
+export interface MethodHead {
   readonly path: string
+  readonly kind: 'unary' | 'stream'
   /** Limits besides the endpoint's size limit; by default any number of messages, no timeout. */
   readonly requests?: Partial<RequestLimits>
-} & (
-  | { kind: 'unary'; answer(request: Buffer, caller: C): UnaryAnswer }
-  | { kind: 'stream'; open(stream: GrpcStream, caller: C): StreamEvents }
-)
+}
+
+/** `A` is the answer of a unary method, or what becomes one. */
+export type GrpcMethod<C, A = UnaryAnswer> = MethodHead &
+  (
+    | { readonly kind: 'unary'; answer(request: Buffer, caller: C): A }
+    | { readonly kind: 'stream'; open(stream: GrpcStream, caller: C): StreamEvents }
+  )
 
 export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   readonly host: string
@@ -85,8 +91,9 @@ export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   /** A connection without a call for this long is closed with GOAWAY. */
   readonly connectionIdleMs: number
   clientAddress(peer: string, forwardedFor: string): string
-  admit(peer: GrpcPeer): Admission<C>
-  readonly methods: readonly GrpcMethod<C>[]
+  /** Decides at once, or in another thread; so do the methods. */
+  admit(peer: GrpcPeer): Admission<C> | Promise<Admission<C>>
+  readonly methods: readonly GrpcMethod<C, AnyAnswer>[]
   readonly log: Log
 }
 
@@ -116,7 +123,8 @@ export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Prom
     'grpc.enable_channelz': 0,
     interceptors: [guard({ options, callers, connections })],
   })
-  for (const method of options.methods) addMethod(server, method, options, callers)
+  for (const method of guardedMethods(options.methods, options.log))
+    addMethod(server, method, callers)
   const binding = await bindGrpc(server, options, options.certificates)
   connections.watch(server)
   let stopping: Promise<void> | undefined
@@ -155,9 +163,7 @@ function guard<C>(shared: Omit<Guard<C>, 'limits' | 'refused'>): ServerIntercept
   return (method, call) => {
     const guarded = new GuardedCall(all, method, call)
     const listener: ServerListener = {
-      onReceiveMetadata: (metadata, proceed) => {
-        if (guarded.admit(metadata)) proceed(metadata)
-      },
+      onReceiveMetadata: (metadata, proceed) => guarded.admit(metadata, () => proceed(metadata)),
       onReceiveHalfClose: (proceed) => {
         guarded.requestEnded()
         proceed()
@@ -177,6 +183,7 @@ class GuardedCall<C> {
   /** Releases what the admission took; null before it and after the end. */
   #leave: (() => void) | null = null
   #deadline: NodeJS.Timeout | undefined
+  #hasEnded = false
 
   constructor(
     all: Guard<C>,
@@ -189,24 +196,27 @@ class GuardedCall<C> {
     this.#peerAddress = call.getConnectionInfo().remoteAddress ?? ''
   }
 
-  /** False when the call was refused, and its status is sent. */
-  admit(metadata: Metadata): boolean {
+  /** Calls `proceed` once the call is admitted; sends the status of one that is refused. */
+  admit(metadata: Metadata, proceed: () => void): void {
     const { options, callers, connections, refused } = this.#guard
     const inner = innermostCall(this.#call)
     const stream = inner?.stream ?? null
-    const admission = options.admit(this.#peer(metadata, stream))
-    if (!admission.ok) {
-      this.#call.sendStatus(errorOf(admission.status))
-      refused.add(stream, refusalGraceMs)
-      return false
-    }
-    this.#leave = admission.leave
-    const encoding = connections.encodingOf(stream)
-    callers.set(metadata, { caller: admission.caller, encoding })
-    if (inner !== null) this.#limit(inner, encoding)
-    const late = () => this.#refuse(stream, lateRequest)
-    if (!this.#method.requestStream) this.#deadline = setTimeout(late, requestDeadlineMs).unref()
-    return true
+    whenDone(options.admit(this.#peer(metadata, stream)), (admission) => {
+      if (!admission.ok) {
+        this.#call.sendStatus(errorOf(admission.status))
+        refused.add(stream, refusalGraceMs)
+        return
+      }
+      // It was cancelled while another thread decided.
+      if (this.#hasEnded) return admission.leave()
+      this.#leave = admission.leave
+      const encoding = connections.encodingOf(stream)
+      callers.set(metadata, { caller: admission.caller, encoding })
+      if (inner !== null) this.#limit(inner, encoding)
+      const late = () => this.#refuse(stream, lateRequest)
+      if (!this.#method.requestStream) this.#deadline = setTimeout(late, requestDeadlineMs).unref()
+      proceed()
+    })
   }
 
   /** The client has sent its last message. */
@@ -215,6 +225,7 @@ class GuardedCall<C> {
   }
 
   ended(): void {
+    this.#hasEnded = true
     clearTimeout(this.#deadline)
     this.#leave?.()
     this.#leave = null
@@ -249,15 +260,14 @@ class GuardedCall<C> {
   }
 }
 
-function limitsOf<C>(method: GrpcMethod<C>, options: GrpcEndpointOptions<C>): RequestLimits {
+function limitsOf<C>(method: MethodHead, options: GrpcEndpointOptions<C>): RequestLimits {
   const { messageBytesMax } = options
   return { messageBytesMax, messagesMax: Infinity, firstMessageMs: null, ...method.requests }
 }
 
 function addMethod<C>(
   server: Server,
-  method: GrpcMethod<C>,
-  options: GrpcEndpointOptions<C>,
+  method: GrpcMethod<C, AnyAnswer>,
   callers: WeakMap<Metadata, Admitted<C>>,
 ): void {
   const isStream = method.kind === 'stream'
@@ -275,19 +285,14 @@ function addMethod<C>(
     method.kind === 'unary'
       ? (call: ServerUnaryCall<Buffer, Buffer>, reply: sendUnaryData<Buffer>) => {
           const { caller, encoding } = callers.get(call.metadata)!
-          let answer: UnaryAnswer
-          try {
-            answer = method.answer(call.request, caller)
-          } catch (error) {
-            options.log.error('gRPC call failed', { path: method.path, reason: messageOf(error) })
-            answer = { ok: false, status: ourFault }
-          }
-          if (!answer.ok) return reply(errorOf(answer.status))
-          call.sendMetadata(headOf(encoding))
-          reply(null, answer.bytes as Buffer)
+          whenDone(method.answer(call.request, caller), (answer) => {
+            if (!answer.ok) return reply(errorOf(answer.status))
+            call.sendMetadata(headOf(encoding))
+            reply(null, answer.bytes as Buffer)
+          })
         }
       : (call: ServerDuplexStream<Buffer, Buffer>) =>
-          openStream(call, method.open, callers.get(call.metadata)!, options)
+          openStream(call, method.open, callers.get(call.metadata)!)
   server.addService({ method: definition }, { method: run } as UntypedServiceImplementation)
 }
 
@@ -295,7 +300,6 @@ function openStream<C>(
   call: ServerDuplexStream<Buffer, Buffer>,
   open: (stream: GrpcStream, caller: C) => StreamEvents,
   { caller, encoding }: Admitted<C>,
-  options: GrpcEndpointOptions<C>,
 ): void {
   let events: StreamEvents | undefined
   let isClosed = false
@@ -311,27 +315,64 @@ function openStream<C>(
   inner.stream.on('drain', () => {
     if (!isClosed) events?.drained()
   })
+  // The response headers are sent at once, so that the client knows it was admitted.
+  call.sendMetadata(headOf(encoding))
+  call.on('data', (bytes: Buffer) => events?.message(bytes))
+  call.on('end', () => events?.halfClosed())
+  call.on('cancelled', () => {
+    if (isClosed) return
+    isClosed = true
+    events?.closed()
+  })
+  events = open(stream, caller)
+}
+
+/** Methods whose errors are logged and end the call; a broken invariant still ends the process. */
+export function guardedMethods<C, A extends AnyAnswer>(
+  methods: readonly GrpcMethod<C, A>[],
+  log: Log,
+): GrpcMethod<C, A | UnaryAnswer>[] {
+  return methods.map((method): GrpcMethod<C, A | UnaryAnswer> => {
+    const { path } = method
+    if (method.kind === 'stream')
+      return { ...method, open: (stream, caller) => openGuarded(method, { stream, caller, log }) }
+    return {
+      ...method,
+      answer(request, caller) {
+        try {
+          return method.answer(request, caller)
+        } catch (error) {
+          log.error('gRPC call failed', { path, reason: messageOf(error) })
+          return { ok: false, status: ourFault }
+        }
+      },
+    }
+  })
+}
+
+function openGuarded<C>(
+  { path, open }: GrpcMethod<C, never> & { readonly kind: 'stream' },
+  { stream, caller, log }: { stream: GrpcStream; caller: C; log: Log },
+): StreamEvents {
+  let events: StreamEvents | undefined
   const guarded = (run: () => void) => {
     try {
       run()
     } catch (error) {
       if (isBrokenInvariant(error)) throw error
-      options.log.error('gRPC stream failed', { path: call.getPath(), reason: messageOf(error) })
+      log.error('gRPC stream failed', { path, reason: messageOf(error) })
       stream.end(ourFault)
     }
   }
-  // The response headers are sent at once, so that the client knows it was admitted.
-  call.sendMetadata(headOf(encoding))
-  call.on('data', (bytes: Buffer) => guarded(() => events?.message(bytes)))
-  call.on('end', () => guarded(() => events?.halfClosed()))
-  call.on('cancelled', () => {
-    if (isClosed) return
-    isClosed = true
-    guarded(() => events?.closed())
-  })
   guarded(() => {
     events = open(stream, caller)
   })
+  return {
+    message: (bytes) => guarded(() => events?.message(bytes)),
+    halfClosed: () => guarded(() => events?.halfClosed()),
+    drained: () => events?.drained(),
+    closed: () => guarded(() => events?.closed()),
+  }
 }
 
 const lateRequest: GrpcStatus = {
@@ -368,119 +409,4 @@ function headOf(encoding: GrpcEncoding | null): Metadata {
 function headerOf(metadata: Metadata, name: string): string | undefined {
   const value = metadata.get(name)[0]
   return typeof value === 'string' ? value : undefined
-}
-
-interface ConnectionLimits {
-  /** Connections of one address, IPv4 /32 or IPv6 /64; one more is closed at once. */
-  readonly connectionsPerAddressMax: number
-  /** True for trusted proxies, which carry many clients: they are not counted. */
-  isProxy(address: string): boolean
-  /** Compressions of answers, where a caller asks for one. */
-  readonly compression: readonly string[]
-  /** Of a Unix socket, whose peers have no address. */
-  readonly path?: string | undefined
-  readonly log: Log
-}
-
-/** Counts as the address of a peer at a Unix socket. */
-const localAddress = '127.0.0.1'
-
-/**
- * Limits connections per address on the library's HTTP/2 servers, and reads from a call's headers
- * what the library hides: duplicate credentials and accepted compressions. http2 joins a repeated
- * `x-token` with a comma but silently drops a second `authorization`; only the raw header list has
- * it, and only for a listener before the library's own. The servers are not public in the library.
- */
-export class GrpcConnections {
-  readonly #repeated = new WeakSet<ServerHttp2Stream>()
-  readonly #encodings = new WeakMap<ServerHttp2Stream, GrpcEncoding>()
-  readonly #limits: ConnectionLimits
-  readonly #open: InFlight
-  readonly #sockets = new Set<Socket>()
-
-  constructor(limits: ConnectionLimits) {
-    this.#limits = limits
-    this.#open = new InFlight(limits.connectionsPerAddressMax)
-  }
-
-  /** Attaches to the HTTP/2 servers of a bound gRPC server. Throws a fault without any. */
-  watch(server: object): void {
-    const servers = (server as { http2Servers?: unknown }).http2Servers
-    if (!(servers instanceof Map) || servers.size === 0)
-      throw new Fault('grpc-library', 'grpc: the HTTP/2 servers of the library are not accessible')
-    // A connection that could not be accepted, for lack of descriptors: its client sees the close.
-    const report = faultReport(this.#limits.log, 'a connection could not be accepted')
-    for (const http2Server of servers.keys() as Iterable<Http2Server>) {
-      http2Server.on('error', report)
-      this.#limitConnections(http2Server)
-      http2Server.prependListener('stream', (stream, headers, _flags, ...rest: unknown[]) => {
-        if (isFar(headers['grpc-timeout'])) delete headers['grpc-timeout']
-        const encoding = encodingAskedBy(headers, this.#limits.compression)
-        if (encoding !== null) this.#encodings.set(stream, encoding)
-        if (!Array.isArray(rest[0]) || repeatsCredential(rest[0])) this.#repeated.add(stream)
-      })
-    }
-  }
-
-  /** Closes what is still open. */
-  close(): void {
-    for (const socket of this.#sockets) socket.destroy()
-  }
-
-  /** True when a credential header of this call was sent twice. */
-  hasRepeated(stream: ServerHttp2Stream | null): boolean {
-    return stream === null || this.#repeated.has(stream)
-  }
-
-  /** The compression of the answers to this call; null for none. */
-  encodingOf(stream: ServerHttp2Stream | null): GrpcEncoding | null {
-    return (stream && this.#encodings.get(stream)) ?? null
-  }
-
-  /** Checks the bare TCP connection, before TLS and HTTP/2 cost any memory. */
-  #limitConnections(http2Server: Http2Server): void {
-    const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
-    http2Server.removeAllListeners('connection')
-    const descriptors = descriptorReserve(this.#limits.log)
-    const throttle = new LogThrottle()
-    http2Server.on('connection', (socket: Socket) => {
-      const { path } = this.#limits
-      const address = socket.remoteAddress ?? (path === undefined ? undefined : localAddress)
-      // Without an address the peer has disconnected already.
-      const isOpen = address !== undefined && descriptors.admits()
-      const isCounted = isOpen && !this.#limits.isProxy(address)
-      const isRefused = isCounted && !this.#open.enter(address)
-      if (isRefused && throttle.allows('refused', performance.now()))
-        this.#limits.log.warn(tooManyOpen, { address })
-      if (!isOpen || isRefused) {
-        socket.destroy()
-        return
-      }
-      this.#sockets.add(socket)
-      socket.once('close', () => {
-        this.#sockets.delete(socket)
-        if (isCounted) this.#open.leave(address)
-      })
-      for (const listener of accept) listener.call(http2Server, socket)
-    })
-  }
-}
-
-const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 }
-
-/** The library makes 32 bits of a timeout: one of months would be over at once. */
-function isFar(timeout: unknown): boolean {
-  const [, count, unit = ''] = /^(\d+)([HMS])$/.exec(String(timeout)) ?? []
-  return Number(count) * (unitMs[unit] ?? 0) >= 2 ** 31
-}
-
-/** Raw headers alternate names and values. */
-function repeatsCredential(raw: readonly string[]): boolean {
-  let tokens = 0
-  let authorizations = 0
-  for (let index = 0; index < raw.length; index += 2) {
-    if (raw[index] === 'x-token') tokens++
-    else if (raw[index] === 'authorization') authorizations++
-  }
-  return tokens > 1 || authorizations > 1
 }

@@ -105,8 +105,8 @@ export function openGrpc(
     mainChain: chains.of(setOf({ upstream: null })),
     // The stream of a hub does not leave the machine.
     certificates: isHub(config) ? null : certificates,
-    addresses: new Addresses(config.trustedProxies),
     version,
+    onDown: downOf(context, 'gRPC endpoint'),
   })
 }
 

@@ -1,16 +1,16 @@
 // Opens the gRPC endpoint of the bundle, geyser.Geyser and grpc.health.v1.
 //
-//   call -> transport/grpc -> admission: token, budget -> geyser/service of the caller's chain
+//   call -> transport/grpc-thread -> admission: token, budget -> geyser/service of its chain
 //                                                      -> health, reflection
 import type { Clock } from '../../base/clock.ts'
+import type { Fault } from '../../base/errors.ts'
 import type { Running } from '../../base/running.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import type { Addresses } from '../../base/transport/address.ts'
 import { type CallTap, tapMethods } from '../../base/transport/call-tap.ts'
-import { type GrpcMethod, openGrpcEndpoint } from '../../base/transport/grpc.ts'
+import type { GrpcMethod } from '../../base/transport/grpc.ts'
 import type { GrpcCertificates } from '../../base/transport/grpc-bind.ts'
-import { probeGrpcLibrary } from '../../base/transport/grpc-probe.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-stream.ts'
+import { openGrpcThread } from '../../base/transport/grpc-thread.ts'
 import type { Gate } from '../../customers/auth/gate.ts'
 import type { QuotaMeters } from '../../customers/quota/meters.ts'
 import type { Quota } from '../../customers/quota/quota.ts'
@@ -22,6 +22,7 @@ import type { GrpcChain } from '../../streams/geyser/fan-out.ts'
 import type { FilterLimits } from '../../streams/geyser/filter-compile.ts'
 import type { GrpcMeters } from '../../streams/geyser/meters.ts'
 import { GeyserService } from '../../streams/geyser/service.ts'
+import { streamHeaders } from '../../streams/geyser/subscriber.ts'
 import { admit, type Caller, charge, noToken } from './admission.ts'
 import type { GrpcSection } from './config.ts'
 import { GrpcHealth, OpenCalls } from './health.ts'
@@ -43,15 +44,16 @@ export interface GrpcDeps {
   /** Whether other gateways may listen on the same port. */
   readonly sharePorts?: boolean
   readonly calls?: CallTap
-  readonly addresses: Pick<Addresses, 'clientOfText' | 'isProxy'>
+  readonly trustedProxies: readonly string[]
   readonly clock: Clock
+  /** The endpoint's thread died too often. */
+  onDown(fault: Fault): void
   readonly log: Log
   /** The version of the package. */
   readonly version: string
 }
 
 export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<Running> {
-  await probeGrpcLibrary(deps.log)
   const codec = loadCodec()
   const { mainChain, gate } = deps
   const health = new GrpcHealth(codec, () => mainChain?.isUp() ?? false)
@@ -83,16 +85,20 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
       : []),
   ]
   const admissionDeps = { ...deps, healthCalls: new OpenCalls(section.health) }
-  const endpoint = await openGrpcEndpoint<Caller | null>({
-    ...section,
-    isShared: deps.sharePorts,
-    certificates: deps.certificates,
-    clientAddress: (peer, forwarded) => deps.addresses.clientOfText(peer, forwarded),
-    isProxy: (peer) => deps.addresses.isProxy(peer),
-    admit: (peer) => admit(peer, admissionDeps),
-    methods,
-    log: deps.log.area('grpc'),
-  })
+  const log = deps.log.area('grpc')
+  const endpoint = await openGrpcThread<Caller | null>(
+    {
+      ...section,
+      isShared: deps.sharePorts,
+      certificates: deps.certificates,
+      trustedProxies: deps.trustedProxies,
+      headers: streamHeaders,
+      admit: (peer) => admit(peer, admissionDeps),
+      methods,
+      log,
+    },
+    deps,
+  )
   return {
     address: endpoint.address,
     async stop() {

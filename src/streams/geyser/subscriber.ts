@@ -37,6 +37,8 @@ const freePings = { perSecond: 1, burst: 10 }
 const pingsPerCredit = 10
 /** Metadata of a call that asks for retractions. */
 const retractionsHeader = 'x-retractions'
+/** Metadata that a stream reads. */
+export const streamHeaders = [retractionsHeader, consumerHeader]
 /** Messages of a stream whose consumer is not known yet. */
 const waitingMax = 64
 /** Pongs and other answers of a stream that wait to be sent: a replay is no bound of theirs. */

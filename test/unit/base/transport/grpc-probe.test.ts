@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import { GrpcConnections } from '../../../../src/base/transport/grpc.ts'
+import { GrpcConnections } from '../../../../src/base/transport/grpc-connections.ts'
 import { probeGrpcLibrary } from '../../../../src/base/transport/grpc-probe.ts'
 
 afterEach(() => vi.restoreAllMocks())

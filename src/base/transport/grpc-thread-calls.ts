@@ -1,0 +1,281 @@
+// The side of a gRPC endpoint that has a thread of its own: sockets, TLS, HTTP/2 and the library run
+// here; who may call, and what is answered, is decided on the main thread (grpc-thread.ts).
+// Thread: the endpoint's own.
+//
+//   headers -> 'call' -> decision --refused--> trailers
+//                           |
+//                           +-- unary   -> 'message' -> answer
+//                           +-- stream  -> 'open', 'message', 'drained' -> writes, end
+//   end of a call -> 'ended'
+import { Fault, messageOf } from '../errors.ts'
+import type { Log, LogFields, LogLevel } from '../telemetry/log.ts'
+import { Addresses } from './address.ts'
+import {
+  type Admission,
+  type GrpcEndpointOptions,
+  type GrpcMethod,
+  type GrpcPeer,
+  type MethodHead,
+  openGrpcEndpoint,
+  type UnaryAnswer,
+} from './grpc.ts'
+import type { GrpcEncoding } from './grpc-encoding.ts'
+import { probeGrpcLibrary } from './grpc-probe.ts'
+import type { GrpcStatus, GrpcStream, StreamEvents } from './grpc-stream.ts'
+
+/** What the options of an endpoint have besides functions. */
+type Settings = Omit<
+  GrpcEndpointOptions<never>,
+  'clientAddress' | 'isProxy' | 'admit' | 'methods' | 'certificates' | 'log'
+>
+
+export interface GrpcThreadData extends Settings {
+  readonly trustedProxies: readonly string[]
+  readonly certificate: Certificate | null
+  readonly methods: readonly MethodHead[]
+  /** Headers that the handlers of streams read. */
+  readonly headers: readonly string[]
+}
+
+export interface Certificate {
+  readonly cert: Uint8Array
+  readonly key: Uint8Array
+}
+
+/** Words of the memory that both threads share about a stream. */
+export const streamWord = {
+  /** Bytes that the connection has taken, modulo 2^32. */
+  sent: 0,
+  /** 1 when the main thread waits until all were taken. */
+  isAwaited: 1,
+} as const
+export const streamWords = 2
+
+export type GrpcThreadEvent =
+  | { readonly kind: 'call'; readonly id: number; readonly peer: GrpcPeer }
+  | { readonly kind: 'message'; readonly id: number; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'open'
+      readonly id: number
+      readonly encoding: GrpcEncoding | null
+      readonly headers: Readonly<Record<string, string | undefined>>
+      readonly words: Int32Array
+    }
+  | { readonly kind: 'halfClosed' | 'drained' | 'ended'; readonly id: number }
+  | LoggedLine
+  | { readonly kind: 'listening'; readonly port: number }
+  | { readonly kind: 'failed'; readonly fault: string; readonly message: string }
+
+interface LoggedLine {
+  readonly kind: 'log'
+  readonly level: Exclude<LogLevel, 'silent'>
+  readonly area: string | null
+  readonly msg: string
+  readonly fields: LogFields
+}
+
+export type Decision =
+  | { readonly id: number; readonly kind: 'admitted' }
+  | { readonly id: number; readonly kind: 'refused'; readonly status: GrpcStatus }
+  | { readonly id: number; readonly kind: 'answered'; readonly answer: UnaryAnswer }
+
+/** What the main thread has decided and written in a turn; in this order. */
+export interface GrpcThreadBatch {
+  readonly decisions: readonly Decision[]
+  /** The frames of all writes, each run once. */
+  readonly frames: ArrayBuffer
+  /** Three numbers a write: id of the call, offset and length of its frames. */
+  readonly writes: Float64Array
+  readonly ends: readonly { readonly id: number; readonly status: GrpcStatus }[]
+  /** A renewed pair. */
+  readonly certificate: Certificate | null
+}
+
+export type GrpcThreadRequest = GrpcThreadBatch | 'stop'
+
+/** One call that the main thread knows. */
+interface Call {
+  readonly id: number
+  decide(decision: Decision): void
+  answer(answer: UnaryAnswer): void
+  stream: GrpcStream | null
+  words: Int32Array | null
+}
+
+type Post = (events: readonly GrpcThreadEvent[]) => void
+
+export class GrpcThreadCalls {
+  readonly #data: GrpcThreadData
+  readonly #post: Post
+  readonly #calls = new Map<number, Call>()
+  readonly #log: Log
+  #events: GrpcThreadEvent[] = []
+  #lastId = 0
+  #certificate: Certificate | null
+  readonly #renewals = new Set<() => void>()
+  #stop: () => Promise<void> = async () => {}
+
+  constructor(data: GrpcThreadData, post: Post) {
+    this.#data = data
+    this.#post = post
+    this.#certificate = data.certificate
+    this.#log = this.#logOf(null)
+  }
+
+  /** Listens. Rejects when it cannot; the main thread was then told why. */
+  async open(): Promise<void> {
+    const { trustedProxies, methods, ...settings } = this.#data
+    const addresses = new Addresses(trustedProxies)
+    try {
+      await probeGrpcLibrary(this.#log)
+      const endpoint = await openGrpcEndpoint<Call>({
+        ...settings,
+        certificates: this.#certificates(),
+        clientAddress: (peer, forwarded) => addresses.clientOfText(peer, forwarded),
+        isProxy: (peer) => addresses.isProxy(peer),
+        admit: (peer) => this.#admit(peer),
+        methods: methods.map((method) => this.#method(method)),
+        log: this.#log,
+      })
+      this.#stop = () => endpoint.stop()
+      this.#push({ kind: 'listening', port: endpoint.address!.port })
+    } catch (error) {
+      const fault = error instanceof Fault ? error.kind : 'grpc'
+      this.#push({ kind: 'failed', fault, message: messageOf(error) })
+      throw error
+    } finally {
+      this.#flush()
+    }
+  }
+
+  take({ decisions, frames, writes, ends, certificate }: GrpcThreadBatch): void {
+    for (const decision of decisions) {
+      const call = this.#calls.get(decision.id)
+      if (decision.kind === 'answered') call?.answer(decision.answer)
+      else call?.decide(decision)
+    }
+    for (let index = 0; index < writes.length; index += 3) {
+      const call = this.#calls.get(writes[index]!)
+      if (call === undefined) continue
+      this.#write(call, Buffer.from(frames, writes[index + 1]!, writes[index + 2]!))
+    }
+    for (const { id, status } of ends) this.#calls.get(id)?.stream?.end(status)
+    if (certificate === null) return
+    this.#certificate = certificate
+    for (const renew of this.#renewals) renew()
+  }
+
+  /** Drains the calls. */
+  async stop(): Promise<void> {
+    await this.#stop()
+    this.#flush()
+  }
+
+  #admit(peer: GrpcPeer): Promise<Admission<Call>> {
+    const id = ++this.#lastId
+    return new Promise((resolve) => {
+      const call: Call = {
+        id,
+        decide: (decision) => {
+          if (decision.kind === 'refused') this.#calls.delete(id)
+          if (decision.kind === 'refused') resolve({ ok: false, status: decision.status })
+          else resolve({ ok: true, caller: call, leave: () => this.#leave(id) })
+        },
+        answer: () => {},
+        stream: null,
+        words: null,
+      }
+      this.#calls.set(id, call)
+      this.#push({ kind: 'call', id, peer })
+    })
+  }
+
+  #leave(id: number): void {
+    this.#calls.delete(id)
+    this.#push({ kind: 'ended', id })
+  }
+
+  #method({ path, kind, requests }: MethodHead): GrpcMethod<Call, Promise<UnaryAnswer>> {
+    const head = { path, ...(requests && { requests }) }
+    if (kind === 'stream')
+      return { ...head, kind, open: (stream, call) => this.#open(stream, call) }
+    return {
+      ...head,
+      kind,
+      answer: (request, call) =>
+        new Promise((resolve) => {
+          call.answer = resolve
+          this.#push({ kind: 'message', id: call.id, bytes: Uint8Array.from(request) })
+        }),
+    }
+  }
+
+  #open(stream: GrpcStream, call: Call): StreamEvents {
+    const { id } = call
+    const words = new Int32Array(new SharedArrayBuffer(streamWords * Int32Array.BYTES_PER_ELEMENT))
+    const headers = Object.fromEntries(
+      this.#data.headers.map((name) => [name, stream.header(name)] as const),
+    )
+    call.stream = stream
+    call.words = words
+    this.#push({ kind: 'open', id, encoding: stream.encoding, headers, words })
+    return {
+      message: (bytes) => this.#push({ kind: 'message', id, bytes: Uint8Array.from(bytes) }),
+      halfClosed: () => this.#push({ kind: 'halfClosed', id }),
+      // Sent bytes are counted by each write instead: `drain` comes only where one was refused.
+      drained() {},
+      // It ends with its admission.
+      closed() {},
+    }
+  }
+
+  #write({ id, stream, words }: Call, frames: Buffer): void {
+    if (stream === null || words === null) return
+    stream.write(frames, () => {
+      // Before the look whether it is awaited: the main thread writes that word, then reads this one.
+      Atomics.add(words, streamWord.sent, frames.length)
+      if (stream.unsentBytes > 0) return
+      if (Atomics.exchange(words, streamWord.isAwaited, 0) === 1) this.#push({ kind: 'drained', id })
+    })
+  }
+
+  #certificates(): GrpcEndpointOptions<Call>['certificates'] {
+    if (this.#certificate === null) return null
+    const pair = () => this.#certificate!
+    return {
+      get cert() {
+        return Buffer.from(pair().cert)
+      },
+      get key() {
+        return Buffer.from(pair().key)
+      },
+      onChange: (listener) => {
+        this.#renewals.add(listener)
+        return () => this.#renewals.delete(listener)
+      },
+    }
+  }
+
+  #logOf(area: string | null): Log {
+    const line = (level: LoggedLine['level']) => (msg: string, fields: LogFields = {}) =>
+      this.#push({ kind: 'log', level, area, msg, fields })
+    return {
+      debug: line('debug'),
+      info: line('info'),
+      warn: line('warn'),
+      error: line('error'),
+      area: (name) => this.#logOf(name),
+    }
+  }
+
+  /** What one poll of the sockets brings goes in one message. */
+  #push(event: GrpcThreadEvent): void {
+    if (this.#events.push(event) === 1) setImmediate(() => this.#flush())
+  }
+
+  #flush(): void {
+    const events = this.#events
+    this.#events = []
+    if (events.length > 0) this.#post(events)
+  }
+}

@@ -1,0 +1,327 @@
+// A gRPC endpoint in a thread of its own: sessions, TLS and HTTP/2, and the garbage that they leave,
+// delay no other endpoint. Its calls are admitted and answered here, on the main thread.
+//
+//   thread: sockets, library --events--> admit, answer, open --decisions, writes, ends--> thread
+//
+// What a turn writes goes in one message, with each run of frames once, however many streams get it;
+// the memory of the frames is free from then on. How much a connection has taken is counted in
+// memory that both threads share.
+import { assert, Fault } from '../errors.ts'
+import type { Running } from '../running.ts'
+import { DedicatedWorker, type SupervisorDeps } from '../threads/supervisor.ts'
+import {
+  type Admission,
+  type GrpcEndpointOptions,
+  type GrpcMethod,
+  type GrpcPeer,
+  guardedMethods,
+} from './grpc.ts'
+import type { GrpcEncoding } from './grpc-encoding.ts'
+import type { GrpcStatus, GrpcStream, StreamEvents } from './grpc-stream.ts'
+import {
+  type Certificate,
+  type Decision,
+  type GrpcThreadBatch,
+  type GrpcThreadData,
+  type GrpcThreadEvent,
+  streamWord,
+} from './grpc-thread-calls.ts'
+
+export interface GrpcThreadOptions<C>
+  extends Omit<GrpcEndpointOptions<C>, 'clientAddress' | 'isProxy' | 'admit' | 'methods'> {
+  readonly trustedProxies: readonly string[]
+  /** Headers that the handlers of streams read. */
+  readonly headers: readonly string[]
+  admit(peer: GrpcPeer): Admission<C>
+  readonly methods: readonly GrpcMethod<C>[]
+}
+
+/** Longer than the thread drains: three seconds for calls, one more for handshakes. */
+const stopMsMax = 6_000
+
+/** Opens the endpoint. `stop` drains calls for three seconds, then closes the rest. */
+export async function openGrpcThread<C>(
+  options: GrpcThreadOptions<C>,
+  deps: Omit<SupervisorDeps, 'log'>,
+): Promise<Running> {
+  const { log, certificates } = options
+  let fault: Fault | null = null
+  const data = { ...dataOf(options) }
+  const calls = new ThreadCalls(options, (batch, transfer) => worker?.post(batch, transfer))
+  const onMessage = (message: unknown) => {
+    // Reason for the cast: the thread posts nothing else.
+    for (const event of message as readonly GrpcThreadEvent[])
+      // A restarted thread listens on the same port.
+      if (event.kind === 'listening') data.port = event.port
+      else if (event.kind === 'failed') fault = new Fault(event.fault, event.message)
+      else calls.take(event)
+  }
+  const onExit = () => calls.endAll()
+  let worker: DedicatedWorker | null = null
+  try {
+    const start = { name: 'grpc', entry: 'grpc', data, stopMsMax, onMessage, onExit }
+    worker = await DedicatedWorker.start(start, { ...deps, log })
+  } catch (error) {
+    throw fault ?? error
+  }
+  const unwatch = certificates?.onChange(() => {
+    data.certificate = certificateOf(certificates)
+    calls.renew(data.certificate)
+  })
+  const started = worker
+  return {
+    address: { host: options.host, port: data.port, tls: certificates !== null },
+    async stop() {
+      unwatch?.()
+      calls.flush()
+      await started.stop()
+    },
+  }
+}
+
+/** Everything but functions. */
+function dataOf<C>(options: GrpcThreadOptions<C>) {
+  const { admit: _, methods, certificates, log: __, ...settings } = options
+  const data: GrpcThreadData = {
+    ...settings,
+    certificate: certificateOf(certificates),
+    methods: methods.map(({ path, kind, requests }) => ({
+      path,
+      kind,
+      ...(requests && { requests }),
+    })),
+  }
+  return data as { -readonly [K in keyof GrpcThreadData]: GrpcThreadData[K] }
+}
+
+function certificateOf(pair: Certificate | null): Certificate | null {
+  return pair && { cert: Uint8Array.from(pair.cert), key: Uint8Array.from(pair.key) }
+}
+
+/** An admitted call. */
+interface Call<C> {
+  readonly method: GrpcMethod<C>
+  readonly caller: C
+  leave(): void
+  stream: ThreadStream | null
+  events: StreamEvents | null
+}
+
+type CallEvent = Exclude<GrpcThreadEvent, { kind: 'listening' | 'failed' }>
+
+class ThreadCalls<C> {
+  readonly #options: GrpcThreadOptions<C>
+  readonly #methods: ReadonlyMap<string, GrpcMethod<C>>
+  readonly #outbox: Outbox
+  readonly #calls = new Map<number, Call<C>>()
+
+  constructor(options: GrpcThreadOptions<C>, post: Outbox['post']) {
+    this.#options = options
+    const methods = guardedMethods(options.methods, options.log)
+    this.#methods = new Map(methods.map((method) => [method.path, method]))
+    this.#outbox = new Outbox(post)
+  }
+
+  take(event: CallEvent): void {
+    if (event.kind === 'log') {
+      const { log } = this.#options
+      const { level, area, msg, fields } = event
+      const target = area === null ? log : log.area(area)
+      target[level](msg, fields)
+      return
+    }
+    if (event.kind === 'call') {
+      this.#admit(event.id, event.peer)
+      return
+    }
+    const call = this.#calls.get(event.id)
+    if (call === undefined) return
+    if (event.kind === 'open') this.#open(call, event)
+    else if (event.kind === 'message') this.#message(call, event.id, asBuffer(event.bytes))
+    else if (event.kind === 'ended') this.#end(event.id, call)
+    else call.events?.[event.kind]()
+  }
+
+  renew(certificate: Certificate | null): void {
+    this.#outbox.renew(certificate)
+  }
+
+  flush(): void {
+    this.#outbox.flush()
+  }
+
+  /** The thread is gone, and all of its connections. */
+  endAll(): void {
+    for (const [id, call] of [...this.#calls]) this.#end(id, call)
+    this.#outbox.clear()
+  }
+
+  #admit(id: number, peer: GrpcPeer): void {
+    const admission = this.#options.admit(peer)
+    if (!admission.ok) {
+      this.#outbox.decide({ id, kind: 'refused', status: admission.status })
+      return
+    }
+    const { caller, leave } = admission
+    const method = this.#methods.get(peer.path)!
+    this.#calls.set(id, { method, caller, leave, stream: null, events: null })
+    this.#outbox.decide({ id, kind: 'admitted' })
+  }
+
+  #open(call: Call<C>, { id, encoding, headers, words }: CallEvent & { kind: 'open' }): void {
+    const { method } = call
+    assert(method.kind === 'stream', 'a stream is opened by a streaming method')
+    call.stream = new ThreadStream({ id, encoding, headers, words }, this.#outbox)
+    call.events = method.open(call.stream, call.caller)
+  }
+
+  #message({ method, caller, events }: Call<C>, id: number, bytes: Buffer): void {
+    if (method.kind === 'stream') events?.message(bytes)
+    else this.#outbox.decide({ id, kind: 'answered', answer: method.answer(bytes, caller) })
+  }
+
+  #end(id: number, call: Call<C>): void {
+    this.#calls.delete(id)
+    call.stream?.close()
+    call.events?.closed()
+    call.leave()
+  }
+}
+
+/** Of unsent bytes: beyond them the stream is told when they were taken, as by Node's streams. */
+const highWaterMark = 16 * 1024
+
+/** The stream of a call, whose connection is the thread's. */
+class ThreadStream implements GrpcStream {
+  readonly encoding: GrpcEncoding | null
+  readonly #of: Omit<CallEvent & { kind: 'open' }, 'kind'>
+  readonly #outbox: Outbox
+  /** Modulo 2^32, as what was sent. */
+  #written = 0
+  #isOver = false
+
+  constructor(of: Omit<CallEvent & { kind: 'open' }, 'kind'>, outbox: Outbox) {
+    this.encoding = of.encoding
+    this.#of = of
+    this.#outbox = outbox
+  }
+
+  header(name: string): string | undefined {
+    return this.#of.headers[name]
+  }
+
+  get unsentBytes(): number {
+    return (this.#written - Atomics.load(this.#of.words, streamWord.sent)) | 0
+  }
+
+  write(frames: Buffer, sent?: () => void): boolean {
+    if (this.#isOver) return true
+    this.#written = (this.#written + frames.length) | 0
+    const isFull = this.unsentBytes >= highWaterMark
+    // Before the frames are posted: the thread looks at it once they were taken.
+    if (isFull) Atomics.store(this.#of.words, streamWord.isAwaited, 1)
+    this.#outbox.write(this.#of.id, frames, sent)
+    return !isFull
+  }
+
+  end(status: GrpcStatus): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#outbox.end(this.#of.id, status)
+  }
+
+  /** The call is over. */
+  close(): void {
+    this.#isOver = true
+  }
+}
+
+/** Frames that are posted before the turn ends. */
+const batchBytesMax = 1024 * 1024
+
+/** What goes to the thread at the end of the present callback. */
+class Outbox {
+  readonly post: (batch: GrpcThreadBatch, transfer: readonly ArrayBuffer[]) => void
+  #decisions: Decision[] = []
+  #writes: number[] = []
+  /** Where each run of frames will be. */
+  #offsets = new Map<Buffer, number>()
+  #bytes = 0
+  #sent: (() => void)[] = []
+  #ends: { id: number; status: GrpcStatus }[] = []
+  #certificate: Certificate | null = null
+  #isScheduled = false
+
+  constructor(post: Outbox['post']) {
+    this.post = post
+  }
+
+  decide(decision: Decision): void {
+    this.#decisions.push(decision)
+    this.#schedule()
+  }
+
+  write(id: number, frames: Buffer, sent: (() => void) | undefined): void {
+    let offset = this.#offsets.get(frames)
+    if (offset === undefined) {
+      offset = this.#bytes
+      this.#offsets.set(frames, offset)
+      this.#bytes += frames.length
+    }
+    this.#writes.push(id, offset, frames.length)
+    if (sent !== undefined) this.#sent.push(sent)
+    if (this.#bytes >= batchBytesMax) this.flush()
+    else this.#schedule()
+  }
+
+  end(id: number, status: GrpcStatus): void {
+    this.#ends.push({ id, status })
+    this.#schedule()
+  }
+
+  renew(certificate: Certificate | null): void {
+    this.#certificate = certificate
+    this.#schedule()
+  }
+
+  clear(): void {
+    this.#decisions = []
+    this.#writes = []
+    this.#offsets = new Map()
+    this.#bytes = 0
+    this.#sent = []
+    this.#ends = []
+    this.#certificate = null
+  }
+
+  flush(): void {
+    const frames = Buffer.allocUnsafeSlow(this.#bytes)
+    for (const [run, offset] of this.#offsets) frames.set(run, offset)
+    const batch: GrpcThreadBatch = {
+      decisions: this.#decisions,
+      frames: frames.buffer as ArrayBuffer,
+      writes: Float64Array.from(this.#writes),
+      ends: this.#ends,
+      certificate: this.#certificate,
+    }
+    const sent = this.#sent
+    this.clear()
+    this.post(batch, [batch.frames, batch.writes.buffer as ArrayBuffer])
+    // Copied: their memory may be used again.
+    for (const release of sent) release()
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    queueMicrotask(() => {
+      this.#isScheduled = false
+      this.flush()
+    })
+  }
+}
+
+/** Of memory that is nobody else's. */
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength)
+}
