@@ -190,7 +190,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   'chain/solana-rpc': ['base/jsonrpc', 'chain/solana', ...ground],
   'chain/solana': ground,
   'chain/evm': ground,
-  'base/transport': ['base/threads', ...floorTwo],
+  'base/transport': ['base/threads/supervisor', ...floorTwo],
   'base/jsonrpc': ground,
   'base/threads': ['base/rings', ...floorTwo],
   'base/rings': floorTwo,
@@ -249,7 +249,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 122,976 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 122,982 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {

@@ -11,6 +11,8 @@ const lookMs = 100
 const tightMs = 10_000
 
 export class DescriptorReserve {
+  /** 1 while they are scarce, for other threads of the process. */
+  readonly scarcity = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   readonly #log: Log
   readonly #throttle = new LogThrottle()
   readonly #held: number[] = []
@@ -37,6 +39,7 @@ export class DescriptorReserve {
     if (isScarce) this.#tightUntilMs = performance.now() + tightMs
     if (isScarce === this.#isScarce) return
     this.#isScarce = isScarce
+    Atomics.store(this.scarcity, 0, isScarce ? 1 : 0)
     // Near the limit it comes and goes.
     if (isScarce && this.#throttle.allows('scarce', performance.now()))
       this.#log.error('out of file descriptors: new connections are closed', {
@@ -59,9 +62,20 @@ export class DescriptorReserve {
 }
 
 let reserve: DescriptorReserve | null = null
+let followed: Pick<DescriptorReserve, 'admits'> | null = null
 
 /** The one of this process, since descriptors are the process's; made with its first endpoint. */
 export function descriptorReserve(log: Log): DescriptorReserve {
   reserve ??= new DescriptorReserve(log.area('transport'))
   return reserve
+}
+
+/** Who admits connections: the reserve, or in another thread what `followReserve` was given. */
+export function descriptorGuard(log: Log): Pick<DescriptorReserve, 'admits'> {
+  return followed ?? descriptorReserve(log)
+}
+
+/** In a thread: admits by the reserve of the main thread. A second one would use up the first. */
+export function followReserve(scarcity: Int32Array): void {
+  followed = { admits: () => Atomics.load(scarcity, 0) === 0 }
 }

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { Fault } from '../errors.ts'
 import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
 import { InFlight, tooManyOpen } from './connections.ts'
-import { descriptorReserve } from './descriptors.ts'
+import { descriptorGuard } from './descriptors.ts'
 import { encodingAskedBy, type GrpcEncoding } from './grpc-encoding.ts'
 
 export interface ConnectionLimits {
@@ -79,7 +79,7 @@ export class GrpcConnections {
   #limitConnections(http2Server: Http2Server): void {
     const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
     http2Server.removeAllListeners('connection')
-    const descriptors = descriptorReserve(this.#limits.log)
+    const descriptors = descriptorGuard(this.#limits.log)
     const throttle = new LogThrottle()
     http2Server.on('connection', (socket: Socket) => {
       const { path } = this.#limits

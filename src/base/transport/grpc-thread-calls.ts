@@ -1,5 +1,5 @@
-// The side of a gRPC endpoint that has a thread of its own: sockets, TLS, HTTP/2 and the library run
-// here; who may call, and what is answered, is decided on the main thread (grpc-thread.ts).
+// The connections of a gRPC endpoint, in a thread of their own: sockets, TLS, HTTP/2, the library.
+// Who may call, and what is answered, is decided on the main thread (grpc-thread.ts).
 // Thread: the endpoint's own.
 //
 //   headers -> 'call' -> decision --refused--> trailers
@@ -10,6 +10,7 @@
 import { Fault, messageOf } from '../errors.ts'
 import type { Log, LogFields, LogLevel } from '../telemetry/log.ts'
 import { Addresses } from './address.ts'
+import { followReserve } from './descriptors.ts'
 import {
   type Admission,
   type GrpcEndpointOptions,
@@ -35,6 +36,8 @@ export interface GrpcThreadData extends Settings {
   readonly methods: readonly MethodHead[]
   /** Headers that the handlers of streams read. */
   readonly headers: readonly string[]
+  /** Of the reserve of descriptors. */
+  readonly scarcity: Int32Array
 }
 
 export interface Certificate {
@@ -124,7 +127,8 @@ export class GrpcThreadCalls {
 
   /** Listens. Rejects when it cannot; the main thread was then told why. */
   async open(): Promise<void> {
-    const { trustedProxies, methods, ...settings } = this.#data
+    const { trustedProxies, methods, scarcity, ...settings } = this.#data
+    followReserve(scarcity)
     const addresses = new Addresses(trustedProxies)
     try {
       await probeGrpcLibrary(this.#log)
@@ -154,10 +158,9 @@ export class GrpcThreadCalls {
       if (decision.kind === 'answered') call?.answer(decision.answer)
       else call?.decide(decision)
     }
-    for (let index = 0; index < writes.length; index += 3) {
-      const call = this.#calls.get(writes[index]!)
-      if (call === undefined) continue
-      this.#write(call, Buffer.from(frames, writes[index + 1]!, writes[index + 2]!))
+    for (const { id, bytes } of runsOf(frames, writes)) {
+      const call = this.#calls.get(id)
+      if (call !== undefined) this.#write(call, bytes)
     }
     for (const { id, status } of ends) this.#calls.get(id)?.stream?.end(status)
     if (certificate === null) return
@@ -232,10 +235,11 @@ export class GrpcThreadCalls {
   #write({ id, stream, words }: Call, frames: Buffer): void {
     if (stream === null || words === null) return
     stream.write(frames, () => {
-      // Before the look whether it is awaited: the main thread writes that word, then reads this one.
+      // Counted before the look: the main thread asks to be notified before it posts its frames.
       Atomics.add(words, streamWord.sent, frames.length)
       if (stream.unsentBytes > 0) return
-      if (Atomics.exchange(words, streamWord.isAwaited, 0) === 1) this.#push({ kind: 'drained', id })
+      if (Atomics.exchange(words, streamWord.isAwaited, 0) === 1)
+        this.#push({ kind: 'drained', id })
     })
   }
 
@@ -257,8 +261,10 @@ export class GrpcThreadCalls {
   }
 
   #logOf(area: string | null): Log {
-    const line = (level: LoggedLine['level']) => (msg: string, fields: LogFields = {}) =>
-      this.#push({ kind: 'log', level, area, msg, fields })
+    const line =
+      (level: LoggedLine['level']) =>
+      (msg: string, fields: LogFields = {}) =>
+        this.#push({ kind: 'log', level, area, msg, fields })
     return {
       debug: line('debug'),
       info: line('info'),
@@ -278,4 +284,32 @@ export class GrpcThreadCalls {
     this.#events = []
     if (events.length > 0) this.#post(events)
   }
+}
+
+/**
+ * The frames of each write. A run that is less than half of the batch has memory of its own: a stream
+ * that takes few bytes of each batch, and does not read, would keep all of them.
+ */
+export function* runsOf(
+  frames: ArrayBuffer,
+  writes: Float64Array,
+): Generator<{ readonly id: number; readonly bytes: Buffer }> {
+  const runs = new Map<number, Buffer>()
+  for (let index = 0; index < writes.length; index += 3) {
+    const [id, offset, length] = [writes[index]!, writes[index + 1]!, writes[index + 2]!]
+    let bytes = runs.get(offset)
+    if (bytes === undefined) {
+      bytes = Buffer.from(frames, offset, length)
+      if (length * 2 < frames.byteLength) bytes = copyOf(bytes)
+      runs.set(offset, bytes)
+    }
+    yield { id, bytes }
+  }
+}
+
+/** Not in the pool of small buffers, where it would keep others. */
+function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  copy.set(bytes)
+  return copy
 }

@@ -1,14 +1,15 @@
-// A gRPC endpoint in a thread of its own: sessions, TLS and HTTP/2, and the garbage that they leave,
-// delay no other endpoint. Its calls are admitted and answered here, on the main thread.
+// A gRPC endpoint whose connections are those of a thread: TLS and HTTP/2, and their garbage, delay
+// no other endpoint. Its calls are admitted and answered here, on the main thread.
 //
 //   thread: sockets, library --events--> admit, answer, open --decisions, writes, ends--> thread
 //
-// What a turn writes goes in one message, with each run of frames once, however many streams get it;
-// the memory of the frames is free from then on. How much a connection has taken is counted in
-// memory that both threads share.
+// What a turn writes goes in one message, with each run of frames once, whoever gets it; the memory
+// of the frames is free from then on. How much a connection has taken is counted in memory that
+// both threads share.
 import { assert, Fault } from '../errors.ts'
 import type { Running } from '../running.ts'
 import { DedicatedWorker, type SupervisorDeps } from '../threads/supervisor.ts'
+import { descriptorReserve } from './descriptors.ts'
 import {
   type Admission,
   type GrpcEndpointOptions,
@@ -42,7 +43,7 @@ const stopMsMax = 6_000
 /** Opens the endpoint. `stop` drains calls for three seconds, then closes the rest. */
 export async function openGrpcThread<C>(
   options: GrpcThreadOptions<C>,
-  deps: Omit<SupervisorDeps, 'log'>,
+  deps: Omit<SupervisorDeps, 'log'> & { readonly entry?: URL },
 ): Promise<Running> {
   const { log, certificates } = options
   let fault: Fault | null = null
@@ -50,8 +51,8 @@ export async function openGrpcThread<C>(
   const calls = new ThreadCalls(options, (batch, transfer) => worker?.post(batch, transfer))
   const onMessage = (message: unknown) => {
     // Reason for the cast: the thread posts nothing else.
+    // A restarted thread listens on the same port.
     for (const event of message as readonly GrpcThreadEvent[])
-      // A restarted thread listens on the same port.
       if (event.kind === 'listening') data.port = event.port
       else if (event.kind === 'failed') fault = new Fault(event.fault, event.message)
       else calls.take(event)
@@ -59,7 +60,7 @@ export async function openGrpcThread<C>(
   const onExit = () => calls.endAll()
   let worker: DedicatedWorker | null = null
   try {
-    const start = { name: 'grpc', entry: 'grpc', data, stopMsMax, onMessage, onExit }
+    const start = { name: 'grpc', entry: deps.entry ?? 'grpc', data, stopMsMax, onMessage, onExit }
     worker = await DedicatedWorker.start(start, { ...deps, log })
   } catch (error) {
     throw fault ?? error
@@ -81,10 +82,11 @@ export async function openGrpcThread<C>(
 
 /** Everything but functions. */
 function dataOf<C>(options: GrpcThreadOptions<C>) {
-  const { admit: _, methods, certificates, log: __, ...settings } = options
+  const { admit: _, methods, certificates, log, ...settings } = options
   const data: GrpcThreadData = {
     ...settings,
     certificate: certificateOf(certificates),
+    scarcity: descriptorReserve(log).scarcity,
     methods: methods.map(({ path, kind, requests }) => ({
       path,
       kind,
@@ -215,7 +217,8 @@ class ThreadStream implements GrpcStream {
   }
 
   write(frames: Buffer, sent?: () => void): boolean {
-    if (this.#isOver) return true
+    // A run of no bytes would have the offset of the next one.
+    if (this.#isOver || frames.length === 0) return true
     this.#written = (this.#written + frames.length) | 0
     const isFull = this.unsentBytes >= highWaterMark
     // Before the frames are posted: the thread looks at it once they were taken.

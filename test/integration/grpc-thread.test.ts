@@ -1,0 +1,175 @@
+// A gRPC endpoint whose connections are those of a thread.
+import { randomBytes } from 'node:crypto'
+import { createServer } from 'node:net'
+import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import { afterEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import type { Running } from '../../src/base/running.ts'
+import { silentLog } from '../../src/base/telemetry/log.ts'
+import { type Admission, type GrpcPeer, openGrpcEndpoint } from '../../src/base/transport/grpc.ts'
+import {
+  framed,
+  type GrpcStatus,
+  type GrpcStream,
+  type StreamEvents,
+} from '../../src/base/transport/grpc-stream.ts'
+import { type GrpcThreadOptions, openGrpcThread } from '../../src/base/transport/grpc-thread.ts'
+import { until } from '../testkit/until.ts'
+
+const path = '/test.Test/Open'
+const plain = (bytes: Buffer) => bytes
+const entry = new URL('../testkit/workers/grpc.mjs', import.meta.url)
+const settings = {
+  host: '127.0.0.1',
+  port: 0,
+  certificates: null,
+  messageBytesMax: 1024,
+  keepaliveMs: 30_000,
+  keepaliveTimeoutMs: 10_000,
+  connectionIdleMs: 60_000,
+  connectionsPerAddressMax: 100,
+  compression: [],
+  log: silentLog,
+}
+const deps = { clock: systemClock, onDown: () => {} }
+const running: Running[] = []
+const clients: Client[] = []
+
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.close()
+  for (const one of running.splice(0)) await one.stop()
+})
+
+/** What the handler of the one method has seen. */
+class Seen {
+  readonly streams: GrpcStream[] = []
+  closed = 0
+  left = 0
+
+  readonly options: Pick<GrpcThreadOptions<null>, 'admit' | 'methods' | 'headers'> = {
+    headers: ['x-name'],
+    admit: () => ({ ok: true, caller: null, leave: () => void this.left++ }),
+    methods: [{ kind: 'stream', path, open: (stream) => this.#open(stream) }],
+  }
+
+  #open(stream: GrpcStream): StreamEvents {
+    this.streams.push(stream)
+    return { message() {}, halfClosed() {}, drained() {}, closed: () => void this.closed++ }
+  }
+}
+
+async function openThread(seen: Seen, own: Partial<GrpcThreadOptions<null>> = {}) {
+  const options = { ...settings, trustedProxies: [], ...seen.options, ...own }
+  const endpoint = await openGrpcThread<null>(options, { ...deps, entry })
+  running.push(endpoint)
+  return endpoint.address!.port
+}
+
+function callOf(port: number, headers: Record<string, string> = {}) {
+  const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
+    'grpc.use_local_subchannel_pool': 1,
+  })
+  clients.push(client)
+  const metadata = new Metadata()
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+  const call = client.makeBidiStreamRequest(path, plain, plain, metadata)
+  const got = { messages: [] as Buffer[], status: null as GrpcStatus | null, call }
+  call.on('data', (message: Buffer) => got.messages.push(message))
+  call.on('error', (error: ServiceError) => {
+    got.status = { code: error.code, details: error.details }
+  })
+  return got
+}
+
+describe('a thread that dies', () => {
+  it('ends its calls and returns their permits, and the endpoint is back on its port', async () => {
+    const seen = new Seen()
+    const port = await openThread(seen)
+    const open = callOf(port)
+    await until(() => seen.streams.length === 1, 'the stream')
+    callOf(port, { 'x-token': 'crash' })
+    await until(() => open.status !== null && seen.closed === 1, 'its end')
+    expect(seen.left).toBe(1)
+    expect(seen.streams[0]!.write(framed(Buffer.from('late')))).toBe(true)
+    const isBack = async () => {
+      const again = callOf(port, { 'x-name': 'again' })
+      await until(() => again.status !== null || seen.streams.length === 2, 'an outcome')
+      return seen.streams.length === 2
+    }
+    await until(isBack, 'the endpoint')
+    expect(seen.streams[1]!.header('x-name')).toBe('again')
+  })
+})
+
+describe('a stream', () => {
+  it('gets its frames in order, also shared ones whose memory is used again', async () => {
+    const seen = new Seen()
+    const port = await openThread(seen)
+    const calls = Array.from({ length: 4 }, (_, at) => callOf(port, { 'x-name': String(at) }))
+    await until(() => seen.streams.length === calls.length, 'the streams')
+    seen.streams.sort((a, b) => Number(a.header('x-name')) - Number(b.header('x-name')))
+    const expected = seen.streams.map(() => [] as string[])
+    let freed = 0
+    for (let turn = 0; turn < 200; turn++) {
+      const message = randomBytes(turn % 50 === 0 ? 200_000 : 100)
+      const frames = framed(message)
+      // Some share the run, and one of them gets it twice.
+      const takers = seen.streams.flatMap((_, at) => ((turn + at) % 3 === 0 ? [at] : []))
+      if (turn % 7 === 0) takers.push(takers[0]!)
+      let left = takers.length
+      for (const at of takers) {
+        expected[at]!.push(message.toString('hex'))
+        seen.streams[at]!.write(frames, () => {
+          freed++
+          if (--left === 0) frames.fill(0xff)
+        })
+      }
+      if (turn % 10 === 0) await new Promise((resolve) => setImmediate(resolve))
+    }
+    for (const stream of seen.streams) stream.end({ code: 5, details: 'over' })
+    await until(() => calls.every(({ status }) => status !== null), 'the ends')
+    const got = calls.map(({ messages }) => messages.map((bytes) => bytes.toString('hex')))
+    expect(got).toEqual(expected)
+    expect(freed).toBe(expected.flat().length)
+    expect(calls.map(({ status }) => status!.code)).toEqual([5, 5, 5, 5])
+    await until(() => seen.left === 4, 'the permits')
+  })
+})
+
+describe('a call that is cancelled before it is admitted', () => {
+  it('returns its permit once it is, and never reaches its handler', async () => {
+    const seen = new Seen()
+    const asked: ((admission: Admission<null>) => void)[] = []
+    const endpoint = await openGrpcEndpoint<null>({
+      ...settings,
+      ...seen.options,
+      clientAddress: (peer) => peer,
+      isProxy: () => false,
+      admit: (_: GrpcPeer) => new Promise((resolve) => asked.push(resolve)),
+    })
+    running.push(endpoint)
+    const { call } = callOf(endpoint.address!.port)
+    await until(() => asked.length === 1, 'the call')
+    call.cancel()
+    // On the same connection: what it follows has arrived.
+    const after = clients[0]!.makeBidiStreamRequest(path, plain, plain)
+    after.on('error', () => {})
+    await until(() => asked.length === 2, 'the next call')
+    asked[0]!({ ok: true, caller: null, leave: () => void seen.left++ })
+    await until(() => seen.left === 1 || seen.streams.length > 0, 'the permit')
+    expect(seen.streams).toHaveLength(0)
+    after.cancel()
+  })
+})
+
+describe('a port that is taken', () => {
+  it('is named when the endpoint starts', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    const { port } = other.address() as { port: number }
+    const opening = openThread(new Seen(), { port })
+    await expect(opening).rejects.toMatchObject({ kind: 'port-taken' })
+    await expect(opening).rejects.toThrow(`127.0.0.1:${port} is taken by another process`)
+    other.close()
+  })
+})

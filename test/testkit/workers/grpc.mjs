@@ -1,0 +1,15 @@
+// The thread of a gRPC endpoint, which a call with the token `crash` ends.
+import { parentPort, workerData } from 'node:worker_threads'
+import { GrpcThreadCalls } from '../../../dist/src/base/transport/grpc-thread-calls.js'
+
+const calls = new GrpcThreadCalls(workerData, (events) => {
+  if (events.some((event) => event.kind === 'call' && event.peer.xToken === 'crash'))
+    throw new Error('crash requested by a test')
+  parentPort.postMessage(events)
+})
+parentPort.on('message', (request) => {
+  if (request !== 'stop') calls.take(request)
+  else void calls.stop().then(() => process.exit(0))
+})
+await calls.open()
+parentPort.postMessage('ready')
