@@ -287,7 +287,7 @@ export class GrpcThreadCalls {
 }
 
 /**
- * The frames of each write. A run that is less than half of the batch has memory of its own: a stream
+ * The frames of each write. A run of less than half of the batch has memory of its own: a stream
  * that takes few bytes of each batch, and does not read, would keep all of them.
  */
 export function* runsOf(
