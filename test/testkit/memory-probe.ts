@@ -6,7 +6,7 @@ import { packageRoot } from '../../src/base/package-root.ts'
 import { until } from './until.ts'
 
 export interface MemorySample {
-  /** Heap and buffers of the main thread. */
+  /** Heap and buffers of the main thread, and of that of gRPC connections. */
   readonly retained: number
   /** Of the whole process, with what its allocators hold back. */
   readonly resident: number
