@@ -14,8 +14,17 @@ export interface EdgeTarget {
   readonly basic: string
 }
 
+/** What a connection of its own sends, for a client that is not of JavaScript. */
+export interface EdgeBytes {
+  readonly port: number
+  readonly protocol: 'http' | 'websocket' | 'grpc'
+  readonly opening: Uint8Array
+  readonly request: Uint8Array
+}
+
 /** What each protocol sends, and how the end of an answer is seen. */
 interface Protocol {
+  readonly name: EdgeBytes['protocol']
   /** Sent at once; `isReady` of its answer opens the line. */
   readonly opening: Buffer | null
   request(count: number): Buffer
@@ -101,6 +110,18 @@ export class EdgeLine {
   }
 }
 
+export function bytesOf(target: EdgeTarget): EdgeBytes {
+  const { name, opening, request } = protocolOf(target)
+  return { port: target.port, protocol: name, opening: opening ?? empty, request: request(0) }
+}
+
+/** A batch of calls to the metrics endpoint. */
+export function batchBytes(port: number, body: string): EdgeBytes {
+  const head = ['POST / HTTP/1.1', 'host: 127.0.0.1', `content-length: ${Buffer.byteLength(body)}`]
+  const request = Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`)
+  return { port, protocol: 'http', opening: empty, request }
+}
+
 function protocolOf(target: EdgeTarget): Protocol {
   if (target.endpoint === 'grpc') return grpc(target)
   if (target.endpoint === 'websocket') return webSocket(target)
@@ -122,7 +143,7 @@ function http({ endpoint, token, basic }: EdgeTarget): Protocol {
     ...(body === '' ? [] : ['content-type: application/json', `content-length: ${body.length}`]),
   ]
   const request = Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`)
-  return { opening: null, request: () => request, take: takeHttp }
+  return { name: 'http', opening: null, request: () => request, take: takeHttp }
 }
 
 function takeHttp(line: EdgeLine, bytes: Buffer): Buffer {
@@ -151,7 +172,7 @@ function webSocket({ token }: EdgeTarget): Protocol {
     ].join('\r\n'),
   )
   const request = wsFrame(1, Buffer.from(call('getVersion')))
-  return { opening, request: () => request, take: takeWebSocket }
+  return { name: 'websocket', opening, request: () => request, take: takeWebSocket }
 }
 
 /** Masked with zeros: the payload stays as it is. */
@@ -219,7 +240,7 @@ function grpc({ token }: EdgeTarget): Protocol {
     ])
     return Buffer.concat([headers, lastMessage(stream)])
   }
-  return { opening: openingBytes(), request, take: takeGrpc }
+  return { name: 'grpc', opening: openingBytes(), request, take: takeGrpc }
 }
 
 function takeGrpc(line: EdgeLine, bytes: Buffer): Buffer {

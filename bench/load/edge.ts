@@ -6,7 +6,10 @@
 // `wait for a core` how long it could not run, both in samples of 5 ms.
 // Thread: main of the bench process; the server and the clients are processes of their own.
 //
-//   probe, 6 endpoints ──► server ◄── crowd (another process)
+//   probe, 6 endpoints ──► server ◄── crowd (another process): crowds, streams, beyond the limit
+//      in JavaScript          ▲
+//                             └────── its child in C (native/edge-load.c): new connections, the
+//                                     eight addresses; a client in JavaScript takes a third of a core
 import { existsSync, readdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ExpositionText } from '../../src/client/exposition-text.ts'
@@ -21,8 +24,9 @@ import { provision, type Server, startServer } from '../../test/testkit/server.t
 import { until } from '../../test/testkit/until.ts'
 import type { Bench, Contender, Goal, Measurement, RoundContext } from '../lib/bench.ts'
 import { type EdgeTarget, edgeEndpoints } from '../lib/edge-line.ts'
+import { compilerMissing } from '../lib/native.ts'
 import { Shared } from '../lib/shared.ts'
-import type { CrowdCounts, CrowdOrder, Probed } from './clients/edge-crowd.ts'
+import type { AttackOrder, CrowdCounts, CrowdOrder, Probed } from './clients/edge-crowd.ts'
 
 /** Of a crowd, and of the other loads; a smoke run has a hundredth. */
 const sizes = { idle: 10_000, busy: 2_000, streams: 1_000, perSecond: 2_000 }
@@ -30,6 +34,8 @@ const sizes = { idle: 10_000, busy: 2_000, streams: 1_000, perSecond: 2_000 }
 const idleBytesMax = 64 * 1024
 /** Fewer connections cannot be told from garbage. */
 const idleMeasured = 1_000
+/** Of the new connections that are due: with fewer the load is another one. */
+const renewedMin = 0.9
 const busyEveryMs = 5_000
 const probeEveryMs = 25
 const attackers = 8
@@ -58,6 +64,7 @@ interface Stage {
 /** Starts a load and says how large it is; `end` returns what is wrong with it. */
 interface Load {
   readonly name: string
+  readonly missing?: typeof compilerMissing
   start(stage: Stage, part: number): Promise<{ readonly idle?: number }>
   problem(counts: CrowdCounts, facts: LoadFacts): string | undefined
 }
@@ -100,30 +107,38 @@ const streams: Load = {
 
 const renewed: Load = {
   name: 'beside 2,000 new connections a second',
+  missing: compilerMissing,
   async start({ targets, crowd }, part) {
     await crowd.call('renew', { targets, perSecond: sizes.perSecond * part })
-    const isMade = async () => (await crowd.call<CrowdCounts>('counts')).asked > 0
-    await until(isMade, 'the first new connection', patience)
+    const isMade = async () => (await crowd.call<CrowdCounts>('counts')).asked >= targets.length
+    await until(isMade, 'a new connection to each endpoint', patience)
     return {}
   },
-  problem: ({ refused, wrong }) => {
+  problem: ({ refused, wrong, asked, due, late, full }, { part }) => {
     const count = Object.values(refused).reduce((sum, one) => sum + one, 0)
     if (count > 0) return `new connections were refused: ${JSON.stringify(refused)}`
-    return wrong === 0 ? undefined : `${wrong} new connections got no right answer`
+    if (wrong > 0) return `${wrong} new connections got no right answer`
+    // A smoke run has few, beside other benches.
+    if (part < 1 || asked >= renewedMin * due) return
+    const why = `${late} for the client was late, ${full} for too many had no answer`
+    return `${asked} of ${due} new connections were made, ${why}`
   },
 }
 
 const attacked: Load = {
   name: 'beside eight addresses that spend their budget',
-  async start({ server, crowd }) {
-    const url = server.url('metrics')
-    await crowd.call('attack', { url, count: attackers, pauseMs: attackPauseMs })
+  missing: compilerMissing,
+  async start({ targets, crowd }) {
+    const { port } = targets.find(({ endpoint }) => endpoint === 'metrics')!
+    const order = { port, count: attackers, pauseMs: attackPauseMs }
+    await crowd.call('attack', order satisfies AttackOrder)
     const isSpent = async () => ((await crowd.call<CrowdCounts>('counts')).refused[429] ?? 0) > 0
     await until(isSpent, 'a budget to be spent', patience)
     return {}
   },
-  problem: ({ refused }, { budgetRefused }) => {
+  problem: ({ refused, wrong }, { budgetRefused }) => {
     const { 429: limited = 0, ...others } = refused
+    if (wrong > 0) return `${wrong} answers to attackers were not whole`
     if (Object.keys(others).length > 0) return `attackers got ${JSON.stringify(others)}`
     // One or the other may be under way when they are read.
     const isCounted = Math.abs(limited - budgetRefused) <= 18 * attackers
@@ -236,7 +251,8 @@ const queued = new Map<string, Queueing>()
 function probing(name: string, load: Load | null): Contender {
   return {
     name,
-    missing: ({ target }) => (target === undefined ? undefined : 'measures a server of its own'),
+    missing: ({ target }) =>
+      target === undefined ? load?.missing?.() : 'measures a server of its own',
     async run(context) {
       const stage = await shared.get(context)
       return measure(stage, { name, load, context })
@@ -251,7 +267,8 @@ function queueing(kind: keyof Queueing, load: string): Contender {
     name: queueings[kind](load),
     missing: ({ target }) => {
       if (target !== undefined) return 'measures a server of its own'
-      return isQueueingCounted ? undefined : 'this kernel does not count it'
+      if (!isQueueingCounted) return 'this kernel does not count it'
+      return loads.find(({ name }) => name === load)?.missing?.()
     },
     run: async ({ seconds }) => {
       const times = queued.get(load)![kind]

@@ -1,13 +1,14 @@
 // Clients of the bench `edge`: crowds of connections from many loopback addresses, idle and busy,
-// new connections at a rate, streams with distinct filters, attackers, and the probing customer.
-// Thread: main of a process of its own.
+// streams with distinct filters, and the probing customer. New connections at a rate and attackers
+// are of a native program that this process starts and ends. Thread: main of a process of its own.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import { encodeBase58 } from '../../../src/chain/solana/base58.ts'
 import { loadCodec } from '../../../src/streams/geyser/codec.ts'
-import { blockBatch, sendFrom } from '../../../test/testkit/from-address.ts'
+import { blockBatch } from '../../../test/testkit/from-address.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
-import { EdgeLine, type EdgeTarget } from '../../lib/edge-line.ts'
+import { batchBytes, bytesOf, EdgeLine, type EdgeTarget } from '../../lib/edge-line.ts'
+import { type EdgeLoadOptions, type LoadCounts, startEdgeLoad } from '../../lib/edge-load.ts'
 
 export interface CrowdOrder {
   readonly target: EdgeTarget
@@ -17,14 +18,18 @@ export interface CrowdOrder {
   readonly everyMs: number
 }
 
-export interface CrowdCounts {
+export interface AttackOrder {
+  readonly port: number
+  /** Addresses. */
+  readonly count: number
+  readonly pauseMs: number
+}
+
+/** A load that is not of new connections has none that are due. */
+export interface CrowdCounts extends LoadCounts {
   readonly open: number
-  /** By status, or `closed`. */
-  readonly refused: Readonly<Record<string, number>>
   /** Ended by the server after they were open. */
   readonly ended: number
-  readonly asked: number
-  readonly wrong: number
 }
 
 /** Connections of an address: less than any endpoint allows. */
@@ -37,13 +42,15 @@ const closeMs = 500
 /** Requests of an attacker at once: two more than may wait for its budget. */
 const attacksAtOnce = 18
 let lines: EdgeLine[] = []
-let counts = zero()
+let counts: ReturnType<typeof zero> = zero()
 let isOver = false
 let loops: Promise<void>[] = []
+let endNative = async () => {}
 const clients: Client[] = []
 
 function zero() {
-  return { ended: 0, asked: 0, wrong: 0, refused: {} as Record<string, number> }
+  const refused: Record<string, number> = {}
+  return { ended: 0, asked: 0, wrong: 0, due: 0, late: 0, full: 0, refused }
 }
 
 function addressOf(index: number): string {
@@ -92,33 +99,13 @@ function countsNow(): CrowdCounts {
   return { ...counts, open: lines.filter(({ isClosed }) => !isClosed).length }
 }
 
-/** Opens a connection, asks once, and closes it; `perSecond` times. */
-async function renew(target: EdgeTarget, perSecond: number): Promise<void> {
-  let made = 0
-  const startedMs = performance.now()
-  const one = async (index: number) => {
-    const line = await open(target, addressOf(index % 20_000))
-    line.onclose = () => {}
-    if (line.refused === null) {
-      counts.asked++
-      if (!(await line.ask()) && !isOver) counts.wrong++
-    }
-    // Without TIME_WAIT, which would use up the ports.
-    line.socket.resetAndDestroy()
+/** Its counts become those of this process. */
+async function startNative(options: Omit<EdgeLoadOptions, 'onCounts'>): Promise<void> {
+  counts = zero()
+  const onCounts = (told: LoadCounts) => {
+    counts = { ended: 0, ...told }
   }
-  const under = new Set<Promise<void>>()
-  while (!isOver) {
-    const due = ((performance.now() - startedMs) / 1000) * perSecond
-    // What a busy machine is behind is not made up for at once.
-    for (; made < due && under.size < opening; made++) {
-      const making = one(made)
-      under.add(making)
-      void making.then(() => under.delete(making))
-    }
-    if (made < due) made = Math.floor(due)
-    await sleep(2)
-  }
-  await Promise.all(under)
+  endNative = await startEdgeLoad({ ...options, onCounts })
 }
 
 /** Streams with a filter of their own each; every second one is not read. */
@@ -155,18 +142,6 @@ function subscribe({ port, token }: EdgeTarget, count: number): void {
       accounts: { a: { account: [key] } },
     }
     stream.write(Buffer.from(codec.encode('geyser.SubscribeRequest', request)))
-  }
-}
-
-/** Asks for as much as its budget gives: answers are late, and those beyond that refused. */
-async function attack(url: string, address: string, pauseMs: number): Promise<void> {
-  while (!isOver) {
-    const sending = { method: 'POST', body: blockBatch(100) }
-    const { status } = await sendFrom(address, url, sending)
-    counts.asked++
-    if (status === 200) continue
-    counts.refused[status] = (counts.refused[status] ?? 0) + 1
-    await sleep(pauseMs)
   }
 }
 
@@ -219,32 +194,31 @@ serveBench({
     await sleep(closeMs)
     return { ...counts, open: opened.filter(({ isClosed }) => !isClosed).length }
   },
-  renew({ targets, perSecond }: { targets: EdgeTarget[]; perSecond: number }): void {
-    isOver = false
-    counts = zero()
-    loops = targets.map((target) => renew(target, perSecond / targets.length))
+  /** New connections that ask once each, of all targets together. */
+  async renew({ targets, perSecond }: { targets: EdgeTarget[]; perSecond: number }): Promise<void> {
+    await startNative({ mode: 'renew', words: [perSecond], targets: targets.map(bytesOf) })
   },
   subscribe({ target, count }: { target: EdgeTarget; count: number }): void {
     isOver = false
     counts = zero()
     subscribe(target, count)
   },
-  attack({ url, count, pauseMs }: { url: string; count: number; pauseMs: number }): void {
-    isOver = false
-    counts = zero()
-    loops = Array.from({ length: count * attacksAtOnce }, (_, index) =>
-      attack(url, `127.0.0.${(index % count) + 2}`, pauseMs),
-    )
+  /** Asks for as much as the budgets of addresses give: answers are late, those beyond refused. */
+  async attack({ port, count, pauseMs }: AttackOrder): Promise<void> {
+    const words = [count, attacksAtOnce, pauseMs]
+    const targets = [batchBytes(port, blockBatch(100))]
+    await startNative({ mode: 'attack', words, targets })
   },
   counts: countsNow,
   /** The counts at the end. */
   async leave(): Promise<CrowdCounts> {
+    await endNative()
     const last = countsNow()
     isOver = true
     for (const line of lines.splice(0)) line.socket.resetAndDestroy()
     for (const client of clients.splice(0)) client.close()
     await Promise.all(loops.splice(0))
-    return { ...last, refused: counts.refused }
+    return last
   },
   probe,
 })
