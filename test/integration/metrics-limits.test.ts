@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { batchBytesMax } from '../../src/products/metrics/rpc.ts'
+import { HandClock } from '../testkit/fake-execution.ts'
 import { blockBatch, sendFrom, upgradeFrom } from '../testkit/from-address.ts'
 import { openService, type Service, type ServiceOptions } from '../testkit/metrics-service.ts'
 import { until } from '../testkit/until.ts'
@@ -186,6 +187,23 @@ describe.concurrent('an address that has used up its budget', () => {
     expect(refusals).toBeGreaterThan(0)
     // By the time that they took in all: the last one began within the loop and may end late.
     expect((performance.now() - beganMs) / refusals).toBeGreaterThan(150)
+  })
+
+  test('is refused a long body unread, and keeps what it has for short ones', async () => {
+    const clock = new HandClock()
+    // A whole batch takes half of it.
+    const service = await openService({ clock, addressLimits: { workMsBurst: 28 } })
+    services.push(service)
+    service.execution.run(1, { textBytes: blockBytes })
+    const send = async (calls: number) =>
+      (await sendFrom('127.0.0.2', service.origin, post(blockBatch(calls)))).status
+    expect(await send(100)).toBe(200)
+    const refused = await Promise.all(Array.from({ length: 40 }, () => send(100)))
+    expect(new Set(refused)).toEqual(new Set([429]))
+    expect(service.refused.metrics).toBe(40)
+    expect(await send(3)).toBe(200)
+    clock.advance(1_000)
+    expect(await send(100)).toBe(200)
   })
 
   test('loses its connection when too many of its refusals wait', async () => {

@@ -88,16 +88,19 @@ export class AddressBudget {
     this.#bytes = new Rates({ perSecond: limits.bytesPerSecond, burst: limits.bytesBurst })
   }
 
-  /** Charges an estimate. Returns 0, or the milliseconds after which it would be admitted; then
-   *  nothing is charged and the caller refuses. An estimate over half a burst needs half of it, so
-   *  that nothing is refused forever, also where a small charge went before a large one. */
-  admit(address: string, estimate: Cost): number {
+  /** Charges an estimate, where what follows it could be charged, too. Returns 0, or the
+   *  milliseconds after which it would be admitted; then nothing is charged and the caller refuses.
+   *  An estimate over half a burst needs half of it, so that nothing is refused forever, also where
+   *  a small charge went before a large one. */
+  admit(address: string, estimate: Cost, following: Cost = { workMs: 0, bytes: 0 }): number {
     const { workMsPerSecond, workMsBurst, bytesBurst } = this.#limits
     if (workMsPerSecond === 0) return 0
     const key = addressKey(address)
     const nowMs = this.#clock.monotonicMs()
-    const workMs = this.#work.waitMs(key, nowMs, Math.min(estimate.workMs, workMsBurst / 2))
-    const bytesMs = this.#bytes.waitMs(key, nowMs, Math.min(estimate.bytes, bytesBurst / 2))
+    const needed = (kind: keyof Cost, burst: number) =>
+      Math.min(estimate[kind], burst / 2) + Math.min(following[kind], burst / 2)
+    const workMs = this.#work.waitMs(key, nowMs, needed('workMs', workMsBurst))
+    const bytesMs = this.#bytes.waitMs(key, nowMs, needed('bytes', bytesBurst))
     const waitMs = Math.max(workMs, bytesMs)
     if (waitMs === 0) this.#charge(key, nowMs, estimate)
     return waitMs
@@ -133,17 +136,13 @@ export class RefusalDelay {
     this.#waiting.set(key, count + 1)
     return new Promise((resolve) => {
       const end = (): void => {
-        this.#release(key)
+        const left = (this.#waiting.get(key) ?? 1) - 1
+        if (left === 0) this.#waiting.delete(key)
+        else this.#waiting.set(key, left)
         resolve()
       }
       const early = count / (2 * waitingMax)
       setTimeout(end, Math.min(waitMs, delayMsMax) * (1 - early)).unref()
     })
-  }
-
-  #release(key: string): void {
-    const left = (this.#waiting.get(key) ?? 1) - 1
-    if (left === 0) this.#waiting.delete(key)
-    else this.#waiting.set(key, left)
   }
 }

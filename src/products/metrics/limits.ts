@@ -9,6 +9,7 @@ import type { ResponseHead } from '../../base/transport/reply.ts'
 import { errorReply, Reply, withRetryAfter } from '../../base/transport/reply.ts'
 import type { Request } from '../../base/transport/request.ts'
 import { type AddressBudget, type Cost, Rates, RefusalDelay } from '../../customers/quota/rates.ts'
+import { batchBytesMax, batchItemsMax, callWorkMs } from './rpc.ts'
 
 /** Any request: reading its head, the lookup, a short answer. */
 const requestCost: Cost = { workMs: 0.05, bytes: 512 }
@@ -17,6 +18,13 @@ const workMsPerBodyByte = 0.03 / 1024
 const workMsPerByte = 3 / (1024 * 1024)
 /** Longest body of POST /; one whose length is not stated counts as that long. */
 export const rpcBodyBytesMax = 51_200
+/** A longer one takes up to 1 ms to be read. That is done only where any batch could be charged: an
+ *  address that retries would spend its budget on bodies that are read and then refused. */
+export const shortBodyBytes = 1024
+const batchCost: Cost = {
+  workMs: batchItemsMax * callWorkMs + batchBytesMax * workMsPerByte,
+  bytes: batchBytesMax,
+}
 /** A handshake with its snapshot; a frame that is resumed; a message. */
 const upgradeWorkMs = 0.25
 const frameWorkMs = 0.002
@@ -49,7 +57,7 @@ export class Limits {
   /** Charges a request by its head; null admits it. */
   request(request: Request): Refused | null {
     const { budget, clock } = this.#parts
-    const waitMs = budget.admit(request.address, costOf(request))
+    const waitMs = budget.admit(request.address, ...costsOf(request))
     if (waitMs === 0) return null
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     const isProbe = isRead && probePaths.has(request.path)
@@ -58,10 +66,7 @@ export class Limits {
   }
 
   /** Charges the calls of a body and their expected answers. */
-  calls(
-    request: Request,
-    calls: { readonly workMs: number; readonly bytes: number },
-  ): Refused | null {
+  calls(request: Request, calls: Cost): Refused | null {
     const workMs = calls.workMs + calls.bytes * workMsPerByte
     return this.#admit(request, { workMs, bytes: calls.bytes })
   }
@@ -106,11 +111,12 @@ export class Limits {
   }
 }
 
-function costOf({ method, contentLength }: Request): Cost {
-  if (method !== 'POST') return requestCost
+/** What a request costs, and what may follow once its body was read. */
+function costsOf({ method, path, contentLength }: Request): [Cost, Cost?] {
+  if (method !== 'POST') return [requestCost]
   // A longer one is refused without being read.
   const bodyBytes =
     contentLength === -1 ? rpcBodyBytesMax : Math.min(contentLength, rpcBodyBytesMax)
-  const { workMs, bytes } = requestCost
-  return { workMs: workMs + bodyBytes * workMsPerBodyByte, bytes }
+  const cost = { ...requestCost, workMs: requestCost.workMs + bodyBytes * workMsPerBodyByte }
+  return path === '/' && bodyBytes > shortBodyBytes ? [cost, batchCost] : [cost]
 }

@@ -19,15 +19,13 @@ import type { Request } from '../../base/transport/request.ts'
 import { type Gate, registryExpired } from '../../customers/auth/gate.ts'
 import type { Principal } from '../../customers/auth/token.ts'
 import { type HandshakeTickets, ticketSecs } from './handshake-tickets.ts'
-import { type Limits, rpcBodyBytesMax } from './limits.ts'
+import { type Limits, rpcBodyBytesMax, shortBodyBytes } from './limits.ts'
 import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
 import { type SolanaView, solanaDocument } from './solana.ts'
 
-/** A longer one takes up to 1 ms to be read. */
-const shortBodyBytes = 1024
 /** Compressing less than this costs more than it saves. */
 const gzipBytesMin = 1024
 
@@ -173,7 +171,9 @@ function listing(parts: RouteParts, streams: AnswerStreams): HttpRoute<Caller> {
       const answer = () => {
         const sent = (bytes: number) => limits.sent(address, bytes)
         const body = streams.answer(rest.blocks(parts, last.value), sent)
-        return gzipped(request, new Reply(200, jsonHead.and('vary', 'accept-encoding'), body))
+        const reply = new Reply(200, jsonHead.and('vary', 'accept-encoding'), body)
+        const coding = gzipFor(request)
+        return coding === null ? reply : encoded(reply, coding, sharedEffort)
       }
       const { filling, count } = parts.history
       return filling === null || count >= last.value ? answer() : filling.then(answer)
@@ -298,12 +298,6 @@ const sharedEffort = -1
 
 function gzipFor(request: Request) {
   return codingOf(request.header('accept-encoding'), ['gzip'])
-}
-
-/** The reply, compressed where the client takes it. */
-async function gzipped(request: Request, reply: Reply): Promise<Reply> {
-  const coding = gzipFor(request)
-  return coding === null ? reply : encoded(reply, coding, sharedEffort)
 }
 
 /** Answers a plain GET on a WebSocket path; on `/` a browser gets the page. */

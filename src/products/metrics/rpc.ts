@@ -19,11 +19,11 @@ type Result =
 type Method = (params: readonly unknown[], parts: RpcParts) => Outcome<Result>
 
 /** Calls in one batch; more is refused whole with -32600. */
-const batchItemsMax = 100
+export const batchItemsMax = 100
 /** A call that would make a batch's answer longer gets an error; the first block never does. */
 export const batchBytesMax = 4 * 1024 * 1024
 /** Looking up a block by its stage scans all cached blocks. */
-const callWorkMs = 0.02
+export const callWorkMs = 0.02
 /** Approximate length of any other answer. */
 const shortBytes = 128
 const u64HexDigits = 16

@@ -60,6 +60,24 @@ describe('an address budget', () => {
     expect(budget.admit('192.0.2.1', { workMs: 1_000, bytes: 0 })).toBe(0)
   })
 
+  it('admits where what follows could be charged, too, and charges the estimate alone', () => {
+    const { budget, pass } = budgetAt()
+    const head = { workMs: 1, bytes: 0 }
+    const rest = { workMs: 40, bytes: 0 }
+    expect(budget.admit('192.0.2.1', { workMs: 60, bytes: 0 })).toBe(0)
+    const waits = Array.from({ length: 100 }, () => budget.admit('192.0.2.1', head, rest))
+    expect(waits).toEqual(Array(100).fill(expect.closeTo(100)))
+    pass(100)
+    expect(budget.admit('192.0.2.1', head, rest)).toBe(0)
+    expect(budget.admit('192.0.2.1', rest)).toBe(0)
+  })
+
+  it('admits what follows, too, where both are over half a burst', () => {
+    const { budget } = budgetAt()
+    const large = { workMs: 1_000, bytes: 0 }
+    expect(budget.admit('192.0.2.1', large, large)).toBe(0)
+  })
+
   it('counts an IPv6 /64 as one client and other addresses separately', () => {
     const { budget } = budgetAt()
     const all = { workMs: 100, bytes: 0 }
