@@ -103,6 +103,8 @@ export interface QueryEnd {
   /** Bytes of the result; null: it was cut, and what was not passed on is dropped. */
   readonly sent: number | null
   readonly totals: QueryTotals
+  /** It did not run, because too many do or because an earlier one had to be killed. */
+  readonly isRefused?: boolean
 }
 
 // What the feeds give the writer: encoded bytes as the gateway sends them, plus a few facts.

@@ -7,6 +7,7 @@ import { until } from '../testkit/until.ts'
 
 const stage = new IndexerStage({
   poor: { creditsPerSecond: 1, burst: 1 },
+  frugal: { creditsPer30Days: 4, indexer: { ...planLimits, queries: 1, queued: 0 } },
   narrow: { indexer: { ...planLimits, queries: 1, queued: 0 } },
   patient: { indexer: { ...planLimits, queries: 1, queued: 2, queueMs: 60_000 } },
   hasty: { indexer: { ...planLimits, queries: 1, queueMs: 1 } },
@@ -165,6 +166,27 @@ describe('queries under way', () => {
     expect(refused.text).toMatch(/^Code: 201\..*\(QUOTA_EXCEEDED\)\n$/)
   })
 
+  it('cost nothing when they are refused', async () => {
+    const as = stage.issue({ plan: 'frugal' })
+    const [id] = Buffer.from(as.authorization!.split(' ')[1]!, 'base64').toString().split(':')
+    const first = wait(as, 'frugal-1')
+    await seen('frugal-1')
+    const status = async (body: string, query: Record<string, string> = {}) =>
+      (await stage.ask({ body, as, query })).status
+    for (let again = 0; again < 5; again++) expect(await status('SELECT 1')).toBe(429)
+    expect(await status("KILL QUERY WHERE query_id = 'frugal-1'")).toBe(200)
+    await first
+    for (let again = 0; again < 5; again++) expect(await status('SELECT refuse')).toBe(429)
+    expect(await status('SELECT 1', { role: 'any' })).toBe(400)
+    expect(await status('SELECT 1')).toBe(200)
+    // One that fails is charged.
+    expect(await status('SELECT fail 60')).toBe(400)
+    expect((await stage.ask({ body: 'SELECT 1', as })).text).toMatch(/^Code: 201\./)
+    await stage.bundle.quota.flush()
+    expect(stage.bundle.store.usage(id!)).toMatchObject({ window: { credits: 4 } })
+    expect(stage.usage.filter(({ subscription }) => subscription === id)).toHaveLength(4)
+  })
+
   it('are bounded per address over all subscriptions', async () => {
     const endpoint = await stage.bundle.openIndexer({
       engine: stage.engine,
@@ -275,6 +297,6 @@ describe('what is kept of queries', () => {
     expect(body).toMatch(/sluice_index_queries_stopped_total\{way="client_gone"\} [1-9]/)
     expect(body).toMatch(/sluice_index_queries_stopped_total\{way="access_lost"\} 1/)
     expect(body).toMatch(/sluice_index_queries_running 0/)
-    expect(body).toMatch(/sluice_quota_refused_total\{door="indexer"\} 4/)
+    expect(body).toMatch(/sluice_quota_refused_total\{door="indexer"\} 10/)
   })
 })

@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/base/telemetry/log.ts'
-import { QueryPool } from '../../src/indexer/duckdb/query-pool.ts'
+import { QueryPool, startDuckdbEngine } from '../../src/indexer/duckdb/query-pool.ts'
 import { overheadBytes, type QueryProcess } from '../../src/indexer/duckdb/query-process.ts'
 import { emptySnapshot } from '../../src/indexer/duckdb/store-files.ts'
+import { queryOf } from '../testkit/query-stage.ts'
 import { openResults } from '../testkit/read-back.ts'
 
 const memoryBytes = 256_000_000
@@ -48,6 +49,25 @@ test('starts a process for a query that finds none free', async () => {
   const second = await pool.lend('b', memoryBytes, longMs).process
   expect(second).not.toBe(first)
   expect([typeof first, typeof second]).toEqual(['object', 'object'])
+})
+
+test('refuses a query that finds none within its time: it did not run', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
+  const { results, stop } = await openResults()
+  const sizes = { processesMax: 1, warm: 1 }
+  const engine = await startDuckdbEngine(folder, {
+    results: results.address,
+    log: silentLog,
+    ...sizes,
+  })
+  // The first one has the process, and waits for the files of the index.
+  const first = engine.run(queryOf('SELECT 1', { limits: { timeMs: longMs } }), '')
+  const second = engine.run(queryOf('SELECT 1', { limits: { timeMs: 1 } }), '')
+  expect(await second.ended).toMatchObject({ error: { code: 202 }, isRefused: true })
+  first.cancel()
+  await engine.stop()
+  await stop()
+  await rm(folder, { recursive: true, force: true, maxRetries: 10 })
 })
 
 test('starts with one process, and the other warm ones with the first query', async () => {

@@ -3,6 +3,7 @@
 //   SELECT rows 5            five rows of n and text, in the format that was asked for
 //   SELECT late 5            five rows, then exception 159
 //   SELECT fail 60           no row, exception 60
+//   SELECT refuse            exception 202: it does not run
 //   SELECT wait              nothing until it is cancelled
 //   SELECT slow 3            three rows, 100 ms apart
 //   anything else            one row with the query's text
@@ -55,11 +56,15 @@ export class FakeEngine implements ReadEngine {
   async #begin(query: Query, state: State): Promise<QueryOutcome> {
     const text = query.statement.texts.join('?').replaceAll(/\s+/g, ' ')
     const [, verb = '', count = '0'] =
-      /^SELECT (rows|late|fail|wait|slow)(?: (\d+))?$/.exec(text) ?? []
+      /^SELECT (rows|late|fail|refuse|wait|slow)(?: (\d+))?$/.exec(text) ?? []
     if (verb === 'fail') {
       const code = Number(count)
       const error = { code, name: names[count] ?? 'OTHER_NAME', message: `As asked: ${code}` }
       return { ok: false, error }
+    }
+    if (verb === 'refuse') {
+      const error = { code: 202, name: 'TOO_MANY_SIMULTANEOUS_QUERIES', message: 'As asked' }
+      return { ok: false, error, isRefused: true }
     }
     if (verb === 'wait') {
       await new Promise<void>((wake) => {

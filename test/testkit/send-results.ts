@@ -30,7 +30,7 @@ export interface RunningQuery {
 }
 export type QueryOutcome =
   | { readonly ok: true; readonly result: QueryResult }
-  | { readonly ok: false; readonly error: QueryError }
+  | { readonly ok: false; readonly error: QueryError; readonly isRefused?: boolean }
 
 /** An engine that returns its results to whoever asks. */
 export interface ReadEngine {
@@ -88,7 +88,10 @@ async function endOf(
   send: (result: QueryResult) => Promise<QueryEnd>,
 ): Promise<QueryEnd> {
   const outcome = await running.started
-  if (!outcome.ok) return { error: outcome.error, sent: 0, totals: noTotals }
+  if (!outcome.ok) {
+    const { error, isRefused = false } = outcome
+    return { error, sent: 0, totals: noTotals, isRefused }
+  }
   try {
     return await send(outcome.result)
   } catch (error) {

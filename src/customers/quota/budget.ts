@@ -53,7 +53,9 @@ export class Budget {
   #caps: Bucket[]
   #notifications: NotificationRate | null
   #window: OpenWindow
+  /** Those of calls that may still be refused included. */
   #creditsUsed: number
+  #deferred = 0
   readonly #entered = noneEntered()
   readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
   /** Refusals since the budget exists, by limit. */
@@ -111,6 +113,27 @@ export class Budget {
     if (!this.#decide({ cost: weight, capWaitMs, nowMs })) return this.#refuse(nowMs)
     capBucket?.take(1, nowMs)
     return this.#charge({ cost: weight, calls: 1, nowMs })
+  }
+
+  /**
+   * Takes a call that was just admitted out of the usage: it may still be refused. The function
+   * that this returns is called once, with whether it was; a refused call costs no credit, and
+   * counts in the rate.
+   */
+  defer(method: string): (isRefused: boolean) => void {
+    const { weight } = this.#plan.rule(method)
+    this.#pending.credits -= weight
+    this.#pending.calls--
+    this.#deferred += weight
+    return (isRefused) => {
+      this.#deferred -= weight
+      if (isRefused) this.#creditsUsed -= weight
+      else {
+        const pending = this.#pendingNow()
+        pending.credits += weight
+        pending.calls++
+      }
+    }
   }
 
   /** True when the plan has a permit left for one more of this kind. */
@@ -182,12 +205,13 @@ export class Budget {
   /** Switches to the current window. Usage not yet flushed counts in it. */
   openWindow(window: OpenWindow): void {
     this.#window = window
-    this.#creditsUsed = window.credits + this.#pending.credits
+    this.#creditsUsed = window.credits + this.#pending.credits + this.#deferred
   }
 
   /** Takes over the credits that all gateways used in a window, without what is pending here. */
   learn(window: number, credits: number): void {
-    if (window === this.#window.window) this.#creditsUsed = credits + this.#pending.credits
+    if (window !== this.#window.window) return
+    this.#creditsUsed = credits + this.#pending.credits + this.#deferred
   }
 
   /** Takes the usage to flush, or null. */
@@ -206,7 +230,7 @@ export class Budget {
     const nowMs = this.#clock.monotonicMs()
     if (nowMs - this.#lastUseMs < idleMs) return false
     const { bytes, notifications } = this.#pending
-    if (bytes + notifications > 0) return false
+    if (bytes + notifications + this.#deferred > 0) return false
     if (Object.values(this.#entered).some((count) => count > 0)) return false
     return this.#bucket === null || this.#bucket.fullInMs(nowMs) === 0
   }

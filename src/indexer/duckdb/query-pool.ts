@@ -10,7 +10,13 @@ import { join, resolve } from 'node:path'
 import { backoffMs } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
-import { codeOf, type ExceptionName, exception, type QueryError } from '../clickhouse/exceptions.ts'
+import {
+  codeOf,
+  type ExceptionName,
+  exception,
+  type QueryError,
+  statusOf,
+} from '../clickhouse/exceptions.ts'
 import { queryBytes, queryProcesses } from '../config.ts'
 import type { Query, QueryEnd, QueryEngine, SentQuery } from '../engine.ts'
 import type { KillReason, QueryProcessMeters } from '../meters.ts'
@@ -121,12 +127,9 @@ class DuckdbEngine implements QueryEngine {
   async #run(query: Query, ticket: string, running: Running): Promise<QueryEnd> {
     const { subscription, limits } = query
     const beganMs = performance.now()
-    const waitMs = this.#backOff.waitMs(subscription)
-    if (waitMs > 0)
-      return failed(
-        'QUOTA_EXCEEDED',
-        `a query had to be killed; the next may run in ${Math.ceil(waitMs / 1000)} s`,
-      )
+    const waitSecs = Math.ceil(this.#backOff.waitMs(subscription) / 1000)
+    if (waitSecs > 0)
+      return failed('QUOTA_EXCEEDED', `a query was killed; the next may run in ${waitSecs} s`)
     const unreadable = () => null
     let pending = this.#snapshots.get(limits.timeMs / 2).catch(unreadable)
     const lent = this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs)
@@ -184,7 +187,8 @@ class DuckdbEngine implements QueryEngine {
 
 /** The query did not run. */
 function failed(name: ExceptionName, message: string): QueryEnd {
-  return { error: exception(name, message), sent: 0, totals: noTotals }
+  const error = exception(name, message)
+  return { error, sent: 0, totals: noTotals, isRefused: statusOf(error) === 429 }
 }
 
 // Pool of query processes: a few kept warm, more on demand, each lent to one query at a time.

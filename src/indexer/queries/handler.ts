@@ -222,8 +222,8 @@ export class QueryHandler {
       ticket,
     )
     underway.began(query)
-    const { error, sent, totals } = await query.ended
-    const answer = { ...answerOf(underway.id, totals), error, sent }
+    const { error, sent, totals, isRefused = false } = await query.ended
+    const answer = { ...answerOf(underway.id, totals), error, sent, isRefused }
     if (error === null) return answer
     const isInside = settings.writesException
     const row = isInside ? rowWithException(error, format) : null

@@ -98,7 +98,7 @@ export interface QueryAnswer {
   readonly totals: QueryTotals
   /** By KILL QUERY. */
   readonly isKilled: boolean
-  /** It did not become a query: no row in `usage`. */
+  /** It did not become a query: no row in `usage`, and no credit. */
   readonly isRefused: boolean
   readonly isCompressed: boolean
 }

@@ -254,9 +254,10 @@ export class QueryRelay {
 }
 
 function unanswered(error: unknown, queryId: string): QueryAnswer {
+  const isRefused = error instanceof Fault && error.kind === 'child-busy'
   return {
     ...{ queryId, error: errorOf(error), reply: null, tail: null, sent: null, totals: noTotals },
-    ...{ isKilled: false, isRefused: false, isCompressed: false },
+    ...{ isKilled: false, isRefused, isCompressed: false },
   }
 }
 

@@ -1,5 +1,6 @@
-// Handles an authenticated request of the indexer's endpoint: charges it, relays it to the query
-// program, and returns the reply. No SQL is read and no result is built in this process.
+// Handles an authenticated request of the indexer's endpoint: charges it unless it is refused,
+// relays it to the query program, and returns the reply. No SQL is read and no result is built in
+// this process.
 //
 //   quota -> query program: URL, body, SQL -> reply
 //         -> run.ts: concurrency limit of the plan -> engine -> bytes of the result
@@ -34,6 +35,7 @@ export class IndexerHandler {
   async handle(request: Request, body: Buffer, caller: Caller): Promise<Reply> {
     const verdict = caller.budget.spend('query')
     if (!verdict.ok) return this.#exhausted(verdict)
+    const settle = caller.budget.defer('query')
     const input = { ...inputOf(request, caller), body }
     const query: RelayedQuery = this.#deps.queries.run(input, (head) => void run.enter(head))
     const { address } = request
@@ -50,6 +52,7 @@ export class IndexerHandler {
     if (request.isGone) leave()
     else request.onGone(leave)
     const started = await query.started
+    settle(run.isOverPlan || started?.isRefused === true)
     const reply =
       started === null || (started.error === null && started.reply === null)
         ? await this.#stream(run, query, { isGone: () => request.isGone, leave })

@@ -255,6 +255,33 @@ describe('flushing usage', () => {
     ])
   })
 
+  it('writes a deferred call once it is not refused, and one that is refused never', async () => {
+    const { quota, state } = setUp({ small: { creditsPer30Days: 2 } })
+    const budget = quota.budgetOf({ ...account, plan: 'small' })
+    budget.spend('query')
+    const settle = budget.defer('query')
+    budget.spend('query')
+    const refuse = budget.defer('query')
+    await quota.flush()
+    expect(state.written).toEqual([])
+    // Both limit meanwhile, also after an exchange with other gateways and beside ten idle minutes.
+    quota.learn([{ id: account.id, window: 4, credits: 0 }])
+    state.nowMs += 600_000
+    await quota.flush()
+    expect(quota.budgetOf({ ...account, plan: 'small' })).toBe(budget)
+    expect(budget.spend('query')).toMatchObject({ ok: false, reason: 'credits' })
+    settle(false)
+    refuse(true)
+    expect(budget.spend('query').ok).toBe(true)
+    await quota.flush()
+    const written = state.written.map(({ credits, calls, refused }) => ({
+      credits,
+      calls,
+      refused,
+    }))
+    expect(written).toEqual([{ credits: 2, calls: 2, refused: 1 }])
+  })
+
   it('drops idle budgets, but never one with an open permit', async () => {
     const { quota, state } = setUp()
     const resting = quota.budgetOf(account)

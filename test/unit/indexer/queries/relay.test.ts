@@ -117,3 +117,14 @@ test('is refused at once while the program starts', async () => {
   const query = relay.run({ queryId: 'q' } as Parameters<QueryRelay['run']>[0], () => {})
   expect(await query.started).toMatchObject({ error: { code: 301 } })
 })
+
+test('refuses a query beyond those that may be under way: it costs nothing', async () => {
+  const busy = () => Promise.reject(new Fault('child-busy', 'too many calls'))
+  // Reason for the cast: this has everything that the relay uses of it.
+  const expected = { ticket: '', bytes: new ResultBytes(() => {}) }
+  const results = { expect: () => expected, forget() {} } as unknown as ResultSocket
+  const relay = new QueryRelay({ call: busy, steer: busy }, results)
+  relay.opened({ engine: '', tables: [] })
+  const query = relay.run({ queryId: 'q' } as Parameters<QueryRelay['run']>[0], () => {})
+  expect(await query.answer).toMatchObject({ error: { code: 202 }, isRefused: true })
+})
