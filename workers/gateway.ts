@@ -3,11 +3,11 @@
 import { serveFrames } from '../src/base/threads/frames.ts'
 import {
   customerMeters,
-  drainNode,
   gatewayMeters,
+  refreshDrained,
   startGateway,
   stopGateway,
 } from '../src/operator/topology/service.ts'
 
 const reads = { meters: gatewayMeters, customers: customerMeters }
-serveFrames({ start: startGateway, drain: drainNode, ...reads }, stopGateway)
+serveFrames({ start: startGateway, drained: refreshDrained, ...reads }, stopGateway)

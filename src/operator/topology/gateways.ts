@@ -16,7 +16,6 @@ import { openSharedSocket } from '../../base/transport/listen-address.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
 import type { DevnodeProcess } from '../../devnode/process.ts'
-import { defaultSet } from '../../upstream/config.ts'
 import {
   type GatewayPlace,
   type GatewayProduct,
@@ -26,7 +25,7 @@ import {
   streamLabel,
 } from '../config/config.ts'
 import type { Context } from './context.ts'
-import { type DrainRequest, downOf } from './upstream.ts'
+import { downOf } from './upstream.ts'
 
 /** Back within two seconds, also after several deaths in a row. */
 const backoff: RestartPolicy = { firstMs: 50, lastMs: 800, deathsMax: 40, healthyMs: 5_000 }
@@ -112,14 +111,9 @@ export class Gateways {
     return this.#gateways.some(({ isUp, child }) => isUp && child?.isRunning === true)
   }
 
-  /** Their nodes are those with JSON-RPC, numbered without the others. */
-  async drain(request: DrainRequest): Promise<void> {
-    const [set = '', number] = request.node.split('/')
-    const nodes = this.#context.given.upstreams[set]?.nodes.slice(0, Number(number)) ?? []
-    if (set === defaultSet && nodes.at(-1)?.rpc === '') return
-    const at = set === defaultSet ? nodes.filter(({ rpc }) => rpc !== '').length : number
-    const own = { ...request, node: `${set}/${at}` }
-    const calls = this.#gateways.map(({ child }) => child?.call('drain', own, readMsMax))
+  /** The hub's file of drained nodes changed; one that starts reads it then. */
+  async refreshDrained(): Promise<void> {
+    const calls = this.#gateways.map(({ child }) => child?.call('drained', null, readMsMax))
     await Promise.allSettled(calls)
   }
 

@@ -1,7 +1,7 @@
 // Starts the service from the topology and answers questions about it.
 import { renameSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
 import { isFault } from '../../base/errors.ts'
 import { exitNow } from '../../base/exit.ts'
@@ -23,7 +23,7 @@ import type { RecordRequest } from '../record/recorder.ts'
 import type { TopologyDeps } from './context.ts'
 import { ComponentLifecycle, type Components } from './lifecycle.ts'
 import { geyserStatus } from './set-chains.ts'
-import { type DrainAnswer, DrainedNodes, type DrainRequest, setOf } from './upstream.ts'
+import { DrainedNodes, type DrainRequest, setOf } from './upstream.ts'
 
 export interface Service {
   readonly endpoints: Readonly<Record<string, EndpointAddress>>
@@ -37,8 +37,8 @@ export interface Service {
   refresh(): void
   /** Applies what may change while the service runs: the tip accounts. */
   reconfigure(config: Config): void
-  /** Takes a node out of the rotation, or lets it return. */
-  drain(request: DrainRequest): DrainAnswer
+  /** Applies a change of drained nodes that another process made. */
+  refreshDrained(): void
   /** Resolves once the sources of all enabled products deliver; false after `msMax`. */
   whenReady(msMax: number): Promise<boolean>
   /** Writes <data>/doors.json: every endpoint is open. */
@@ -67,7 +67,8 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
   const doorsPath = join(data, 'doors.json')
-  const drained = new DrainedNodes(data, components.upstreams, log)
+  const ownFolder = deps.isOfHub ? dirname(data) : data
+  const drained = new DrainedNodes(ownFolder, components.upstreams, log)
   const answers = {
     status: statusOf(components, { deps, endpoints, sources }),
     shreds: () => shredstream?.report() ?? null,
@@ -80,7 +81,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     drain: async ({ params }: OperatorQuestion) => {
       const request = params as unknown as DrainRequest
       const answer = drained.change(request)
-      if (!('problem' in answer)) await components.gateways?.drain(request)
+      if (!('problem' in answer)) await components.gateways?.refreshDrained()
       return answer
     },
     // Reason for the cast: as above.
@@ -114,7 +115,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     meters,
     customerMeters,
     refresh: () => directory.refresh(),
-    drain: (request) => drained.change(request),
+    refreshDrained: () => drained.refresh(),
     reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
     whenReady: (msMax) => readiness.whenReady(msMax),
     announce: () => writeWhole(doorsPath, `${JSON.stringify(endpoints)}\n`),
@@ -274,6 +275,8 @@ export async function startGateway(request: {
     exit: exitNow,
   })
   service.announce()
+  // What the hub changed since this process read it, and could not report to it yet.
+  service.refreshDrained()
 }
 
 export async function gatewayMeters(): Promise<readonly Family[]> {
@@ -284,8 +287,8 @@ export async function customerMeters(): Promise<readonly Family[]> {
   return (await service?.customerMeters.families()) ?? []
 }
 
-export function drainNode(request: DrainRequest): DrainAnswer | null {
-  return service?.drain(request) ?? null
+export function refreshDrained(): void {
+  service?.refreshDrained()
 }
 
 export async function stopGateway(): Promise<void> {

@@ -144,7 +144,8 @@ export function downOf({ log, exit }: Context, name: string): (fault: Fault) => 
 }
 
 // Kept in <data>/drained.json, so that a restart amid the work on a node does not bring it back. An
-// entry is that of an address: after a change of the configuration no other node has it.
+// entry is that of an address: after a change of the configuration no other node has it. Gateways
+// of a hub read the hub's file, when they start and when it changed.
 
 export interface DrainRequest {
   /** Such as default/2. */
@@ -163,15 +164,20 @@ export class DrainedNodes {
   readonly #path: string
   readonly #log: Log
   readonly #upstreams: Upstreams
-  /** Who drained it and why, by the digest of its addresses. */
-  #entries: Map<string, string>
+  /** Who drained it and why, by the digest of its address. */
+  #entries = new Map<string, string>()
 
   constructor(data: string, upstreams: Upstreams, log: Log) {
     this.#path = join(data, 'drained.json')
     this.#upstreams = upstreams
     this.#log = log.area('upstream')
+    this.refresh()
+  }
+
+  /** Applies what the file says. */
+  refresh(): void {
     this.#entries = this.#read()
-    for (const node of upstreams.sets().flatMap(({ nodes }) => nodes))
+    for (const node of this.#upstreams.sets().flatMap(({ nodes }) => nodes))
       node.setDrained(this.#entries.get(keyOf(node)) ?? null)
   }
 
@@ -221,7 +227,7 @@ export class DrainedNodes {
   }
 }
 
-/** Addresses may contain keys of a provider. */
+/** Addresses may contain keys of a provider. Gateways of a hub know none beside `rpc`. */
 function keyOf({ set, addresses: { rpc, grpc } }: UpstreamNode): string {
-  return hash('sha256', `${set} ${rpc} ${grpc}`, 'hex')
+  return hash('sha256', `${set} ${rpc || grpc}`, 'hex')
 }
