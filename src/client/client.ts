@@ -60,14 +60,15 @@ type Listener<K extends keyof Events> = (payload: Events[K], seq: number) => voi
 export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   readonly #options: ClientOptions
   readonly #listeners = new Map<string, Set<(payload: never, seq: number) => void>>()
-  readonly #buffered: Frame[] = []
+  /** Each with its run. */
+  readonly #buffered: (readonly [Frame, string | null])[] = []
   #events: readonly Kind[]
   #socket: SocketLike | null = null
   #cursor: number
   #run: string | null
   #attempts = 0
-  #retryTimer: Timer | null = null
-  #silenceTimer: Timer | null = null
+  #retryTimer: Timer | undefined
+  #silenceTimer: Timer | undefined
   #wake: (() => void) | null = null
   #isStarted = false
   #isReady = false
@@ -97,10 +98,8 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
 
   /** Connects. Throws when the platform has no WebSocket and none was passed. */
   connect(): this {
-    if (this.#isStarted) return this
-    const open = this.#options.open ?? platformSocket()
+    if (!this.#isStarted) this.#open()
     this.#isStarted = true
-    this.#open(open)
     return this
   }
 
@@ -135,13 +134,14 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     if (this.#iterators > 0)
       throw new Error('only one loop at a time: two loops would split the frames')
     this.#iterators++
-    let consumed = this.#cursor
+    let consumed: readonly [number, string | null] = [this.#cursor, this.#run]
     this.connect()
     try {
       while (this.#isStarted || this.#buffered.length > 0) {
-        const frame = this.#buffered.shift()
-        if (frame !== undefined) {
-          consumed = frame.seq
+        const next = this.#buffered.shift()
+        if (next !== undefined) {
+          const [frame, run] = next
+          consumed = [frame.seq, run]
           yield frame
           if (this.#isPaused && this.#buffered.length === 0) this.#resume()
         } else
@@ -152,13 +152,14 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     } finally {
       this.#iterators--
       this.#isPaused = false
-      if (this.#buffered.length > 0) this.#cursor = consumed
+      if (this.#buffered.length > 0) [this.#cursor, this.#run] = consumed
       this.#buffered.length = 0
       this.close()
     }
   }
 
-  #open(open: (url: string) => SocketLike): void {
+  #open(): void {
+    const { open = platformSocket() } = this.#options
     const requested = this.#events.join()
     const socket = open(this.#streamUrl())
     this.#socket = socket
@@ -204,7 +205,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     if (isNumbered) this.#cursor = Math.max(this.#cursor, seq)
     for (const listener of this.#listeners.get(kind) ?? []) listener(payload as never, seq)
     if (!isNumbered || this.#iterators === 0) return
-    this.#buffered.push({ seq, kind, payload } as Frame)
+    this.#buffered.push([{ seq, kind, payload } as Frame, this.#run])
     this.#wake?.()
     if (this.#buffered.length >= (this.#options.waitingMax ?? 4096)) this.#pause()
   }
@@ -224,11 +225,11 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
 
   #resume(): void {
     this.#isPaused = false
-    if (this.#isStarted) this.#open(this.#options.open ?? platformSocket())
+    if (this.#isStarted) this.#open()
   }
 
   #resetSilenceTimer(): void {
-    if (this.#silenceTimer !== null) clearTimeout(this.#silenceTimer)
+    clearTimeout(this.#silenceTimer)
     this.#silenceTimer = setTimeout(() => {
       this.#disconnect()
       this.#reconnectLater(1006)
@@ -243,7 +244,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     // Half of the wait is random (jitter), so that clients do not all reconnect at once.
     const retryMs =
       Math.min(most, first * 2 ** Math.min(this.#attempts++, 30)) * (1 + Math.random()) * 0.5
-    this.#retryTimer = setTimeout(() => this.#open(this.#options.open ?? platformSocket()), retryMs)
+    this.#retryTimer = setTimeout(() => this.#open(), retryMs)
     for (const listener of this.#listeners.get('closed') ?? [])
       listener({ code, retryMs } as never, 0)
   }
@@ -255,10 +256,8 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   }
 
   #stopTimers(): void {
-    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer)
-    if (this.#silenceTimer !== null) clearTimeout(this.#silenceTimer)
-    this.#retryTimer = null
-    this.#silenceTimer = null
+    clearTimeout(this.#retryTimer)
+    clearTimeout(this.#silenceTimer)
   }
 }
 

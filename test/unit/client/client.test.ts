@@ -254,6 +254,22 @@ describe('the iterator', () => {
     expect(sockets[1]?.query.resume_from).toBe('1')
     client.close()
   })
+
+  test('that is left amid frames of another run resumes in the run that it has read', async () => {
+    const client = new MetricsClient({ url: 'http://h', open })
+    const frames = client[Symbol.asyncIterator]()
+    const first = frames.next()
+    await vi.advanceTimersByTimeAsync(0)
+    sockets[0]?.say(resume)
+    for (let seq = 6; seq <= 8; seq++) sockets[0]?.say({ seq, TPS: seq })
+    sockets[0]?.say({ seq: 0, Resume: { ...resume.Resume, run: 'r2' } })
+    for (let seq = 1; seq <= 9; seq++) sockets[0]?.say({ seq, TPS: seq })
+    await first
+    await frames.return()
+    client.connect()
+    expect(sockets[1]?.query).toMatchObject({ resume_from: '6', run: 'r1' })
+    client.close()
+  })
 })
 
 describe('REST', () => {
