@@ -263,8 +263,8 @@ export class PubsubClient {
   #urls = 0
   #attempts = 0
   #callId = 0
-  #heartbeat: Timer | null = null
-  #retry: Timer | null = null
+  #heartbeat: Timer | undefined
+  #retry: Timer | undefined
   /** Subscriptions that are asked for again on this connection. */
   readonly #refusals = new Set<Timer>()
 
@@ -301,7 +301,7 @@ export class PubsubClient {
 
   close(): void {
     this.#isClosed = true
-    if (this.#retry !== null) clearTimeout(this.#retry)
+    clearTimeout(this.#retry)
     const socket = this.#socket
     this.#leave()
     socket?.close()
@@ -404,6 +404,8 @@ export class PubsubClient {
     }
     options.onError?.(error)
     if (error.code === PARAMS_INVALID) return void this.#forget(subscription)
+    // Closed by `onError`: a timer would keep the program running.
+    if (this.#isClosed) return
     const waitMs = Math.min(error.data?.retryAfterMs ?? this.#waitMs(), REFUSED_MS_MAX)
     const timer = setTimeout(() => {
       this.#refusals.delete(timer)
@@ -429,7 +431,7 @@ export class PubsubClient {
   #beat(): void {
     const id = this.#callId + 1
     if (this.#isReady) this.#call('getVersion', [], { subscription: null })
-    if (this.#heartbeat !== null) clearTimeout(this.#heartbeat)
+    clearTimeout(this.#heartbeat)
     this.#heartbeat = setTimeout(() => {
       if (this.#isReady && !this.#calls.has(id)) return void this.#beat()
       const socket = this.#socket
@@ -451,7 +453,7 @@ export class PubsubClient {
     this.#calls.clear()
     for (const timer of this.#refusals) clearTimeout(timer)
     this.#refusals.clear()
-    if (this.#heartbeat !== null) clearTimeout(this.#heartbeat)
+    clearTimeout(this.#heartbeat)
     for (const subscription of this.#subscriptions) subscription.id = null
   }
 

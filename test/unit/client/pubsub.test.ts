@@ -281,3 +281,12 @@ it('sends no message that is too long for the server, with every list full and a
   expect(last().calls.length).toBeGreaterThan(3)
   for (const { longest } of sockets) expect(longest).toBeLessThanOrEqual(4_096)
 })
+
+it('leaves no timer when it is closed, also by who hears of a refusal', () => {
+  const onError = () => client.close()
+  client.subscribe('logs', ['all'], () => {}, { onError })
+  last().open()
+  const { id } = last().calls[0]!
+  last().say({ id, error: { code: -32429, message: 'spent', data: { retryAfterMs: 1e9 } } })
+  expect(vi.getTimerCount()).toBe(0)
+})
