@@ -328,4 +328,13 @@ describe('the formats of a result', () => {
     })
     expect(tooMany.error).toMatchObject({ code: 158 })
   })
+
+  test('include a Parquet file that is ended as soon as it is too large', async () => {
+    // Written to its end, it would be 10 TB.
+    const sql = 'SELECT hex(MD5(toString(number))) AS a FROM system.numbers'
+    const limits = { rows: 1e12, resultBytes: 1_000_000, timeMs: 20_000 }
+    const { bytes, error } = await ask(stage.engine, sql, { format: 'Parquet', limits })
+    expect([bytes.length, error]).toEqual([0, expect.objectContaining({ code: 396 })])
+    expect(await rowsOf(stage.engine, 'SELECT 1')).toEqual([[1]])
+  })
 })

@@ -3,7 +3,7 @@
 //
 //   job -> snapshot -> gate -> plan -> DuckDB renders rows, chunk by chunk -> bytes -> pipe
 //                                         ^------ waits while the pipe is full
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { chown, mkdir, open, rm } from 'node:fs/promises'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
@@ -248,15 +248,22 @@ export class QueryRunner {
     const { limits } = job
     const path = join(this.#database.scratch, resultName)
     const rowsMax = limits.overflow === 'break' ? limits.rows : limits.rows + 1
+    const { connection } = this.#database
+    let size = 0
+    // The disk has room for a result, not for all that a query can write before it ends.
+    const watch = setInterval(() => {
+      size = Math.max(size, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
+      if (size > limits.resultBytes) connection.interrupt()
+    }, watchMs)
     try {
-      const { rowsChanged } = await this.#database.connection.run(
-        `COPY (${namedSql(sql, columns)} LIMIT ${rowsMax})
-          TO ${duckdbString(path)} (FORMAT parquet)`,
-      )
+      const copy = `COPY (${namedSql(sql, columns)} LIMIT ${rowsMax})
+        TO ${duckdbString(path)} (FORMAT parquet)`
+      const { rowsChanged } = await connection.run(copy).finally(() => out.allow(size))
       out.take(rowsChanged)
       await this.#countRead(out)
       await sendFile(path, out)
     } finally {
+      clearInterval(watch)
       await rm(path, { force: true })
     }
   }
