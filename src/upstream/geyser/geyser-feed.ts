@@ -258,16 +258,17 @@ class FeedStream {
     if (version!.ok) this.#shared.version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
     if (this.#isAbandoned(node, newest)) this.#beginAnew()
+    // Before a wait for another stream, which may be long.
+    const behind = (sink.newestSlot() ?? 0) - (newest ?? Number.POSITIVE_INFINITY)
+    if (behind > set.lagSlots) return left(`${behind} slots behind`)
     const first = firstIn(replay!)
     if (newest !== null) await this.#othersReplayed(node, first, newest)
     if (this.#isStopped) return stopped
-    const published = sink.newestSlot()
     const resumeSlot = sink.resumeFrom()
     // A slot of an earlier run that the chain has not reached: it began anew meanwhile.
-    const isAhead = published === null && resumeSlot !== null && resumeSlot > (newest ?? resumeSlot)
+    const isNew = sink.newestSlot() === null
+    const isAhead = isNew && resumeSlot !== null && resumeSlot > (newest ?? resumeSlot)
     const wanted = isAhead ? null : resumeSlot
-    if (newest !== null && published !== null && published - newest > set.lagSlots)
-      return left(`${published - newest} slots behind`)
     // A node without a block is inside of its first slot.
     const start = wanted ?? (newest === null ? first : Math.max(0, newest - warmSlots))
     if (start === null || this.#shared.rotation.of(node).hasNoReplay)

@@ -370,6 +370,30 @@ describe('merged streams', () => {
     expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
   })
 
+  it('begin after a long wait for the replay of another node, and do not connect again', async () => {
+    const { geysers, feed, slot, pass } = await stage(2, undefined, undefined, 2)
+    const [live, replaying] = geysers as [ScriptedGeyser, ScriptedGeyser]
+    for (const geyser of geysers) geyser.send(from(1_001, 10))
+    for (const geyser of geysers) geyser.die()
+    Object.assign(live, { isDown: false, slot: 1_100, first: null })
+    live.refuse = (fromSlot) => (fromSlot === null ? null : 12)
+    await pass(1_500)
+    Object.assign(replaying, { isDown: false, slot: 1_100 })
+    await pass(4_000)
+    expect([live.isFollowed, replaying.isFollowed]).toEqual([false, true])
+    const { failures } = feed.counts
+    const subscribed = live.fromSlots.length
+    // The chain went on meanwhile, and the replay comes up to it.
+    const resumed = replaying.fromSlots.at(-1)!
+    for (const geyser of geysers) geyser.slot = 1_500
+    replaying.send(from(resumed, 1_501 - resumed))
+    await pass(1_000)
+    expect([feed.nodes.length, feed.counts.failures]).toEqual([2, failures])
+    expect(live.fromSlots.slice(subscribed)).toEqual([null])
+    for (const geyser of geysers) geyser.send(from(1_501, 3))
+    expect(slot()).toBe(1_503)
+  })
+
   it('do not wait for a node that does not come back, nor where no other one has a replay', async () => {
     for (const hasOther of [true, false]) {
       const { geysers, pass } = await stage(2, undefined, undefined, 2)
