@@ -1,6 +1,6 @@
 // Nodes that lie beside honest ones: each leaves the rotation and is named, and no customer sees
 // what it says.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -315,6 +315,23 @@ describe('a drained node', () => {
     expect(readFileSync(join(data, 'drained.json'), 'utf8')).not.toContain('127.0.0.1')
     await run('node', 'resume', 'default', '1')
     open()
+    expect(states()).toEqual(['up', 'up'])
+    await socket.stop()
+  })
+
+  it('is that of the file which another process has written, as far as it can be read', async () => {
+    await start(2)
+    const { run, open, socket, data } = await drains()
+    const gateway = open()
+    await run('node', 'drain', 'default', '1')
+    stage.upstreams.node('default/1')!.setDrained(null)
+    gateway.refresh()
+    expect(states()).toEqual(['drained', 'up'])
+    writeFileSync(join(data, 'drained.json'), '{')
+    gateway.refresh()
+    expect(states()).toEqual(['drained', 'up'])
+    rmSync(join(data, 'drained.json'))
+    gateway.refresh()
     expect(states()).toEqual(['up', 'up'])
     await socket.stop()
   })

@@ -209,9 +209,9 @@ export class DrainedNodes {
     try {
       return new Map(Object.entries(JSON.parse(readFileSync(this.#path, 'utf8'))))
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT')
-        this.#log.warn('drained nodes could not be read', { reason: messageOf(error) })
-      return new Map()
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map()
+      this.#log.warn('drained nodes could not be read', { reason: messageOf(error) })
+      return this.#entries
     }
   }
 
