@@ -4,7 +4,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { type TransferListItem, Worker } from 'node:worker_threads'
+import { type ResourceLimits, type TransferListItem, Worker } from 'node:worker_threads'
 import { type Backoff, backoffMs, type Clock } from '../clock.ts'
 import { Fault, messageOf } from '../errors.ts'
 import { workerEntry } from '../package-root.ts'
@@ -221,6 +221,7 @@ interface DedicatedOptions {
   readonly data: Readonly<Record<string, unknown>>
   readonly backoff?: RestartPolicy
   readonly stopMsMax?: number
+  readonly resourceLimits?: ResourceLimits
   /** Messages that the worker posts, except its 'ready'. */
   onMessage?(message: unknown): void
   /** The thread ended; it may be started again. */
@@ -276,10 +277,11 @@ export class DedicatedWorker {
   }
 
   async #launch(): Promise<Incarnation> {
-    const { name, entry, data } = this.#options
+    const { name, entry, data, resourceLimits = {} } = this.#options
     const control = new ControlWord()
     const url = typeof entry === 'string' ? workerEntry(entry) : entry
-    const worker = new Worker(url, { name, workerData: { ...data, control: control.buffer } })
+    const workerData = { ...data, control: control.buffer }
+    const worker = new Worker(url, { name, workerData, resourceLimits })
     const ended = watchThread(worker)
     await this.#ready(worker, ended)
     this.#worker = worker
