@@ -169,7 +169,7 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
       const gateway = openGateway(url, 'g', options)
       gateways.push(gateway)
       await gateway.cluster.reading.ready(hangMs)
-      gateway.cluster.reading.query = () => Promise.reject(away)
+      gateway.cluster.reading.poll = () => Promise.reject(away)
       const joined = gateway.shared.join()
       if (isKnown) await joined
       else await expect(joined).rejects.toThrow('does not answer')

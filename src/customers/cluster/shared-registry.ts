@@ -99,9 +99,8 @@ export class SharedRegistry {
     const joined = store.cluster()
     if (joined !== null && joined !== identity)
       throw new Fault('cluster', 'this data folder belongs to another cluster than cluster.url')
-    const head = await this.verbs.head()
     // A registry that never followed this cluster must not add its own changes to it.
-    const isAhead = joined === null && store.head().seq > head.seq
+    const isAhead = joined === null && store.head().seq > (await this.verbs.head()).seq
     if (!isAhead) await this.follower.pull()
     if (!isAhead && joined === null && this.follower.state === 'away')
       throw new Fault('cluster', 'the registry could not be read', { retryable: true })

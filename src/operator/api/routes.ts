@@ -9,7 +9,7 @@ import { outcomeUnknown } from '../../customers/subscriptions/verbs.ts'
 import { parseArgs } from '../commands/args.ts'
 import { loadVerbsFor } from '../commands/dispatch.ts'
 import { secretsInDoubt } from '../commands/subscription.ts'
-import type { FlagSpec, ParsedArgs, PositionalSpec, Verb } from '../commands/verb.ts'
+import type { Call, FlagSpec, ParsedArgs, PositionalSpec, Verb } from '../commands/verb.ts'
 import type { Config } from '../config/config.ts'
 
 export interface Answer {
@@ -96,7 +96,7 @@ export function argumentsOf(
 export async function runRoute(
   { verb }: Route,
   { positionals, flags }: ParsedArgs,
-  { config, who }: { readonly config: Config; readonly who: string },
+  { config, ...given }: { readonly config: Config } & Pick<Call, 'who' | 'cluster'>,
 ): Promise<Answer> {
   // Whoever sends it has decided.
   const all = new Map([...flags, ['output', ['json']], ['yes', ['true']]])
@@ -104,7 +104,7 @@ export async function runRoute(
   const warnings: string[] = []
   const warn = (text: string) => void warnings.push(text)
   try {
-    const outcome = await verb.run({ positionals, flags: all, loaded, request: {}, who, warn })
+    const outcome = await verb.run({ positionals, flags: all, loaded, request: {}, warn, ...given })
     if (!outcome.ok) return refusalAnswer(outcome.refusal)
     // Reason for the cast: every verb of the API reports an object.
     const json = outcome.value.json as object

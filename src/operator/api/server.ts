@@ -29,7 +29,8 @@ import { mediaTypeOf } from '../../base/transport/request.ts'
 import { CertificatePair } from '../../base/transport/tls.ts'
 import { askOperator, listenAtPath } from '../../base/transport/unix-socket.ts'
 import { openStore } from '../../customers/subscriptions/store.ts'
-import { registryPath } from '../commands/registry.ts'
+import { connectCluster, registryPath } from '../commands/registry.ts'
+import type { Call } from '../commands/verb.ts'
 import { type Config, knownOf } from '../config/config.ts'
 import { userName } from '../config/load.ts'
 import { Access, type Caller, Repeats, socketCaller } from './access.ts'
@@ -57,6 +58,8 @@ export interface ApiDeps {
   readonly access: Access
   readonly repeats: Repeats
   readonly certificates: CertificatePair | null
+  /** Kept: to connect for each change would be half of what it takes. */
+  readonly cluster?: Call['cluster']
   readonly version: string
   readonly log: Log
   /** Longest time from the first byte of a request to the last of its body. */
@@ -96,7 +99,11 @@ export async function startApi(data: string, deps: ApiDeps): Promise<Running> {
       throw error
     })
   }
-  return { address, stop: () => close(servers) }
+  const stop = async () => {
+    await close(servers)
+    await deps.cluster?.stop()
+  }
+  return { address, stop }
 }
 
 function limitsOf({ requestMsMax = requestMsInitial }: ApiDeps): ServerOptions {
@@ -174,11 +181,11 @@ class Api {
     if (!input.ok) return refusalAnswer(input.refusal)
     const args = argumentsOf(route, input.value)
     if (!args.ok) return refusalAnswer(args.refusal)
-    const { config, access } = this.#deps
+    const { config, access, cluster } = this.#deps
     // Credentials of indexers are issued and changed by the command alone.
     const names = route.inputs.flatMap((one, at) => (one.key === 'subscription' ? [at] : []))
     if (names.some((at) => access.isEnrolled(args.value.positionals[at] ?? ''))) return notACustomer
-    const run = () => runRoute(route, args.value, { config, who: caller.who })
+    const run = () => runRoute(route, args.value, { config, who: caller.who, cluster })
     const key = request.headers['idempotency-key']
     if (allowed === 'GET' || key === undefined) return run()
     const keyed = { caller: caller.id, key: String(key), request: `${route.path} ${body}` }
@@ -379,6 +386,7 @@ export async function openApi({ config, version }: ApiRequest): Promise<Endpoint
       hosts: hosts.map((host) => host.toLowerCase()),
     }),
     repeats: new Repeats(store.answers),
+    cluster: config.cluster.url === '' ? undefined : await connectCluster(config),
     certificates: tls.cert !== '' && operator.enabled ? new CertificatePair(files, log) : null,
     version,
     log,

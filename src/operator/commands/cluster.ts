@@ -31,7 +31,7 @@ async function seed(call: Call): Promise<Outcome<Report>> {
   const known = knownOf(config)
   const store = openStore(registryPath(config), { clock: systemClock, known })
   try {
-    return await withCluster(config, { store, known }, async (shared) => {
+    return await withCluster(call, { store, known }, async (shared) => {
       if (!(await shared.seed()))
         return refuse('rejected', 'cluster-seeded', 'the database has a registry already')
       const { seq } = store.head()

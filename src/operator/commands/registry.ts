@@ -5,9 +5,10 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../base/clock.ts'
-import { accept, isBug, messageOf, type Outcome, refuse } from '../../base/errors.ts'
+import { accept, Fault, isBug, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { silentLog } from '../../base/telemetry/log.ts'
 import { askOperator, type OperatorAnswer } from '../../base/transport/unix-socket.ts'
+import type { Cluster } from '../../customers/cluster/cluster.ts'
 import type { SharedRegistry } from '../../customers/cluster/shared-registry.ts'
 import type { Known } from '../../customers/subscriptions/changes.ts'
 import type { Store } from '../../customers/subscriptions/store.ts'
@@ -91,9 +92,9 @@ export async function withStore<T>(
         () => store.head().seq,
         () => work(store, store, null),
       )
-    return await withCluster(config, { store, known }, async (shared) => {
+    return await withCluster(call, { store, known }, async (shared) => {
       await shared.join()
-      const head = async () => (await shared.verbs.head()).seq
+      const head = () => store.head().seq
       return inForce(call, head, () => work(store, shared.verbs, shared), shared)
     })
   } finally {
@@ -104,16 +105,18 @@ export async function withStore<T>(
 /** Returns what `work` does once every running server that answers has its changes. */
 async function inForce<T>(
   { loaded: { config }, warn = (text) => process.stderr.write(`${text}\n`) }: Call,
-  head: () => number | Promise<number>,
+  head: () => number,
   work: () => Outcome<T> | Promise<Outcome<T>>,
   shared: SharedRegistry | null = null,
 ): Promise<Outcome<T>> {
-  const before = await head()
+  const before = head()
   const outcome = await work()
   if (!outcome.ok) return outcome
   // The change is made, and its secrets are shown once: what fails from here on is a warning.
   try {
-    const seq = await head()
+    if (shared !== null && shared.follower.state !== 'following')
+      throw new Fault('cluster', 'the change could not be read back')
+    const seq = head()
     const isApplied = async () =>
       (await hasApplied(config, seq)) && (shared === null || (await haveApplied(shared, seq)))
     const endMs = systemClock.monotonicMs() + inForceMsMax
@@ -147,21 +150,26 @@ async function haveApplied({ cluster }: SharedRegistry, seq: number): Promise<bo
   )
 }
 
-/** Runs `work` with a connection to the cluster of that store. */
+/** Runs `work` with connections to the cluster of that store. */
 export async function withCluster<T>(
-  config: Config,
+  { loaded: { config }, cluster: kept }: Call,
   { store, known }: { readonly store: Store; readonly known: Known },
   work: (shared: SharedRegistry) => Promise<T>,
 ): Promise<T> {
-  const { Cluster } = await import('../../customers/cluster/cluster.ts')
+  const cluster = kept ?? (await connectCluster(config))
   const { SharedRegistry } = await import('../../customers/cluster/shared-registry.ts')
-  const deps = { clock: systemClock, log: silentLog }
-  const cluster = new Cluster(config.cluster, deps)
   try {
-    return await work(new SharedRegistry({ ...deps, cluster, store, known }))
+    return await work(new SharedRegistry({ ...silent, cluster, store, known }))
   } finally {
-    await cluster.stop()
+    if (kept === undefined) await cluster.stop()
   }
+}
+
+const silent = { clock: systemClock, log: silentLog }
+
+export async function connectCluster(config: Config): Promise<Cluster> {
+  const { Cluster } = await import('../../customers/cluster/cluster.ts')
+  return new Cluster(config.cluster, silent)
 }
 
 /** Runs `work` on the subscription of the first positional, after a prompt where required. */

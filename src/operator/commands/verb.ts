@@ -2,6 +2,7 @@
 // A verb declares its words, its flags and what it does; parsing, help, completion, printing and
 // exit codes are derived from that declaration. A new verb is one file and one line in dispatch.ts.
 import { accept, Fault, type Outcome, type RefusalKind, refuse } from '../../base/errors.ts'
+import type { Cluster } from '../../customers/cluster/cluster.ts'
 import type { ConfigFlag, Loaded, LoadRequest } from '../config/load.ts'
 
 export interface FlagSpec {
@@ -60,6 +61,8 @@ export interface Call {
   readonly who?: string
   /** Takes a sentence that the result does not have; stderr when absent. */
   warn?(text: string): void
+  /** Connections to the cluster that are kept for many calls; made for this one when absent. */
+  readonly cluster?: Cluster | undefined
 }
 
 export interface Verb {

@@ -72,7 +72,7 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
 
   /** Id of the cluster. */
   async identity(): Promise<string> {
-    const rows = await this.#deps.reading.query<{ cluster: string }>('SELECT cluster FROM meta')
+    const rows = await this.#deps.reading.poll<{ cluster: string }>('SELECT cluster FROM meta')
     return seeded(rows).cluster
   }
 
@@ -106,21 +106,25 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
   async #make<T>(queries: Queries, change: Change<T>): Promise<Outcome<PlannedChange>> {
     const head = await lockedHead(queries)
     await this.#checkContinues(queries, head)
+    const before = 'ref' in change ? await findRecord(queries, change.ref) : null
     const planned = planChange(change, {
-      before: 'ref' in change ? await findRecord(queries, change.ref) : null,
-      freshId: await freshId(queries),
+      before,
+      freshId: 'make' in change ? await freshId(queries) : '',
       head,
       nowMs: head.nowMs,
     })
     if (!planned.ok) return planned
-    const { record, taken } = planned.value
-    const { id } = record.subscription
-    const [other] = await queries.query<{ name: string; owner: string }>(
-      'SELECT name, owner FROM names WHERE name = ANY($1) AND owner <> $2 LIMIT 1',
-      [taken, id],
-    )
-    if (other !== undefined) return nameTaken(other.name, other.owner)
-    await writeChanges(queries, [planned.value.entry], [record])
+    const { entry, record, taken } = planned.value
+    // Most changes keep the names: what a change asks of the database is most of its time.
+    const isRenamed = String(namesOf(before)) !== String(taken)
+    if (isRenamed) {
+      const [other] = await queries.query<{ name: string; owner: string }>(
+        'SELECT name, owner FROM names WHERE name = ANY($1) AND owner <> $2 LIMIT 1',
+        [taken, record.subscription.id],
+      )
+      if (other !== undefined) return nameTaken(other.name, other.owner)
+    }
+    await writeChanges(queries, [entry], [record], isRenamed ? [record] : [])
     return planned
   }
 
@@ -168,7 +172,8 @@ export class PostgresRegistry extends Verbs<'later'> implements RegistryWriter, 
    * gateway's; returns how many. Throws a `Fault` when the two chains differ.
    */
   async heal(): Promise<number> {
-    const theirs = seeded(await this.#deps.writing.query<AuditHead>(headSql))
+    // A poll: a connection that was kept may be half-open, and no transaction has begun on it.
+    const theirs = seeded(await this.#deps.writing.poll<AuditHead>(headSql))
     if (theirs.seq >= this.#deps.replica.head().seq) return 0
     return await this.#deps.writing.transaction(async (queries) => {
       const head = await lockedHead(queries)
@@ -290,11 +295,15 @@ export async function freshId(queries: Queries): Promise<string> {
   }
 }
 
-/** Writes entries, the newest records of their subjects, their names, the head; notifies. */
+/**
+ * Writes entries, the newest records of their subjects, the names of those that may have others
+ * than before, the head; notifies.
+ */
 export async function writeChanges(
   queries: Queries,
   entries: readonly AuditEntry[],
   records: readonly Registered[],
+  renamed = records,
 ): Promise<void> {
   for (let at = 0; at < entries.length; at += entriesMax) {
     const some = entries.slice(at, at + entriesMax)
@@ -304,8 +313,6 @@ export async function writeChanges(
     )
   }
   const newest = new Map(entries.map(({ subject, seq }) => [subject, seq]))
-  const ids = records.map(({ subscription }) => subscription.id)
-  await queries.query('DELETE FROM names WHERE owner = ANY($1)', [ids])
   for (let at = 0; at < records.length; at += entriesMax) {
     const some = records.slice(at, at + entriesMax)
     await queries.query(
@@ -318,9 +325,13 @@ export async function writeChanges(
         some.map((record) => JSON.stringify(record)),
       ],
     )
-    const names = some.flatMap((record) =>
-      namesOf(record).map((name) => [name, record.subscription.id] as const),
-    )
+  }
+  const owners = renamed.map(({ subscription }) => subscription.id)
+  if (owners.length > 0) await queries.query('DELETE FROM names WHERE owner = ANY($1)', [owners])
+  for (let at = 0; at < renamed.length; at += entriesMax) {
+    const names = renamed
+      .slice(at, at + entriesMax)
+      .flatMap((record) => namesOf(record).map((name) => [name, record.subscription.id] as const))
     await queries.query(
       'INSERT INTO names (name, owner) SELECT * FROM unnest($1::text[], $2::text[])',
       [names.map(([name]) => name), names.map(([, owner]) => owner)],

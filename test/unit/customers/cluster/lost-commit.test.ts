@@ -30,6 +30,7 @@ async function addLost(isFollowed: boolean) {
   let commits = 0
   const writing = {
     query: queries.query,
+    poll: queries.query,
     ready: async () => true,
     async transaction<T>(work: (in_: Queries) => Promise<T>) {
       const value = await work(queries)
