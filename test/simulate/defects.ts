@@ -48,8 +48,8 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/flows/confirmations',
-        text: 'this.#hasWholeBlocks && !isLate',
-        put: 'false',
+        text: 'isOther || this.#hasWholeBlocks',
+        put: 'isOther',
       },
     ],
   },
@@ -545,6 +545,26 @@ export const defects: readonly Defect[] = [
         file: 'streams/pubsub/signature-notifications',
         text: 'if (isFinal)',
         put: 'if (!isFinal)',
+      },
+    ],
+  },
+  {
+    name: 'unnamed-bank',
+    what: 'of two banks one is confirmed that the confirmed block after it does not name',
+    world: 'streams',
+    from: 100,
+    seeds: 20,
+    fails: /is not of the chain/,
+    cuts: [
+      {
+        file: 'streams/flows/confirmations',
+        text: 'this.#hasParentNames && isOfOther',
+        put: 'false',
+      },
+      {
+        file: 'streams/flows/confirmations',
+        text: 'this.#isLate(one) || !this.#isUndecided(one)',
+        put: 'one',
       },
     ],
   },

@@ -1,7 +1,11 @@
 // The chain of the streams world: what nodes send, with void banks, forks, dead slots and a chain
 // that is set back, and what each kind of client must have of it in the end.
 import { encodeBase58, keyOf } from '../../src/chain/solana/base58.ts'
-import { accountUpdate, slotUpdate } from '../../src/chain/solana/received-batch.ts'
+import {
+  accountUpdate,
+  blockMetaUpdate,
+  slotUpdate,
+} from '../../src/chain/solana/received-batch.ts'
 import {
   type AccountUpdate,
   type SolanaUpdate,
@@ -52,9 +56,8 @@ export function chainOf(seed: number): ModelChain {
 
 function makeChain(seed: number): ModelChain {
   const { sent, line } = voidChain(seed, slots)
-  const plain = withRoots(sent, [...line.keys()])
-    .filter(({ kind }) => kind !== 'block')
-    .map(ofFewOwners)
+  const content = sent.filter(({ kind }) => kind !== 'block').map(ofFewOwners)
+  const plain = withRoots(withParents(content), [...line.keys()])
   const banks = new Map<number, number>()
   const metas = new Map<number, Extract<SolanaUpdate, { kind: 'blockMeta' }>>()
   for (const one of plain)
@@ -95,6 +98,17 @@ function withRoots(sent: readonly SolanaUpdate[], line: readonly number[]): Sola
     found.push(update)
   }
   return found
+}
+
+/** Blocks name the ones that they are built on. */
+function withParents(sent: readonly SolanaUpdate[]): SolanaUpdate[] {
+  const hashes = new Map<number, string>()
+  return sent.map((update) => {
+    if (update.kind !== 'blockMeta') return update
+    hashes.set(update.slot, update.blockhash)
+    const parentBlockhash = hashes.get(update.parentSlot) ?? ''
+    return blockMetaUpdate(update, { ...update, parentBlockhash, rewards: [] })
+  })
 }
 
 const owners = [1, 2].map((byte) => new Uint8Array(32).fill(byte))

@@ -13,7 +13,7 @@ import {
   type StreamEvents,
 } from '../../src/base/transport/grpc-stream.ts'
 import type { Socket } from '../../src/base/transport/websocket.ts'
-import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
+import { type SolanaUpdate, slotStatus } from '../../src/chain/solana/updates.ts'
 import type { Gate } from '../../src/customers/auth/gate.ts'
 import type { Principal } from '../../src/customers/auth/token.ts'
 import {
@@ -43,6 +43,8 @@ import type { VirtualTime } from './virtual-time.ts'
 /** Sockets take little here, so that a reader of few updates is slow. */
 const scale = 8
 const unsentBytesMax = 60_000
+/** Updates of about two slots. */
+const brokenBehindMax = 60
 const backlogBytesMax = 120_000
 const caller = 'sub'
 const roomy = { subscriptionsPerConnection: 100, distinctSubscriptions: 0 }
@@ -258,6 +260,9 @@ export class StreamsGateway {
   #fed = -1
   /** What its nodes had sent when it started. */
   #startedAt = -1
+  /** The node that is to be cut, and what it had sent then. */
+  #breaking: number | null = null
+  #brokenAt = -1
   #connectedMs = 0
   #subscriptions!: Subscriptions
   #pubsub!: PubsubChain
@@ -278,6 +283,8 @@ export class StreamsGateway {
 
   /** Its nodes are behind the chain, in updates; or one of them. */
   fallBehind(updates: number, isOne = false): void {
+    // What a node left out is waited for a few slots.
+    if (this.#isBroken && updates > brokenBehindMax) return
     const one = Math.floor(this.#deps.time.random() * this.#nodes.length)
     for (const [number, node] of this.#nodes.entries())
       if (!isOne || number === one) node.lag = updates
@@ -307,6 +314,34 @@ export class StreamsGateway {
     })
   }
 
+  /** One of two nodes is behind the other, which is cut after a slot and comes back at once. */
+  breakNode(): void {
+    if (this.#nodes.length === 1 || this.#isBroken) return
+    this.#breaking = Math.floor(this.#deps.time.random() * 2)
+    for (const [number, node] of this.#nodes.entries())
+      node.lag = number === this.#breaking ? 0 : brokenBehindMax * this.#deps.time.random()
+  }
+
+  /** A node has still to send what the other one has left out. */
+  get #isBroken(): boolean {
+    return this.#nodes.some(({ queue }) => (queue[0]?.at ?? Infinity) <= this.#brokenAt)
+  }
+
+  /** It has no replay. What is left of the batch is sent on its next connection. */
+  #breakAfter(number: number, updates: Sent[]): boolean {
+    const last = updates.findIndex(
+      ({ update }) => update.kind === 'slot' && update.status === slotStatus.processed,
+    )
+    const behind = this.#nodes[1 - number]?.queue[0]?.at ?? Infinity
+    if (this.#breaking !== number || last < 0 || behind <= this.#startedAt) return false
+    const { at } = updates[last]!
+    if (behind > at || at - behind > 2 * brokenBehindMax) return false
+    this.#nodes[number]!.queue.unshift(...updates.splice(last + 1))
+    this.#breaking = null
+    this.#brokenAt = at
+    return true
+  }
+
   /** A process starts; `head`: the last update that its node has. */
   async start(head: number): Promise<void> {
     const { time, bounds } = this.#deps
@@ -327,6 +362,8 @@ export class StreamsGateway {
     if (low !== null) this.#deps.count(isContinued ? 'continued' : 'discontinued')
     this.#deps.trace(`${this.name} starts at ${isContinued ? low : 'the head'}, fed ${this.#fed}`)
     this.#startedAt = head
+    this.#breaking = null
+    this.#brokenAt = -1
     this.#connectedMs = time.ms + (time.random() < 0.5 ? 0 : 1_000 * time.random())
     for (const [number, node] of this.#nodes.entries()) {
       sink.opened(isContinued ? low : null, number)
@@ -381,8 +418,14 @@ export class StreamsGateway {
       while (updates.length < most && (node.queue[0]?.at ?? Infinity) <= head - node.lag)
         updates.push(node.queue.shift()!)
       if (updates.length === 0) continue
+      const isBroken = this.#breakAfter(number, updates)
       this.#fed = Math.max(this.#fed, updates.at(-1)!.at)
       this.server.sink.batch(batchFrom(updates.map(({ update }) => messageOf(update))), number)
+      if (!isBroken) continue
+      this.#deps.count('breaks')
+      this.#deps.trace(`${this.name} has node ${number} again, without a replay`)
+      this.server.sink.closed(number)
+      this.server.sink.opened(null, number)
     }
   }
 

@@ -30,7 +30,7 @@ export const streams: World = {
   what: 'PubSub and gRPC clients move between gateways that are killed, lag and forget',
   mustMeet: [
     ...['notifications', 'updates', 'commits', 'doubtful', 'moves', 'kills', 'tornWrites', 'lags'],
-    ...['nodeCuts', 'behind', 'toldGaps', 'continued', 'discontinued', 'stops'],
+    ...['nodeCuts', 'breaks', 'behind', 'toldGaps', 'continued', 'discontinued', 'stops'],
   ],
   run(seed, limits) {
     // Before time is virtual: it is made for the first seed that needs it.
@@ -80,6 +80,7 @@ class Run {
       () => this.#dieWriting(),
       () => this.#lag(),
       () => this.#cutNode(),
+      () => this.#pick(this.gateways).breakNode(),
       () => this.#slowDown(),
       () => this.#tableAway(),
     ]

@@ -32,6 +32,8 @@ export interface SyntheticOptions {
   readonly finalizedAfter?: number
   /** Slots without a block. */
   readonly isSkipped?: (slot: number) => boolean
+  /** What the first block names; empty where a node leaves it out. */
+  readonly parentBlockhash?: string
 }
 
 export class SyntheticSolana {
@@ -44,7 +46,7 @@ export class SyntheticSolana {
   readonly #published: { readonly slot: number; readonly parent: number }[] = []
   #height = 0
   #writeVersion = 0n
-  #blockhash = encodeBase58(new Uint8Array(32).fill(1))
+  #blockhash: string
 
   constructor(options: SyntheticOptions = {}) {
     this.#options = {
@@ -57,10 +59,12 @@ export class SyntheticSolana {
       confirmedAfter: 1,
       finalizedAfter: 4,
       isSkipped: () => false,
+      parentBlockhash: encodeBase58(new Uint8Array(32).fill(1)),
       ...options,
     }
     this.#random = randomOf(this.#options.seed)
     this.#slot = this.#options.firstSlot
+    this.#blockhash = this.#options.parentBlockhash
     this.keys = this.#many(this.#options.accounts, 32)
     this.owners = this.#many(this.#options.owners, 32)
   }

@@ -38,8 +38,8 @@ export interface GrpcThreadOptions<C>
 }
 
 /**
- * With the usual 48 MB, more than what such a heap may grow by, V8 collects everything more than once
- * a second, 10 ms and longer each time; what sessions leave to a scavenge is little.
+ * With the usual 48 MB, more than what such a heap may grow by, V8 collects everything more than
+ * once a second, 10 ms and longer each time; what sessions leave to a scavenge is little.
  */
 const resourceLimits = { maxYoungGenerationSizeMb: 6 }
 /** Longer than the thread drains: three seconds for calls, one more for handshakes. */

@@ -2,13 +2,23 @@
 // statuses from threads of their own: under load transactions of a slot follow its confirmation,
 // and a block that was confirmed before would never have them. So a confirmation waits for the
 // blocks that it confirms, and those after it wait for it.
-import { type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
+//
+// Which bank of a slot is confirmed, the confirmed block after it says, which names its blockhash;
+// before that one, the stream that confirms the slot. A stream that has sent none of it, as it came
+// back without a replay, does not say which of several it is: a later confirmation does.
+import { type BlockMetaUpdate, type SlotUpdate, slotStatus } from '../../chain/solana/updates.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { OpenStreams } from './open-streams.ts'
-import type { SlotView, TrackedSlot } from './tracked-slot.ts'
+import { SlotView, type TrackedSlot } from './tracked-slot.ts'
 
-/** A slot that a status confirms, and what its stream has of it where that is to be published. */
-type Confirmed = readonly [TrackedSlot, SlotView | null]
+/** A slot that a status confirms. */
+interface Confirmed {
+  readonly tracked: TrackedSlot
+  /** What a stream has of it, where that is to be published; null: what is. */
+  readonly elected: SlotView | null
+  /** Its blockhash, as the confirmed block after it or its stream says; null while unknown. */
+  readonly named: string | null
+}
 
 export interface Confirmation {
   /** Confirmed or finalized. */
@@ -30,6 +40,8 @@ export class Confirmations {
   #newestSlot = -1
   /** Blocks come whole: not known at first, nor after one that did not. */
   #hasWholeBlocks = false
+  /** They name the blockhashes of their parents: not known at first, nor after one that did not. */
+  #hasParentNames = false
 
   constructor(slots: ReadonlyMap<number, TrackedSlot>, streams: OpenStreams, hub: SolanaHub) {
     this.#slots = slots
@@ -43,8 +55,9 @@ export class Confirmations {
   }
 
   /** A block has come whole. */
-  completed(): void {
+  completed({ parentSlot, parentBlockhash }: BlockMetaUpdate): void {
     this.#hasWholeBlocks = true
+    if (this.#slots.get(parentSlot)?.blockhash === parentBlockhash) this.#hasParentNames = true
   }
 
   /** A connection has ended: what it has confirmed comes again, by its replay or from others. */
@@ -54,56 +67,92 @@ export class Confirmations {
 
   /** The next one with all that it confirms, oldest first; null while that is to be waited for. */
   next(): (Confirmation & { readonly line: readonly Confirmed[] }) | null {
-    const [first] = this.#waiting
+    const first = this.#waiting.find((one) => this.#isLate(one) || !this.#isUndecided(one))
     if (first === undefined) return null
     const line = this.#lineTo(first)
-    if (line.some(([tracked]) => this.#isAwaited(tracked, first.stream))) {
-      const { slot } = first.update
-      const lastSlot = slot + this.#hub.slotTime.slotsIn(timeoutMs, timeoutSlots)
-      const isLate = this.#newestSlot >= lastSlot || this.#waiting.length > waitingMax
-      if (this.#hasWholeBlocks && !isLate) {
-        // Of which bank the others send, a stream that has none of it says nothing.
-        for (const [tracked] of line)
-          if (this.#streams.knownView(tracked, first.stream) !== null) tracked.isDecided = true
-        return null
-      }
-      this.#hasWholeBlocks = false
+    const isOther = line.some(hasOtherBlock)
+    const isAwaited = isOther || line.some((one) => this.#isAwaited(one, first.stream))
+    if (isAwaited && (isOther || this.#hasWholeBlocks) && !this.#isLate(first)) {
+      // Of which bank the others send, a stream that has none of it says nothing.
+      for (const { tracked } of line)
+        if (this.#streams.knownView(tracked, first.stream) !== null) tracked.isDecided = true
+      return null
     }
-    this.#waiting.shift()
-    return { ...first, line }
+    if (isAwaited) this.#hasWholeBlocks = false
+    if (isOther) this.#hasParentNames = false
+    this.#waiting.splice(this.#waiting.indexOf(first), 1)
+    return { ...first, line: line.map((one) => (hasOtherBlock(one) ? this.#without(one) : one)) }
+  }
+
+  #isLate({ update: { slot } }: Confirmation): boolean {
+    const lastSlot = slot + this.#hub.slotTime.slotsIn(timeoutMs, timeoutSlots)
+    return this.#newestSlot >= lastSlot || this.#waiting.length > waitingMax
   }
 
   /** The slot and its ancestors that lack the status; empty where it has it. */
   #lineTo({ update: { slot, status }, stream }: Confirmation): Confirmed[] {
     const line: Confirmed[] = []
     let at = this.#slots.get(slot)
+    let named: string | null = null
     if (at?.hasStatus(status)) return line
     while (at !== undefined) {
-      const elected = this.#elected(at, stream)
-      line.unshift([at, elected])
+      const own = this.#streams.knownView(at, stream)
+      if (own?.hasLeft === false) named ??= own.blockhash
+      const elected = this.#elected(at, own, named)
+      line.unshift({ tracked: at, elected, named })
+      const child = at
       const parent: number | null = elected?.meta?.parentSlot ?? at.parent
       at = parent !== null && parent < at.slot ? this.#slots.get(parent) : undefined
       if (at?.hasStatus(status) || at?.hasStatus(slotStatus.dead)) break
+      named = at === undefined ? null : this.#nameIn(child, elected, at)
     }
     return line
   }
 
-  /** A stream has confirmed the slot: the bank that it has is the one. Null: it is published. */
-  #elected(tracked: TrackedSlot, stream: number): SlotView | null {
-    const view = this.#streams.knownView(tracked, stream)
-    if (view === null || view.bank === tracked.bank || view.meta === null) return null
-    const isWhole = view.itemsOf(view.meta, this.#streams.isMerged) !== null
-    return isWhole && !tracked.hasStatus(slotStatus.confirmed) ? view : null
+  /** The blockhash by which a block names the one before it; null where it says nothing. */
+  #nameIn(child: TrackedSlot, elected: SlotView | null, { publisher, blockhash }: TrackedSlot) {
+    const named = elected?.meta?.parentBlockhash ?? child.parentBlockhash
+    // A node knows its own banks, whatever its blocks name. Empty where it leaves that out.
+    const isOfOther = publisher?.connection !== (elected ?? child.publisher)?.connection
+    return named === blockhash || (this.#hasParentNames && isOfOther) ? named || null : null
+  }
+
+  /** The stream's own block where it is the confirmed one, or another's. Null: it is published. */
+  #elected(tracked: TrackedSlot, own: SlotView | null, named: string | null): SlotView | null {
+    if (tracked.hasStatus(slotStatus.confirmed) || tracked.blockhash === named) return null
+    const isIt = (view: SlotView) => {
+      const { bank, meta, blockhash } = view
+      if (bank === tracked.bank || meta === null || blockhash !== named) return false
+      return view.itemsOf(meta, this.#streams.isMerged) !== null
+    }
+    return own !== null && isIt(own) ? own : (tracked.views.find(isIt) ?? null)
+  }
+
+  /** Its stream has sent nothing of a slot that has other banks than the published one. */
+  #isUndecided(one: Confirmation): boolean {
+    return this.#lineTo(one).some(({ tracked, named }) => {
+      if (named !== null || tracked.hasStatus(slotStatus.confirmed)) return false
+      const own = this.#streams.knownView(tracked, one.stream)
+      if (own !== null && (own.hasContent || own.blockhash !== null)) return false
+      const { slot, views, bank, blockhash } = tracked
+      if (views.some((view) => view.bank !== bank && view.blockhash !== null && !view.hasLeft))
+        return true
+      const isOther = (child: TrackedSlot) =>
+        child.parent === slot && (this.#nameIn(child, null, tracked) ?? blockhash) !== blockhash
+      return blockhash !== null && [...this.#slots.values()].some(isOther)
+    })
   }
 
   /** Content of what the stream has confirmed may still come. */
-  #isAwaited(tracked: TrackedSlot, stream: number): boolean {
-    if (tracked.hasStatus(slotStatus.confirmed)) return false
+  #isAwaited({ tracked, elected, named }: Confirmed, stream: number): boolean {
+    if (tracked.hasStatus(slotStatus.confirmed) || elected !== null) return false
     const view = this.#streams.knownView(tracked, stream)
-    const hasSome = view?.hasContent === true && !view.hasLeft
-    if (hasSome && view.bank !== tracked.bank) return this.#elected(tracked, stream) === null
-    // Whether what the stream has is of the block that is published: only its meta tells.
-    if (hasSome && tracked.isComplete && view.blockhash === null) return true
+    const isNamed = named !== null && tracked.blockhash === named
+    if (!isNamed && view?.hasContent === true && !view.hasLeft) {
+      if (view.bank !== tracked.bank) return true
+      // Whether what the stream has is of the block that is published: only its meta tells.
+      if (tracked.isComplete && view.blockhash === null) return true
+    }
     // Items of a bank that was replaced may have been taken for those that are still to come.
     const { provisional } = tracked
     if (provisional !== null) return this.#streams.isBusyWith(tracked, provisional)
@@ -114,4 +163,19 @@ export class Confirmations {
     const isAfterStart = tracked.slot >= (this.#hub.firstContent ?? Number.POSITIVE_INFINITY)
     return isAfterStart && this.#streams.isOneBehind(tracked.slot, stream)
   }
+
+  /** The block that is published is left out: the confirmed one did not come. */
+  #without({ tracked, named }: Confirmed): Confirmed {
+    this.#streams.counts.gapSlots++
+    const known = tracked.banks.find(({ blockhash }) => blockhash === named)
+    const bank = known ?? tracked.addBank(tracked.parent)
+    bank.blockhash = named
+    return { tracked, named, elected: new SlotView(0, 0, bank) }
+  }
+}
+
+function hasOtherBlock({ tracked, elected, named }: Confirmed): boolean {
+  const { blockhash } = tracked
+  const isOther = named !== null && blockhash !== null && blockhash !== named
+  return isOther && elected === null && !tracked.hasStatus(slotStatus.confirmed)
 }

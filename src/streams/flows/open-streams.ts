@@ -43,13 +43,13 @@ interface OpenStream {
 }
 
 export class OpenStreams {
-  readonly #counts: SlotCounts
+  readonly counts: SlotCounts
   readonly #open = new Map<number, OpenStream>()
   /** Number of the newest connection; each reconnect increments it. */
   #connection = 0
 
   constructor(counts: SlotCounts) {
-    this.#counts = counts
+    this.counts = counts
   }
 
   get size(): number {
@@ -138,7 +138,7 @@ export class OpenStreams {
     // Whether the connection that was the first to send something of it began inside of it.
     const first = [...this.#open.values()].find((one) => one.connection === tracked.firstConnection)
     if (first === undefined || (first.firstSlot !== null && slot > first.partUpTo)) return false
-    if (isInside && open.connection > 1 && !this.isMerged) this.#counts.gapSlots++
+    if (isInside && open.connection > 1 && !this.isMerged) this.counts.gapSlots++
     return true
   }
 }

@@ -26,9 +26,9 @@
 //
 // Banks of two streams are one while their parents, entries, signatures and blockhashes agree. One
 // that no stream has announced before is published at once, instead of the bank before. The others
-// wait: a bank is published after all when the stream that has it confirms the slot, or when no
-// open stream has the published one. A block after a whole one of the same stream is of another
-// bank where its hash is another one, though no CREATED_BANK tells it.
+// wait: a bank is published after all when the confirmed block after it names it or its stream
+// confirms the slot, or when no open stream has the published one. A block after a whole one of the
+// same stream is of another bank where its hash is another one, though no CREATED_BANK tells it.
 import {
   type BlockMetaUpdate,
   type RetractionReason,
@@ -239,8 +239,8 @@ export class SlotTracker {
     for (let next = this.#confirmations.next(); next !== null; next = this.#confirmations.next()) {
       const { update, stream, line } = next
       // What a bank changed is told by the one before it, which is published first.
-      for (const [one, elected] of line) if (elected !== null) this.#switch(one, elected)
-      const confirmed = line.map(([one]) => one)
+      for (const { tracked, elected } of line) if (elected !== null) this.#switch(tracked, elected)
+      const confirmed = line.map(({ tracked }) => tracked)
       const tracked = confirmed.at(-1)
       if (tracked === undefined) this.counts.duplicates++
       else if (update.status === slotStatus.finalized) this.#finalize(tracked, update, confirmed)
@@ -412,7 +412,7 @@ export class SlotTracker {
     }
     this.#content(tracked, tracked.blockOf(meta, items, isMixed))
     tracked.isComplete = true
-    this.#confirmations.completed()
+    this.#confirmations.completed(meta)
     if (view.hasReplacedBank) tracked.provisional = meta
     this.#close(tracked, view, meta)
     if (isRestated && isWrong) this.#retractions.restateAfter(tracked, this.#slots)

@@ -197,6 +197,8 @@ export class TrackedSlot {
   names: ItemNames | null = null
   /** Blockhash of the published block; null before. */
   blockhash: string | null = null
+  /** Of the block that it is built on, as the published block names it. */
+  parentBlockhash: string | null = null
   /** Whose items the published block has. */
   publisher: SlotView | null = null
   /** Items are missing and will never come. */
@@ -330,6 +332,7 @@ export class TrackedSlot {
   replaceBank(bank: Bank): void {
     this.bank = bank
     this.blockhash = null
+    this.parentBlockhash = null
     this.publisher = null
     this.isComplete = false
     this.isLost = false
@@ -363,6 +366,7 @@ export class TrackedSlot {
   close(view: SlotView, meta: BlockMetaUpdate): void {
     this.blockhash = meta.blockhash
     this.parent = meta.parentSlot
+    this.parentBlockhash = meta.parentBlockhash
     this.publisher = view
     this.owner = view
   }

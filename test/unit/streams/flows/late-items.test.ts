@@ -73,6 +73,11 @@ function otherBlockOf(slot: readonly SolanaUpdate[]): SolanaUpdate[] {
   })
 }
 
+function naming(update: SolanaUpdate, parentBlockhash: string): SolanaUpdate {
+  if (update.kind !== 'blockMeta') return update
+  return blockMetaUpdate(update, { ...update, parentBlockhash, rewards: [] })
+}
+
 describe('a slot with a replaced bank', () => {
   it('has the last items of the streams, however many', () => {
     const counts = { executedTransactionCount: 0, entriesCount: 150_000 }
@@ -339,5 +344,99 @@ describe('a slot that is dead at one node', () => {
     const sorted = (names: string[] | undefined) => names?.toSorted()
     expect(sorted(published[1]!.get(1_003))).toEqual(sorted(expected.published[1]!.get(1_003)))
     expect(published[1]!.get(1_003)).toContain('block')
+  })
+})
+
+describe('a slot of which two nodes have different blocks, one of them the parent of the next', () => {
+  const slots = slotsOf(24)
+  const others = otherBlockOf(slots[3]!)
+  const metaOf = (updates: readonly SolanaUpdate[]) =>
+    updates.filter(({ kind }) => kind === 'blockMeta')
+  const confirmed = slots[4]!.filter((one) => isStatus(one, slotStatus.confirmed))
+  const next = slots[4]!.filter((one) => !confirmed.includes(one))
+  const blockOf = (slot: number) =>
+    [...slots[slot - 1_000]!.filter(({ kind }) => kind !== 'slot').map(nameOf)].sort()
+  const open2 = () => {
+    const opened = open()
+    for (const stream of [0, 1]) {
+      opened.sink.opened(null, stream)
+      opened.send(slots.slice(0, 3).flat(), stream)
+    }
+    return { ...opened, at: (slot: number) => opened.published[1]!.get(slot)?.toSorted() }
+  }
+
+  it.each([
+    ['the first to be sent', true],
+    ['sent after its node was cut', false],
+  ])('is confirmed as the next one names it, %s', (_, isFirst) => {
+    const { sink, send, at } = open2()
+    const [meta] = metaOf(others)
+    if (isFirst) send(others, 1)
+    else send(others.slice(0, others.indexOf(meta!)), 1)
+    send([...slots[3]!, ...next])
+    sink.closed(0)
+    if (!isFirst) send([meta!], 1)
+    // It comes back without a replay.
+    sink.opened(null, 0)
+    send([...confirmed, ...slots[5]!])
+    expect(at(1_003)).toEqual(blockOf(1_003))
+    expect(at(1_004)).toEqual(blockOf(1_004))
+  })
+
+  it('waits for what confirms it, while its node has sent neither it nor the next one', () => {
+    const { sink, send, at, published } = open2()
+    send(others, 1)
+    send(slots[3]!)
+    sink.closed(0)
+    sink.opened(null, 0)
+    send([...slots[4]!, ...confirmed])
+    expect([...published[1]!.keys()].at(-1)).toBe(1_002)
+    send(slots[5]!)
+    expect(at(1_003)).toEqual(blockOf(1_003))
+  })
+
+  it('waits for its block, which the other one sends later', () => {
+    const { sink, send, at, published } = open2()
+    sink.closed(0)
+    send(others, 1)
+    sink.opened(null, 0)
+    send([...slots[3]!.slice(9), ...slots[4]!, ...slots[5]!, ...slots[6]!])
+    expect([...published[1]!.keys()].at(-1)).toBe(1_002)
+    const created = slotUpdate(slots[3]![1]!, { parent: 1_002, status: slotStatus.createdBank })
+    send([created, ...slots[3]!.slice(2), ...slots[4]!], 1)
+    for (const slot of [1_003, 1_004, 1_005]) expect(at(slot)).toEqual(blockOf(slot))
+    expect(sink.counts().gapSlots).toBe(0)
+  })
+
+  it('is left out, and counted, where its block does not come', () => {
+    const { sink, send, at, published } = open2()
+    sink.closed(0)
+    send(others, 1)
+    sink.opened(null, 0)
+    send([...slots[3]!.slice(9), ...slots.slice(4).flat()])
+    for (const commitment of [1, 2])
+      expect(published[commitment]!.get(1_003)).toEqual(metaOf(slots[3]!).map(nameOf))
+    for (const slot of [1_004, 1_005, 1_015]) expect(at(slot)).toEqual(blockOf(slot))
+    expect(sink.counts().gapSlots).toBe(1)
+  })
+
+  it.each([
+    ['something else', 'other', [0, 1]],
+    ['nothing, as one node leaves it out', '', [0]],
+  ])('is confirmed at once where blocks name %s', (_, parentBlockhash, by) => {
+    const { sink, published, send } = open()
+    for (const stream of [0, 1]) sink.opened(null, stream)
+    // Every other status confirms the slot before, too.
+    const isLeftOut = (one: SolanaUpdate) =>
+      isStatus(one, slotStatus.confirmed) && one.slot % 2 === 1
+    for (const [at, slot] of slots.entries()) {
+      // The nodes are the first to send a slot in turn.
+      for (const stream of at % 2 === 0 ? [0, 1] : [1, 0]) {
+        const own = slot.filter((one) => !isLeftOut(one))
+        send(by.includes(stream) ? own.map((one) => naming(one, parentBlockhash)) : own, stream)
+      }
+      const newest = [...published[1]!.keys()].at(-1) ?? 998
+      expect(newest).toBe(1_000 + 2 * Math.floor((at - 1) / 2))
+    }
   })
 })

@@ -231,7 +231,8 @@ describe('slot tracker', () => {
     const lost = describeUpdate(
       before.findLast(({ kind, slot }, at) => at < cut && kind === 'transaction' && slot === 1005)!,
     )
-    const again = new SyntheticSolana({ seed: 99, firstSlot: 1005, finalizedAfter: 6 })
+    const onto = { firstSlot: 1005, parentBlockhash: '' }
+    const again = new SyntheticSolana({ seed: 99, ...onto, finalizedAfter: 6 })
     sink.opened(1005)
     const after = [again.next(), again.next(), again.next()].flat()
     send(sink, after)
