@@ -549,6 +549,21 @@ export const defects: readonly Defect[] = [
     ],
   },
   {
+    name: 'swallowed-fork',
+    what: 'what a consumer has of a fork stays with it where the next gateway never had the fork',
+    world: 'streams',
+    from: 1_030,
+    seeds: 10,
+    fails: /is of no chain, and was not taken back/,
+    cuts: [
+      {
+        file: 'streams/geyser/replayer',
+        text: 'of resumption.takenBack(update)',
+        put: 'of []',
+      },
+    ],
+  },
+  {
     name: 'unnamed-bank',
     what: 'of two banks one is confirmed that the confirmed block after it does not name',
     world: 'streams',

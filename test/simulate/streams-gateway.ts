@@ -365,10 +365,14 @@ export class StreamsGateway {
     this.#breaking = null
     this.#brokenAt = -1
     this.#connectedMs = time.ms + (time.random() < 0.5 ? 0 : 1_000 * time.random())
+    // Nodes replay forks, or do not have them any more.
+    const line = new Set(this.#deps.chain.line.map(({ slot }) => slot))
+    const hasForks = time.random() < 0.5
+    const isReplayed = ({ at, update }: Sent) => hasForks || at > head || line.has(update.slot)
     for (const [number, node] of this.#nodes.entries()) {
       sink.opened(isContinued ? low : null, number)
       node.queue = isContinued
-        ? node.sent.filter(({ update }) => update.slot >= low)
+        ? node.sent.filter((one) => one.update.slot >= low && isReplayed(one))
         : node.sent.filter(({ at }) => at > Math.max(head, this.#fed))
     }
     this.isUp = true

@@ -4,8 +4,8 @@
 // from one to the other. So a position is no number in an order, but what was passed, by slot:
 //
 //   floor ──► below it everything was passed: those slots are finalized or off the chain
-//   slot n    its parent, the statuses that were passed, how many of its banks were retracted, and
-//             the blockhash once all of its content was passed
+//   slot n    its parent, the statuses that were passed, how many of its banks were retracted, the
+//             blockhash once all of its content was passed, and our id of the bank
 //   part      of a slot whose content was passed in part: the names of the items, which are the
 //             same at every gateway
 //
@@ -13,6 +13,7 @@
 import { hash } from 'node:crypto'
 import { allCommitments, Commitment } from '../../base/commitment.ts'
 import { type GrpcStatus, grpcCode } from '../../base/transport/grpc-stream.ts'
+import { retractionUpdate } from '../../chain/solana/received-batch.ts'
 import {
   endsBank,
   type RetractionUpdate,
@@ -33,6 +34,8 @@ interface SlotState {
   readonly retractions: number
   /** Empty until all of its content was passed. */
   readonly blockhash: string
+  /** 0 while unknown. */
+  readonly bank: number
 }
 
 /** The first `count` of the names were passed. */
@@ -120,7 +123,7 @@ class PassedSlots {
     }
   }
 
-  #takeStatus({ slot, status, parent }: SlotUpdate, state = fresh(slot)): void {
+  #takeStatus({ slot, status, parent, bank }: SlotUpdate, state = fresh(slot)): void {
     if (status === slotStatus.finalized) {
       this.#finalize(slot)
       return
@@ -129,7 +132,8 @@ class PassedSlots {
     const before = isNew ? state.statuses & ~bankStatuses : state.statuses
     const blockhash = endsBank(status) ? '' : state.blockhash
     const statuses = before | bit(status)
-    this.#set({ ...state, statuses, blockhash, parent: isNew ? parent : (state.parent ?? parent) })
+    const known = { statuses, blockhash, bank: bank ?? state.bank }
+    this.#set({ ...state, ...known, parent: isNew ? parent : (state.parent ?? parent) })
   }
 
   #finalize(slot: number): void {
@@ -144,7 +148,7 @@ class PassedSlots {
 }
 
 function fresh(slot: number): SlotState {
-  return { slot, parent: null, statuses: 0, retractions: 0, blockhash: '' }
+  return { slot, parent: null, statuses: 0, retractions: 0, blockhash: '', bank: 0 }
 }
 
 function retracted({ slot, restated }: RetractionUpdate, state = fresh(slot)): SlotState {
@@ -152,8 +156,10 @@ function retracted({ slot, restated }: RetractionUpdate, state = fresh(slot)): S
   let next: SlotState = { ...state, statuses, retractions: state.retractions + 1, blockhash: '' }
   for (const update of restated)
     if (update.kind === 'blockMeta') next = { ...next, blockhash: update.blockhash }
-    else if (update.kind === 'slot')
-      next = { ...next, statuses: next.statuses | bit(update.status), parent: update.parent }
+    else if (update.kind === 'slot') {
+      const { status, parent, bank = next.bank } = update
+      next = { ...next, statuses: next.statuses | bit(status), parent, bank }
+    }
   return next
 }
 
@@ -239,6 +245,7 @@ function hex(bytes: Uint8Array): string {
  */
 export class Resumption {
   readonly #commitment: Commitment
+  readonly #isRetracting: boolean
   readonly #passed: PassedSlots
   /** What of the position is still to come here. */
   readonly #left = new Map<number, Left>()
@@ -248,6 +255,7 @@ export class Resumption {
   constructor(at: Position, from: 'exact' | 'floor' = 'floor', isRetracting = false) {
     const { commitment, slots, parts } = at
     this.#commitment = commitment
+    this.#isRetracting = isRetracting
     this.#passed = new PassedSlots(at)
     for (const { slot, names, count } of parts) this.#names.set(slot, names.slice(0, count))
     if (from === 'exact') return
@@ -273,6 +281,17 @@ export class Resumption {
     const parts = [...this.#names].map(([slot, names]) => ({ slot, names, count: names.length }))
     const { floor, slots } = this.#passed
     return { commitment: this.#commitment, floor, slots, parts }
+  }
+
+  /** What the reader has of slots that are off the chain, which this gateway need not have seen. */
+  takenBack(update: SolanaUpdate): RetractionUpdate[] {
+    const isFinal = update.kind === 'slot' && update.status === slotStatus.finalized
+    if (!this.#isRetracting || !isFinal) return []
+    const known = this.#passed.slots.find(({ slot }) => slot === update.slot)
+    const parent = update.parent ?? known?.parent ?? update.slot
+    return [...this.#left].flatMap(([slot, left]) =>
+      parent < slot && slot < update.slot ? left.takenBack(update.createdAtMs) : [],
+    )
   }
 
   /**
@@ -345,6 +364,14 @@ class Left {
     this.#statuses = state.statuses
     this.#retractions = state.retractions
     this.#isContentDone = state.blockhash === ''
+  }
+
+  /** Where something of its bank was passed. */
+  takenBack(createdAtMs: number): RetractionUpdate[] {
+    const { slot, bank, statuses } = this.#state
+    const isBegun = (statuses & (bit(slotStatus.createdBank) | bit(slotStatus.processed))) !== 0
+    if (!isBegun && !this.isWhole && this.#names.size === 0) return []
+    return [retractionUpdate({ slot, createdAtMs }, { bank, reason: 'fork', restated: [] })]
   }
 
   expect(names: readonly string[]): void {
@@ -422,8 +449,8 @@ const version = 1
 
 /** Text of a position, for a table. */
 export function encodePosition({ commitment, floor, slots, parts }: Position): string {
-  const rows = slots.map(({ slot, parent, statuses, retractions, blockhash }) => {
-    return [slot, parent, statuses, retractions, blockhash]
+  const rows = slots.map(({ slot, parent, statuses, retractions, blockhash, bank }) => {
+    return [slot, parent, statuses, retractions, blockhash, bank]
   })
   const named = parts
     .filter(({ count }) => count <= namesMax)
@@ -439,8 +466,8 @@ export function decodePosition(text: string): Position | null {
   return {
     commitment,
     floor,
-    slots: slots.map(([slot, parent, statuses, retractions, blockhash]) => {
-      return { slot, parent, statuses, retractions, blockhash }
+    slots: slots.map(([slot, parent, statuses, retractions, blockhash, bank = 0]) => {
+      return { slot, parent, statuses, retractions, blockhash, bank }
     }),
     parts: parts.map(([slot, joined]) => {
       const names = joined.match(new RegExp(`.{${nameLength}}`, 'g')) ?? []
@@ -453,7 +480,7 @@ interface Encoded {
   readonly v: number
   readonly commitment: Commitment
   readonly floor: number
-  readonly slots: readonly (readonly [number, number | null, number, number, string])[]
+  readonly slots: readonly (readonly [number, number | null, number, number, string, number?])[]
   readonly parts: readonly (readonly [number, string])[]
 }
 

@@ -202,6 +202,7 @@ export class Replayer {
   }
 
   #deliverNew(update: SolanaUpdate, { resumption, otherBlock }: Resuming): void {
+    for (const one of resumption.takenBack(update)) this.#matcher.deliver(one)
     const verdict = resumption.judge(update)
     if (verdict === 'conflict') {
       this.#isStopped = true

@@ -2,10 +2,11 @@
 import { expect, it } from 'vitest'
 import { allCommitments } from '../../../../src/base/commitment.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
-import type { FilterSet } from '../../../../src/streams/geyser/filter-set.ts'
+import { type FilterSet, withRetractions } from '../../../../src/streams/geyser/filter-set.ts'
 import { SlabPool } from '../../../../src/streams/geyser/frame.ts'
 import { openSolanaHub } from '../../../../src/streams/geyser/hub.ts'
 import {
@@ -17,7 +18,10 @@ import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/r
 import type { ReplayStep } from '../../../../src/streams/hub/replay-turns.ts'
 import { limits } from '../../../testkit/filter-limits.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
+import { apply } from '../../../testkit/model-client.ts'
 import { chainOf, inBatches, sentBack } from '../../../testkit/replayed-updates.ts'
+import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
+import { FrameReader } from '../../../testkit/void-readers.ts'
 
 const codec = loadCodec()
 const everything = { accounts: { a: {} }, slots: { s: {} }, transactions: { t: {} } }
@@ -61,7 +65,7 @@ function live({ hub, published }: Gateway, at: Position, filters: FilterSet, tur
   const { slotTime, newestSlot } = hub
   const means = { pool: new SlabPool(), hub: { slotTime, newestSlot, turns: { ask } } }
   const replayer = new Replayer(replay, filters, means, stream, {
-    resumption: new Resumption(at),
+    resumption: new Resumption(at, 'floor', filters.retractions !== null),
     published,
     otherBlock: () => expect.unreachable(),
   })
@@ -98,4 +102,30 @@ it.each(allCommitments)('each stream of a consumer advances, at %i', (commitment
   }
   expect(read.length).toBeGreaterThan(1)
   expect(Buffer.concat(read).equals(whole.bytes)).toBe(true)
+})
+
+it.each([
+  ['in part, which that one never had', 9, false],
+  ['whole, which that one never had', 99, false],
+  ['in part, which that one has, too', 9, true],
+])('a fork is taken back once at the next gateway: %s', (_, count, hasFork) => {
+  const chain = new SyntheticSolana({ isSkipped: (slot) => slot === 1_003 })
+  const updates = Array.from({ length: 12 }, () => chain.next()).flat()
+  const fork = new SyntheticSolana({ seed: 9, firstSlot: 1_003 }).next().slice(0, count)
+  const before = updates.filter(({ slot }) => slot < 1_003)
+  const send = ({ sink }: Gateway, sent: readonly SolanaUpdate[]) =>
+    inBatches(sent, 3).map((batch) => sink.batch(batchFrom(batch.map((one) => messageOf(one)))))
+  const [here, there] = [gateway(), gateway()]
+  const banks = new Set<number | undefined>()
+  here.hub.listen((_, update) => {
+    if (update.kind === 'slot' && update.slot === 1_003) banks.add(update.bank)
+  })
+  send(here, [...before, ...fork])
+  const at = sentBack(here.published.position(0))
+  const after = updates.filter(({ slot }) => slot > 1_003)
+  send(there, [...before, ...(hasFork ? fork : []), ...after])
+  const { bytes } = live(there, at, withRetractions(filtersOf(0)), Number.POSITIVE_INFINITY)
+  const reader = new FrameReader()
+  reader.take([{ bytes, slab: null }])
+  expect(apply(reader).retracted).toEqual([...banks].map((bank) => `1003/${bank} fork`))
 })

@@ -39,7 +39,7 @@ it('a slot that is dropped is in no later position, and has been dropped once th
     return new Promise<void>((resolve) => waiting.push(resolve))
   }
   const slot = (number: number) => {
-    return { slot: number, parent: null, statuses: 0, retractions: 0, blockhash: '' }
+    return { slot: number, parent: null, statuses: 0, retractions: 0, blockhash: '', bank: 0 }
   }
   const part = { slot: 8, names: ['a'.repeat(11)], count: 1 }
   const position = { ...at(6), slots: [slot(7), slot(8)], parts: [part] }
