@@ -157,7 +157,6 @@ export const defects: readonly Defect[] = [
     what: 'of two nodes without a replay the second one makes half of a slot look whole',
     world: 'streams',
     seeds: 20,
-    from: 100,
     fails: /came too early|came again|lacks|are lost/,
     cuts: [
       {
@@ -171,8 +170,8 @@ export const defects: readonly Defect[] = [
     name: 'lost-fork-again',
     what: 'a node that is cut brings back a fork that has lost, as another node had it',
     world: 'streams',
-    seeds: 20,
-    from: 400,
+    seeds: 10,
+    from: 530,
     fails: /came again|of no chain/,
     cuts: [
       {
