@@ -8,6 +8,7 @@
 //                           +-- stream  -> 'open', 'message', 'drained' -> writes, end
 //   end of a call -> 'ended'
 import { Fault, messageOf } from '../errors.ts'
+import type { Steps } from '../steps.ts'
 import type { Log, LogFields, LogLevel } from '../telemetry/log.ts'
 import { Addresses } from './address.ts'
 import { followReserve } from './descriptors.ts'
@@ -107,12 +108,17 @@ interface Call {
 
 type Post = (events: readonly GrpcThreadEvent[]) => void
 
+/** Of a turn: a thousand streams take 10 ms, and other calls are served in between. */
+const [sendMsMax, writesPerLook] = [0.5, 4]
+
 export class GrpcThreadCalls {
   readonly #data: GrpcThreadData
   readonly #post: Post
   readonly #calls = new Map<number, Call>()
   readonly #log: Log
   #events: GrpcThreadEvent[] = []
+  /** Of batches, in their order; they hold no more than their streams may have unsent. */
+  readonly #sending: Steps<void>[] = []
   #lastId = 0
   #certificate: Certificate | null
   readonly #renewals = new Set<() => void>()
@@ -152,19 +158,15 @@ export class GrpcThreadCalls {
     }
   }
 
-  take({ decisions, frames, writes, ends, certificate }: GrpcThreadBatch): void {
-    for (const decision of decisions) {
+  take(batch: GrpcThreadBatch): void {
+    for (const decision of batch.decisions) {
       const call = this.#calls.get(decision.id)
       if (decision.kind === 'answered') call?.answer(decision.answer)
       else call?.decide(decision)
     }
-    for (const { id, bytes } of runsOf(frames, writes)) {
-      const call = this.#calls.get(id)
-      if (call !== undefined) this.#write(call, bytes)
-    }
-    for (const { id, status } of ends) this.#calls.get(id)?.stream?.end(status)
-    if (certificate === null) return
-    this.#certificate = certificate
+    if (this.#sending.push(this.#send(batch)) === 1) this.#sendSome()
+    if (batch.certificate === null) return
+    this.#certificate = batch.certificate
     for (const renew of this.#renewals) renew()
   }
 
@@ -230,6 +232,26 @@ export class GrpcThreadCalls {
       // It ends with its admission.
       closed() {},
     }
+  }
+
+  /** Batches one after the other, each for a moment. */
+  readonly #sendSome = (): void => {
+    const endMs = performance.now() + sendMsMax
+    for (let written = 1; this.#sending.length > 0; written++) {
+      if (this.#sending[0]!.next().done === true) this.#sending.shift()
+      if (written % writesPerLook === 0 && performance.now() >= endMs) break
+    }
+    if (this.#sending.length > 0) setImmediate(this.#sendSome)
+  }
+
+  *#send({ frames, writes, ends }: GrpcThreadBatch): Steps<void> {
+    for (const { id, bytes } of runsOf(frames, writes)) {
+      const call = this.#calls.get(id)
+      if (call === undefined) continue
+      this.#write(call, bytes)
+      yield
+    }
+    for (const { id, status } of ends) this.#calls.get(id)?.stream?.end(status)
   }
 
   #write({ id, stream, words }: Call, frames: Buffer): void {
