@@ -242,7 +242,7 @@ export class GrpcThreadCalls {
       if (written % writesPerLook === 0 && performance.now() >= endMs) break
     }
     if (this.#sending.length > 0) setImmediate(this.#sendSome)
-  }
+  };
 
   *#send({ frames, writes, ends }: GrpcThreadBatch): Steps<void> {
     for (const { id, bytes } of runsOf(frames, writes)) {
