@@ -83,6 +83,7 @@ export class Tables {
   readonly marks: Database<unknown, string | [string, string]>
 
   readonly #lock: OpenLock
+  readonly #writes = new Set<Promise<unknown>>()
   #closing: Promise<void> | null = null
 
   /** Called while it has the lock alone. */
@@ -126,16 +127,23 @@ export class Tables {
 
   /** A write that is durable when it resolves. */
   transaction<T>(write: () => T): Promise<T> {
-    return this.#lock.whileWriting(() => this.root.transaction(write))
+    const written = this.#lock.whileWriting(() => this.root.transaction(write))
+    const settled: Promise<unknown> = written
+      .catch(() => {})
+      .finally(() => this.#writes.delete(settled))
+    this.#writes.add(settled)
+    return written
   }
 
   transactionSync<T>(write: () => T): T {
     return this.#lock.whileWritingSync(() => this.root.transactionSync(write))
   }
 
-  /** Calls after the first share its outcome. */
+  /** After the writes that have begun, also those that wait for the lock. Once. */
   close(): Promise<void> {
-    this.#closing ??= this.root.close().then(() => this.#lock.close())
+    this.#closing ??= Promise.all(this.#writes)
+      .then(() => this.root.close())
+      .then(() => this.#lock.close())
     return this.#closing
   }
 

@@ -123,3 +123,23 @@ it('loses no change of a writer while others open the registry', async () => {
   expect(store.verifyAudit()).toMatchObject({ ok: true, entries: changes })
   await store.close()
 })
+
+it('a registry that is closed waits for its writes, also those that wait for the lock', async () => {
+  const store = openStore(folder, { clock: systemClock })
+  const added = store.add({ label: 'a', products: ['bundle'] }, { who: 'test' })
+  const id = added.ok ? added.value.subscription.id : ''
+  const opener = elsewhere(`
+    ${patience}.whileAlone(() => {
+      tell('alone')
+      readSync(0, Buffer.alloc(1))
+    })`)
+  await until(() => opener.words().includes('alone'), 'the lock')
+  const delta = { window: 0, credits: 7, calls: 1, refused: 0, notifications: 0, bytes: 0 }
+  const written = store.addUsage([{ id, ...delta }])
+  const closed = store.close()
+  opener.child.stdin.end('.')
+  await Promise.all([written, closed, opener.ended])
+  const again = openStore(folder, { clock: systemClock })
+  expect(again.usage(id)?.window.credits).toBe(7)
+  await again.close()
+})
