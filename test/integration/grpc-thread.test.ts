@@ -173,3 +173,43 @@ describe('a port that is taken', () => {
     other.close()
   })
 })
+
+describe('a message', () => {
+  it('waits until the one before it was taken', async () => {
+    const seen = new Seen()
+    const got: string[] = []
+    let take = () => {}
+    const open = () => ({
+      message: (bytes: Buffer) => {
+        got.push(String(bytes))
+        return new Promise<void>((resolve) => {
+          take = resolve
+        })
+      },
+      ...{ halfClosed() {}, drained() {}, closed() {} },
+    })
+    const endpoint = await openGrpcEndpoint<null>({
+      ...settings,
+      ...seen.options,
+      clientAddress: (peer) => peer,
+      isProxy: () => false,
+      methods: [{ kind: 'stream', path, open }],
+    })
+    running.push(endpoint)
+    const { call } = callOf(endpoint.address!.port)
+    for (const text of ['a', 'b', 'c']) call.write(Buffer.from(text))
+    await until(() => got.length === 1, 'the first message')
+    // Another call on the connection is answered after what came before it.
+    const after = clients[0]!.makeBidiStreamRequest(path, plain, plain)
+    after.on('error', () => {})
+    after.write(Buffer.from('x'))
+    const first = take
+    await until(() => got.length === 2, 'that of another call')
+    expect(got).toEqual(['a', 'x'])
+    first()
+    await until(() => got.length === 3, 'the next message')
+    expect(got[2]).toBe('b')
+    call.cancel()
+    after.cancel()
+  })
+})

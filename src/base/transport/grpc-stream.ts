@@ -90,7 +90,8 @@ export interface GrpcStream {
 
 /** Events of a streaming call for its handler. Nothing follows `closed`. */
 export interface StreamEvents {
-  message(bytes: Buffer): void
+  /** The next message is passed on once a promise resolves: another thread takes this one. */
+  message(bytes: Buffer): void | Promise<void>
   /** The peer will send nothing more; it still receives. */
   halfClosed(): void
   drained(): void

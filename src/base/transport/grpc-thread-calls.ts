@@ -79,7 +79,7 @@ interface LoggedLine {
 }
 
 export type Decision =
-  | { readonly id: number; readonly kind: 'admitted' }
+  | { readonly id: number; readonly kind: 'admitted' | 'taken' }
   | { readonly id: number; readonly kind: 'refused'; readonly status: GrpcStatus }
   | { readonly id: number; readonly kind: 'answered'; readonly answer: UnaryAnswer }
 
@@ -102,6 +102,8 @@ interface Call {
   readonly id: number
   decide(decision: Decision): void
   answer(answer: UnaryAnswer): void
+  /** The main thread has taken the last message of a stream. */
+  taken(): void
   stream: GrpcStream | null
   words: Int32Array | null
 }
@@ -162,6 +164,7 @@ export class GrpcThreadCalls {
     for (const decision of batch.decisions) {
       const call = this.#calls.get(decision.id)
       if (decision.kind === 'answered') call?.answer(decision.answer)
+      else if (decision.kind === 'taken') call?.taken()
       else call?.decide(decision)
     }
     if (this.#sending.push(this.#send(batch)) === 1) this.#sendSome()
@@ -187,6 +190,7 @@ export class GrpcThreadCalls {
           else resolve({ ok: true, caller: call, leave: () => this.#leave(id) })
         },
         answer: () => {},
+        taken: () => {},
         stream: null,
         words: null,
       }
@@ -225,7 +229,11 @@ export class GrpcThreadCalls {
     call.words = words
     this.#push({ kind: 'open', id, encoding: stream.encoding, headers, words })
     return {
-      message: (bytes) => this.#push({ kind: 'message', id, bytes: Uint8Array.from(bytes) }),
+      message: (bytes) =>
+        new Promise((resolve) => {
+          call.taken = resolve
+          this.#push({ kind: 'message', id, bytes: Uint8Array.from(bytes) })
+        }),
       halfClosed: () => this.#push({ kind: 'halfClosed', id }),
       // Sent bytes are counted by each write instead: `drain` comes only where one was refused.
       drained() {},

@@ -184,8 +184,10 @@ class ThreadCalls<C> {
   }
 
   #message({ method, caller, events }: Call<C>, id: number, bytes: Buffer): void {
-    if (method.kind === 'stream') events?.message(bytes)
-    else this.#outbox.decide({ id, kind: 'answered', answer: method.answer(bytes, caller) })
+    if (method.kind === 'stream') {
+      events?.message(bytes)
+      this.#outbox.decide({ id, kind: 'taken' })
+    } else this.#outbox.decide({ id, kind: 'answered', answer: method.answer(bytes, caller) })
   }
 
   #end(id: number, call: Call<C>): void {

@@ -100,6 +100,8 @@ export interface GrpcEndpointOptions<C> extends ConnectionLimits {
 interface Admitted<C> {
   readonly caller: C
   readonly encoding: GrpcEncoding | null
+  /** Resolves once the last message was taken. */
+  taken: Promise<void> | null
 }
 
 /** Streams of one connection; a plan allows far fewer. */
@@ -164,6 +166,8 @@ function guard<C>(shared: Omit<Guard<C>, 'limits' | 'refused'>): ServerIntercept
     const guarded = new GuardedCall(all, method, call)
     const listener: ServerListener = {
       onReceiveMetadata: (metadata, proceed) => guarded.admit(metadata, () => proceed(metadata)),
+      // Else what another thread has not taken yet would have no bound.
+      onReceiveMessage: (message, proceed) => guarded.received(() => proceed(message)),
       onReceiveHalfClose: (proceed) => {
         guarded.requestEnded()
         proceed()
@@ -184,6 +188,7 @@ class GuardedCall<C> {
   #leave: (() => void) | null = null
   #deadline: NodeJS.Timeout | undefined
   #hasEnded = false
+  #admitted: Admitted<C> | null = null
 
   constructor(
     all: Guard<C>,
@@ -211,12 +216,20 @@ class GuardedCall<C> {
       if (this.#hasEnded) return admission.leave()
       this.#leave = admission.leave
       const encoding = connections.encodingOf(stream)
-      callers.set(metadata, { caller: admission.caller, encoding })
+      this.#admitted = { caller: admission.caller, encoding, taken: null }
+      callers.set(metadata, this.#admitted)
       if (inner !== null) this.#limit(inner, encoding)
       const late = () => this.#refuse(stream, lateRequest)
       if (!this.#method.requestStream) this.#deadline = setTimeout(late, requestDeadlineMs).unref()
       proceed()
     })
+  }
+
+  /** Calls `proceed` once the message before was taken. */
+  received(proceed: () => void): void {
+    const taken = this.#admitted?.taken ?? null
+    if (taken === null) proceed()
+    else void taken.then(proceed)
   }
 
   /** The client has sent its last message. */
@@ -299,8 +312,9 @@ function addMethod<C>(
 function openStream<C>(
   call: ServerDuplexStream<Buffer, Buffer>,
   open: (stream: GrpcStream, caller: C) => StreamEvents,
-  { caller, encoding }: Admitted<C>,
+  admitted: Admitted<C>,
 ): void {
+  const { caller, encoding } = admitted
   let events: StreamEvents | undefined
   let isClosed = false
   const finish = (status: GrpcStatus) => {
@@ -317,7 +331,9 @@ function openStream<C>(
   })
   // The response headers are sent at once, so that the client knows it was admitted.
   call.sendMetadata(headOf(encoding))
-  call.on('data', (bytes: Buffer) => events?.message(bytes))
+  call.on('data', (bytes: Buffer) => {
+    admitted.taken = events?.message(bytes) ?? null
+  })
   call.on('end', () => events?.halfClosed())
   call.on('cancelled', () => {
     if (isClosed) return
@@ -355,13 +371,14 @@ function openGuarded<C>(
   { stream, caller, log }: { stream: GrpcStream; caller: C; log: Log },
 ): StreamEvents {
   let events: StreamEvents | undefined
-  const guarded = (run: () => void) => {
+  const guarded = <T>(run: () => T): T | undefined => {
     try {
-      run()
+      return run()
     } catch (error) {
       if (isBrokenInvariant(error)) throw error
       log.error('gRPC stream failed', { path, reason: messageOf(error) })
       stream.end(ourFault)
+      return undefined
     }
   }
   guarded(() => {
