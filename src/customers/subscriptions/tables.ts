@@ -139,7 +139,7 @@ export class Tables {
     return this.#lock.whileWritingSync(() => this.root.transactionSync(write))
   }
 
-  /** After the writes that have begun, also those that wait for the lock. Once. */
+  /** After the writes that have begun, also those that wait for the lock. Later calls share it. */
   close(): Promise<void> {
     this.#closing ??= Promise.all(this.#writes)
       .then(() => this.root.close())
