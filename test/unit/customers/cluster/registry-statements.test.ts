@@ -41,7 +41,7 @@ function recorded() {
   }
   const known = { plans: Object.keys(builtInPlans), destinationRules: strictRules }
   const deps = { reading: writing, writing, replica, known, onChanged: async () => {} }
-  return { registry: new PostgresRegistry(deps), asked }
+  return { registry: new PostgresRegistry(deps), asked, deps }
 }
 
 test('a change that keeps the names does not ask for them', async () => {
@@ -61,4 +61,16 @@ test('one that ends a subscription gives its names up', async () => {
   asked.length = 0
   expect(await registry.end('one', by)).toMatchObject({ ok: true })
   expect(asked).toContain('names')
+})
+
+test('both connections are asked at once who they are: each may be half-open', () => {
+  const { deps } = recorded()
+  const asked: string[] = []
+  const silent = (name: string) => {
+    const poll = () => new Promise(() => asked.push(name))
+    return { poll } as unknown as PostgresConnection
+  }
+  const silents = { reading: silent('reading'), writing: silent('writing') }
+  void new PostgresRegistry({ ...deps, ...silents }).identity()
+  expect(asked).toEqual(['reading', 'writing'])
 })
