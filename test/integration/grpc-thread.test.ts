@@ -1,12 +1,20 @@
 // A gRPC endpoint whose connections are those of a thread.
 import { randomBytes } from 'node:crypto'
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer, Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect } from 'node:tls'
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import type { Running } from '../../src/base/running.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
+import type { GaugeChild } from '../../src/base/telemetry/meters.ts'
+import { descriptorReserve } from '../../src/base/transport/descriptors.ts'
 import { type Admission, type GrpcPeer, openGrpcEndpoint } from '../../src/base/transport/grpc.ts'
+import type { GrpcCertificates } from '../../src/base/transport/grpc-bind.ts'
 import {
   framed,
   type GrpcStatus,
@@ -14,6 +22,7 @@ import {
   type StreamEvents,
 } from '../../src/base/transport/grpc-stream.ts'
 import { type GrpcThreadOptions, openGrpcThread } from '../../src/base/transport/grpc-thread.ts'
+import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { until } from '../testkit/until.ts'
 
 const path = '/test.Test/Open'
@@ -58,9 +67,13 @@ class Seen {
   }
 }
 
-async function openThread(seen: Seen, own: Partial<GrpcThreadOptions<null>> = {}) {
+async function openThread(
+  seen: Seen,
+  own: Partial<GrpcThreadOptions<null>> = {},
+  more: { readonly up?: GaugeChild } = {},
+) {
   const options = { ...settings, trustedProxies: [], ...seen.options, ...own }
-  const endpoint = await openGrpcThread<null>(options, { ...deps, entry })
+  const endpoint = await openGrpcThread<null>(options, { ...deps, ...more, entry })
   running.push(endpoint)
   return endpoint.address!.port
 }
@@ -98,6 +111,80 @@ describe('a thread that dies', () => {
     }
     await until(isBack, 'the endpoint')
     expect(seen.streams[1]!.header('x-name')).toBe('again')
+  })
+})
+
+describe('a thread that starts', () => {
+  it('again without free descriptors does not probe its library by a connection', async () => {
+    const seen = new Seen()
+    const { scarcity } = descriptorReserve(silentLog)
+    const states: number[] = []
+    const up = {
+      set(value: number) {
+        if (states.push(value) === 2) Atomics.store(scarcity, 0, 1)
+      },
+    }
+    const port = await openThread(seen, {}, { up: up as GaugeChild })
+    callOf(port, { 'x-token': 'crash' })
+    await until(() => String(states) === '1,0,1', 'the next one')
+    Atomics.store(scarcity, 0, 0)
+    callOf(port)
+    await until(() => seen.streams.length === 1, 'a stream')
+  })
+
+  it.skipIf(!hasOpenssl)('has a certificate that was renewed meanwhile', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'grpc-thread-'))
+    const pairOf = (name: string) => {
+      const { certPath, keyPath } = makePair(folder, name)
+      return { cert: readFileSync(certPath), key: readFileSync(keyPath) }
+    }
+    let pair = pairOf('first')
+    const listeners: (() => void)[] = []
+    const certificates: GrpcCertificates = {
+      get cert() {
+        return pair.cert
+      },
+      get key() {
+        return pair.key
+      },
+      onChange: (listener) => {
+        listeners.push(listener)
+        return () => {}
+      },
+    }
+    const opening = openThread(new Seen(), { certificates })
+    pair = pairOf('second')
+    for (const listener of listeners) listener()
+    const port = await opening
+    const presented = async () => {
+      const socket = connect({ port, rejectUnauthorized: false, ALPNProtocols: ['h2'] })
+      await once(socket, 'secureConnect')
+      const { CN } = socket.getPeerCertificate().subject
+      socket.destroy()
+      return CN
+    }
+    await until(async () => (await presented()) === 'second', 'the renewed one')
+    rmSync(folder, { recursive: true })
+  })
+})
+
+describe('a listener', () => {
+  it('of a shared port survives connections that it cannot accept', async () => {
+    const endpoint = await openGrpcEndpoint<null>({
+      ...settings,
+      ...new Seen().options,
+      isShared: true,
+      clientAddress: (peer) => peer,
+      isProxy: () => false,
+    })
+    running.push(endpoint)
+    const { _getActiveHandles } = process as unknown as { _getActiveHandles(): object[] }
+    const isOurs = (handle: object): handle is Server =>
+      handle instanceof Server &&
+      (handle.address() as AddressInfo | null)?.port === endpoint.address!.port
+    const listeners = _getActiveHandles().filter(isOurs)
+    expect(listeners).toHaveLength(1)
+    for (let failed = 0; failed < 3; failed++) listeners[0]!.emit('error', new Error('EMFILE'))
   })
 })
 

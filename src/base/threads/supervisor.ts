@@ -224,7 +224,9 @@ interface DedicatedOptions {
   readonly resourceLimits?: ResourceLimits
   /** Messages that the worker posts, except its 'ready'. */
   onMessage?(message: unknown): void
-  /** The thread ended; it may be started again. */
+  /** The thread takes messages, now and after each restart. */
+  onStart?(): void
+  /** It ended; it may be started again. */
   onExit?(): void
 }
 
@@ -289,6 +291,7 @@ export class DedicatedWorker {
       if (this.#worker === worker) this.#worker = null
       this.#options.onExit?.()
     })
+    this.#options.onStart?.()
     return { ended, stop: () => this.#end(worker, control, ended) }
   }
 

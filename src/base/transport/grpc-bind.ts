@@ -4,6 +4,7 @@
 import { createServer, type Server as NetServer } from 'node:net'
 import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js'
 import { Fault } from '../errors.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
 import type { ListenAddress } from './listen-address.ts'
 import { openSharedSocket, probePort, resolvePort } from './listen-address.ts'
 import { listenAtPath } from './unix-socket.ts'
@@ -15,20 +16,25 @@ export interface GrpcCertificates {
   onChange(listener: () => void): () => void
 }
 
+/** For lack of descriptors: its client sees the close. */
+export const notAccepted = 'a connection could not be accepted'
+
 export interface GrpcBinding {
   readonly port: number
   /** Accepts no more connections, drains the open ones and closes what is left after the grace. */
   drain(graceMs: number): void
 }
 
+type At = ListenAddress & { readonly path?: string | undefined; readonly log: Log }
+
 export async function bindGrpc(
   server: Server,
-  at: ListenAddress & { readonly path?: string | undefined },
+  at: At,
   certificates: GrpcCertificates | null,
 ): Promise<GrpcBinding> {
-  const { path } = at
+  const { path, log } = at
   if (path !== undefined)
-    return inject(server, null, async (listener) => {
+    return inject(server, { certificates: null, log }, async (listener) => {
       await listenAtPath(listener, path, 'listen')
       return 0
     })
@@ -43,14 +49,14 @@ export async function bindGrpc(
 /** The library cannot share a port. */
 async function bindShared(
   server: Server,
-  at: ListenAddress,
+  at: At,
   certificates: GrpcCertificates | null,
 ): Promise<GrpcBinding> {
   const { fd, port } = await openSharedSocket(at).catch(async (error: unknown) => {
     await probePort(at, 'grpc')
     throw error
   })
-  return inject(server, certificates, async (listener) => {
+  return inject(server, { certificates, log: at.log }, async (listener) => {
     await new Promise<void>((resolve, reject) => {
       listener.once('error', reject)
       listener.listen({ fd }, resolve)
@@ -62,7 +68,7 @@ async function bindShared(
 /** A listener of our own accepts, and hands the connections to the library. */
 async function inject(
   server: Server,
-  certificates: GrpcCertificates | null,
+  { certificates, log }: { certificates: GrpcCertificates | null; log: Log },
   listen: (listener: NetServer) => Promise<number>,
 ): Promise<GrpcBinding> {
   const injector = server.createConnectionInjector(credentialsOf(certificates))
@@ -71,6 +77,7 @@ async function inject(
     injector.injectConnection(socket),
   )
   const port = await listen(listener)
+  listener.on('error', faultReport(log, notAccepted))
   return {
     port,
     drain(graceMs) {

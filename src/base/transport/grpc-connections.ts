@@ -6,6 +6,7 @@ import { Fault } from '../errors.ts'
 import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
 import { InFlight, tooManyOpen } from './connections.ts'
 import { descriptorGuard } from './descriptors.ts'
+import { notAccepted } from './grpc-bind.ts'
 import { encodingAskedBy, type GrpcEncoding } from './grpc-encoding.ts'
 
 export interface ConnectionLimits {
@@ -46,8 +47,7 @@ export class GrpcConnections {
     const servers = (server as { http2Servers?: unknown }).http2Servers
     if (!(servers instanceof Map) || servers.size === 0)
       throw new Fault('grpc-library', 'grpc: the HTTP/2 servers of the library are not accessible')
-    // A connection that could not be accepted, for lack of descriptors: its client sees the close.
-    const report = faultReport(this.#limits.log, 'a connection could not be accepted')
+    const report = faultReport(this.#limits.log, notAccepted)
     for (const http2Server of servers.keys() as Iterable<Http2Server>) {
       http2Server.on('error', report)
       this.#limitConnections(http2Server)

@@ -39,6 +39,8 @@ export interface GrpcThreadData extends Settings {
   readonly headers: readonly string[]
   /** Of the reserve of descriptors. */
   readonly scarcity: Int32Array
+  /** The library was probed: without descriptors, as after a restart, that would fail. */
+  readonly isProbed: boolean
 }
 
 export interface Certificate {
@@ -46,14 +48,39 @@ export interface Certificate {
   readonly key: Uint8Array
 }
 
-/** Words of the memory that both threads share about a stream. */
-export const streamWord = {
-  /** Bytes that the connection has taken, modulo 2^32. */
-  sent: 0,
-  /** 1 when the main thread waits until all were taken. */
-  isAwaited: 1,
-} as const
-export const streamWords = 2
+/** Of unsent bytes: beyond them the main thread is told once all were taken. */
+const highWaterMark = 16 * 1024
+/** Written and sent bytes, modulo 2^32; 1 when the main thread waits until all are sent. */
+const [writtenWord, sentWord, awaitedWord] = [0, 1, 2]
+const streamWords = 3
+
+/** The bytes of a stream, counted in memory that both threads share. */
+export class StreamBytes {
+  readonly words: Int32Array
+
+  constructor(words: Int32Array = new Int32Array(new SharedArrayBuffer(4 * streamWords))) {
+    this.words = words
+  }
+
+  get unsent(): number {
+    return (Atomics.load(this.words, writtenWord) - Atomics.load(this.words, sentWord)) | 0
+  }
+
+  /** On the main thread, before they are posted. False when it is told once all were taken. */
+  write(bytes: number): boolean {
+    Atomics.add(this.words, writtenWord, bytes)
+    const isFull = this.unsent >= highWaterMark
+    if (isFull) Atomics.store(this.words, awaitedWord, 1)
+    return !isFull
+  }
+
+  /** The connection has taken them. True when the main thread waits for that: it has written no
+   *  more, which may be under way between the threads. */
+  take(bytes: number): boolean {
+    Atomics.add(this.words, sentWord, bytes)
+    return this.unsent === 0 && Atomics.exchange(this.words, awaitedWord, 0) === 1
+  }
+}
 
 export type GrpcThreadEvent =
   | { readonly kind: 'call'; readonly id: number; readonly peer: GrpcPeer }
@@ -105,7 +132,7 @@ interface Call {
   /** The main thread has taken the last message of a stream. */
   taken(): void
   stream: GrpcStream | null
-  words: Int32Array | null
+  bytes: StreamBytes | null
 }
 
 type Post = (events: readonly GrpcThreadEvent[]) => void
@@ -135,11 +162,11 @@ export class GrpcThreadCalls {
 
   /** Listens. Rejects when it cannot; the main thread was then told why. */
   async open(): Promise<void> {
-    const { trustedProxies, methods, scarcity, ...settings } = this.#data
+    const { trustedProxies, methods, scarcity, isProbed, ...settings } = this.#data
     followReserve(scarcity)
     const addresses = new Addresses(trustedProxies)
     try {
-      await probeGrpcLibrary(this.#log)
+      if (!isProbed) await probeGrpcLibrary(this.#log)
       const endpoint = await openGrpcEndpoint<Call>({
         ...settings,
         certificates: this.#certificates(),
@@ -185,14 +212,15 @@ export class GrpcThreadCalls {
       const call: Call = {
         id,
         decide: (decision) => {
-          if (decision.kind === 'refused') this.#calls.delete(id)
-          if (decision.kind === 'refused') resolve({ ok: false, status: decision.status })
-          else resolve({ ok: true, caller: call, leave: () => this.#leave(id) })
+          if (decision.kind !== 'refused')
+            return resolve({ ok: true, caller: call, leave: () => this.#leave(id) })
+          this.#calls.delete(id)
+          resolve({ ok: false, status: decision.status })
         },
         answer: () => {},
         taken: () => {},
         stream: null,
-        words: null,
+        bytes: null,
       }
       this.#calls.set(id, call)
       this.#push({ kind: 'call', id, peer })
@@ -221,13 +249,13 @@ export class GrpcThreadCalls {
 
   #open(stream: GrpcStream, call: Call): StreamEvents {
     const { id } = call
-    const words = new Int32Array(new SharedArrayBuffer(streamWords * Int32Array.BYTES_PER_ELEMENT))
+    const counted = new StreamBytes()
     const headers = Object.fromEntries(
       this.#data.headers.map((name) => [name, stream.header(name)] as const),
     )
     call.stream = stream
-    call.words = words
-    this.#push({ kind: 'open', id, encoding: stream.encoding, headers, words })
+    call.bytes = counted
+    this.#push({ kind: 'open', id, encoding: stream.encoding, headers, words: counted.words })
     return {
       message: (bytes) =>
         new Promise((resolve) => {
@@ -262,14 +290,9 @@ export class GrpcThreadCalls {
     for (const { id, status } of ends) this.#calls.get(id)?.stream?.end(status)
   }
 
-  #write({ id, stream, words }: Call, frames: Buffer): void {
-    if (stream === null || words === null) return
-    stream.write(frames, () => {
-      // Counted before the look: the main thread asks to be notified before it posts its frames.
-      Atomics.add(words, streamWord.sent, frames.length)
-      if (stream.unsentBytes > 0) return
-      if (Atomics.exchange(words, streamWord.isAwaited, 0) === 1)
-        this.#push({ kind: 'drained', id })
+  #write({ id, stream, bytes }: Call, frames: Buffer): void {
+    stream?.write(frames, () => {
+      if (bytes!.take(frames.length)) this.#push({ kind: 'drained', id })
     })
   }
 

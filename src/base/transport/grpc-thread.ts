@@ -25,7 +25,7 @@ import {
   type GrpcThreadBatch,
   type GrpcThreadData,
   type GrpcThreadEvent,
-  streamWord,
+  StreamBytes,
 } from './grpc-thread-calls.ts'
 
 export interface GrpcThreadOptions<C>
@@ -58,23 +58,27 @@ export async function openGrpcThread<C>(
     // Reason for the cast: the thread posts nothing else.
     // A restarted thread listens on the same port.
     for (const event of message as readonly GrpcThreadEvent[])
-      if (event.kind === 'listening') data.port = event.port
+      if (event.kind === 'listening') Object.assign(data, { port: event.port, isProbed: true })
       else if (event.kind === 'failed') fault = new Fault(event.fault, event.message)
       else calls.take(event)
   }
   const onExit = () => calls.endAll()
-  let worker: DedicatedWorker | null = null
-  try {
-    const limits = { stopMsMax, resourceLimits }
-    const start = { name: 'grpc', entry: deps.entry ?? 'grpc', data, ...limits, onMessage, onExit }
-    worker = await DedicatedWorker.start(start, { ...deps, log })
-  } catch (error) {
-    throw fault ?? error
-  }
+  // A thread that starts may have got the pair before.
+  const onStart = () => calls.renew(data.certificate)
   const unwatch = certificates?.onChange(() => {
     data.certificate = certificateOf(certificates)
     calls.renew(data.certificate)
   })
+  let worker: DedicatedWorker | null = null
+  try {
+    const given = { data, stopMsMax, resourceLimits, onMessage, onStart, onExit }
+    const start = { name: 'grpc', entry: deps.entry ?? 'grpc', ...given }
+    worker = await DedicatedWorker.start(start, { ...deps, log })
+    onStart()
+  } catch (error) {
+    unwatch?.()
+    throw fault ?? error
+  }
   const started = worker
   return {
     address: { host: options.host, port: data.port, tls: certificates !== null },
@@ -93,6 +97,7 @@ function dataOf<C>(options: GrpcThreadOptions<C>) {
     ...settings,
     certificate: certificateOf(certificates),
     scarcity: descriptorReserve(log).scarcity,
+    isProbed: false,
     methods: methods.map(({ path, kind, requests }) => ({
       path,
       kind,
@@ -198,22 +203,19 @@ class ThreadCalls<C> {
   }
 }
 
-/** Of unsent bytes: beyond them the stream is told when they were taken, as by Node's streams. */
-const highWaterMark = 16 * 1024
-
 /** The stream of a call, whose connection is the thread's. */
 class ThreadStream implements GrpcStream {
   readonly encoding: GrpcEncoding | null
   readonly #of: Omit<CallEvent & { kind: 'open' }, 'kind'>
   readonly #outbox: Outbox
-  /** Modulo 2^32, as what was sent. */
-  #written = 0
+  readonly #bytes: StreamBytes
   #isOver = false
 
   constructor(of: Omit<CallEvent & { kind: 'open' }, 'kind'>, outbox: Outbox) {
     this.encoding = of.encoding
     this.#of = of
     this.#outbox = outbox
+    this.#bytes = new StreamBytes(of.words)
   }
 
   header(name: string): string | undefined {
@@ -221,18 +223,15 @@ class ThreadStream implements GrpcStream {
   }
 
   get unsentBytes(): number {
-    return (this.#written - Atomics.load(this.#of.words, streamWord.sent)) | 0
+    return this.#bytes.unsent
   }
 
   write(frames: Buffer, sent?: () => void): boolean {
     // A run of no bytes would have the offset of the next one.
     if (this.#isOver || frames.length === 0) return true
-    this.#written = (this.#written + frames.length) | 0
-    const isFull = this.unsentBytes >= highWaterMark
-    // Before the frames are posted: the thread looks at it once they were taken.
-    if (isFull) Atomics.store(this.#of.words, streamWord.isAwaited, 1)
+    const isTaken = this.#bytes.write(frames.length)
     this.#outbox.write(this.#of.id, frames, sent)
-    return !isFull
+    return isTaken
   }
 
   end(status: GrpcStatus): void {
@@ -247,11 +246,12 @@ class ThreadStream implements GrpcStream {
   }
 }
 
-/** Frames that are posted before the turn ends. */
-const batchBytesMax = 1024 * 1024
+/** More are posted before the turn ends. The bytes of a block, which all of its streams share, do
+ *  not end a batch: each would get a copy of its own. */
+const batchBytesMax = 8 * 1024 * 1024
 
 /** What goes to the thread at the end of the present callback. */
-class Outbox {
+export class Outbox {
   readonly post: (batch: GrpcThreadBatch, transfer: readonly ArrayBuffer[]) => void
   #decisions: Decision[] = []
   #writes: number[] = []
@@ -275,14 +275,14 @@ class Outbox {
   write(id: number, frames: Buffer, sent: (() => void) | undefined): void {
     let offset = this.#offsets.get(frames)
     if (offset === undefined) {
+      if (this.#bytes + frames.length > batchBytesMax) this.flush()
       offset = this.#bytes
       this.#offsets.set(frames, offset)
       this.#bytes += frames.length
     }
     this.#writes.push(id, offset, frames.length)
     if (sent !== undefined) this.#sent.push(sent)
-    if (this.#bytes >= batchBytesMax) this.flush()
-    else this.#schedule()
+    this.#schedule()
   }
 
   end(id: number, status: GrpcStatus): void {

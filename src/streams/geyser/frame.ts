@@ -70,12 +70,14 @@ export class FrameBatch {
     at = writeVarint(slab, writeVarint(slab, at, tag), body.length)
     if (isShared) {
       this.#at = at
-      this.#close()
+      this.#close(true)
       const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-      this.#runs.push({ bytes, slab: null })
+      this.#runs.push({ bytes, slab: null, isPart: true })
       at = this.#at
     } else at = copyInto(slab, body, at)
     this.#at = copyInto(slab, suffix, at)
+    // Where a stream that reads slowly may pause.
+    if (isShared) this.#close()
     this.bytes += framePrefixBytes + payloadBytes
     this.frames++
   }
@@ -108,11 +110,11 @@ export class FrameBatch {
     return runs
   }
 
-  #close(): void {
+  #close(isPart = false): void {
     const slab = this.#slab
     if (slab !== null && this.#at > this.#start) {
       slab.retain(1)
-      this.#runs.push({ bytes: slab.bytes.subarray(this.#start, this.#at), slab })
+      this.#runs.push({ bytes: slab.bytes.subarray(this.#start, this.#at), slab, isPart })
     }
     this.#start = this.#at
   }
@@ -249,11 +251,13 @@ class Slab {
   }
 }
 
-/** Whole frames, one after the other. */
+/** Whole frames, one after the other, or parts of one in runs that follow each other. */
 export interface Run {
   readonly bytes: Buffer
   /** Released once per stream that has sent the run; null for memory outside the pool. */
   readonly slab: Slab | null
+  /** Its last frame goes on in the next run. */
+  readonly isPart?: boolean
   /** A frame of one stream alone, which answers its client. */
   readonly isAnswer?: true
 }
@@ -263,7 +267,7 @@ export interface Run {
 /** Batched bytes that are flushed before the end of the turn. */
 const flushBytes = 64 * 1024
 
-/** Receives runs of whole frames. */
+/** Receives runs, which together are whole frames. */
 export interface RunSink {
   /** The compression of the runs it takes; null for none. */
   readonly encoding: GrpcEncoding | null

@@ -475,8 +475,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   #pump(): void {
     const queue = this.#queue
-    while (this.#head < queue.length && this.#stream.unsentBytes < handedBytesMax) {
-      const { bytes, slab, isAnswer } = queue[this.#head++]!
+    let isAmid = false
+    // Never a part of a frame alone: the stream may end before the rest.
+    while (this.#head < queue.length && (isAmid || this.#stream.unsentBytes < handedBytesMax)) {
+      const { bytes, slab, isAnswer, isPart = false } = queue[this.#head++]!
+      isAmid = isPart
       this.#queuedBytes -= bytes.length
       if (isAnswer) this.#answers--
       this.#stream.write(bytes, slab?.release)

@@ -3,8 +3,19 @@ import { expect, it } from 'vitest'
 import { systemClock } from '../../../../src/base/clock.ts'
 import { Meters } from '../../../../src/base/telemetry/meters.ts'
 import type { GrpcStream } from '../../../../src/base/transport/grpc-stream.ts'
-import { type GrpcStatus, grpcCode } from '../../../../src/base/transport/grpc-stream.ts'
+import {
+  framePrefixBytes,
+  type GrpcStatus,
+  grpcCode,
+} from '../../../../src/base/transport/grpc-stream.ts'
 import { FanOut } from '../../../../src/streams/geyser/fan-out.ts'
+import {
+  createdAtSuffix,
+  FrameBatch,
+  namePrefix,
+  SlabPool,
+  updateTag,
+} from '../../../../src/streams/geyser/frame.ts'
 import { openSolanaHub, publishUpdate } from '../../../../src/streams/geyser/hub.ts'
 import { declareGrpcMeters } from '../../../../src/streams/geyser/meters.ts'
 import { encodePosition, PublishedSlots } from '../../../../src/streams/geyser/position.ts'
@@ -43,7 +54,14 @@ class SlowStream implements GrpcStream {
   }
 }
 
-function subscribe(stream: SlowStream, hub = openSolanaHub(), more: Partial<SubscriberDeps> = {}) {
+const replayed = { accounts: { a: {} }, transactions: { t: {} }, fromSlot: 1_000 }
+
+function subscribe(
+  stream: SlowStream,
+  hub = openSolanaHub(),
+  more: Partial<SubscriberDeps> = {},
+  request: object = replayed,
+) {
   const meters = declareGrpcMeters(new Meters())
   const subscriber = new Subscriber(stream, {
     ...{ hub, meters, codec, streamLog: null, clock: systemClock, backlogBytesMax: 65_536 },
@@ -54,7 +72,6 @@ function subscribe(stream: SlowStream, hub = openSolanaHub(), more: Partial<Subs
     ended() {},
     ...more,
   })
-  const request = { accounts: { a: {} }, transactions: { t: {} }, fromSlot: 1_000 }
   subscriber.message(Buffer.from(type.encode(type.fromObject(request)).finish()))
   return subscriber
 }
@@ -95,6 +112,22 @@ it('a replay ends whose reader asks for more answers than it reads', async () =>
   ask({ keys: { id: 2 } }, 97)
   expect(stream.status?.code).toBe(grpcCode.dataLoss)
   expect(stream.status?.details).toMatch(/^lagged: 4096 answers were waiting/)
+})
+
+it('a status never follows a part of a message', () => {
+  const stream = new SlowStream()
+  const subscriber = subscribe(stream, openSolanaHub(), {}, { slots: { s: {} } })
+  const batch = new FrameBatch(new SlabPool())
+  const suffix = createdAtSuffix(1_000)
+  // Of the second no part is written.
+  for (const size of [300_000, 300_000])
+    batch.append(updateTag.block, namePrefix('b'), Buffer.alloc(size), suffix)
+  const { bytes, frames } = batch
+  subscriber.take(batch.take(), bytes, frames)
+  subscriber.end('lagged', { code: grpcCode.dataLoss, details: 'lagged' })
+  const written = Buffer.concat(stream.frames)
+  expect(written.length).toBe(framePrefixBytes + written.readUInt32BE(1))
+  expect(stream.status?.code).toBe(grpcCode.dataLoss)
 })
 
 function openSolanaHubReplay() {
