@@ -2,6 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import {
+  type ClientHttp2Session,
+  connect as connectHttp2,
+  type IncomingHttpHeaders,
+} from 'node:http2'
 import { type AddressInfo, createServer, Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,13 +15,14 @@ import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import type { Running } from '../../src/base/running.ts'
-import { silentLog } from '../../src/base/telemetry/log.ts'
+import { type Log, silentLog } from '../../src/base/telemetry/log.ts'
 import type { GaugeChild } from '../../src/base/telemetry/meters.ts'
 import { descriptorReserve } from '../../src/base/transport/descriptors.ts'
 import { type Admission, type GrpcPeer, openGrpcEndpoint } from '../../src/base/transport/grpc.ts'
 import type { GrpcCertificates } from '../../src/base/transport/grpc-bind.ts'
 import {
   framed,
+  framePrefixBytes,
   type GrpcStatus,
   type GrpcStream,
   type StreamEvents,
@@ -43,9 +49,11 @@ const settings = {
 const deps = { clock: systemClock, onDown: () => {} }
 const running: Running[] = []
 const clients: Client[] = []
+const sessions: ClientHttp2Session[] = []
 
 afterEach(async () => {
   for (const client of clients.splice(0)) client.close()
+  for (const session of sessions.splice(0)) session.destroy()
   for (const one of running.splice(0)) await one.stop()
 })
 
@@ -246,6 +254,85 @@ describe('a call that is cancelled before it is admitted', () => {
     await until(() => seen.left === 1 || seen.streams.length > 0, 'the permit')
     expect(seen.streams).toHaveLength(0)
     after.cancel()
+  })
+})
+
+describe('a unary call', () => {
+  const unary = '/test.Test/Ask'
+  const open = async () => {
+    const passed: string[] = []
+    const handled: string[] = []
+    const log: Log = { ...silentLog, info: (msg) => passed.push(msg) }
+    const port = await openThread(new Seen(), {
+      log,
+      admit: ({ xToken }) =>
+        xToken === 'good'
+          ? { ok: true, caller: null, leave() {} }
+          : { ok: false, status: { code: 7, details: 'no token' } },
+      methods: [
+        {
+          kind: 'unary',
+          path: unary,
+          answer(request) {
+            handled.push(String(request))
+            return { ok: true, bytes: Buffer.from(`to ${request}`) }
+          },
+        },
+      ],
+    })
+    const session = connectHttp2(`http://127.0.0.1:${port}`)
+    sessions.push(session)
+    const ask = async (token: string, parts: readonly Buffer[]) => {
+      const head = { ':method': 'POST', ':path': unary, 'x-token': token }
+      const own = { 'content-type': 'application/grpc', te: 'trailers' }
+      const stream = session.request({ ...head, ...own })
+      const got = { status: '', body: '' }
+      const look = (headers: IncomingHttpHeaders) => {
+        got.status = String(headers['grpc-status'] ?? got.status)
+      }
+      stream.on('response', look).on('trailers', look)
+      stream.on('data', (bytes: Buffer) => {
+        got.body += bytes.subarray(framePrefixBytes)
+      })
+      for (const [index, part] of parts.entries()) {
+        if (index > 0) await new Promise((resolve) => setTimeout(resolve, 20))
+        stream.write(part)
+      }
+      stream.end()
+      await once(stream, 'close')
+      return got
+    }
+    return { passed, handled, ask }
+  }
+
+  it('is answered at once where its message came with its headers', async () => {
+    const { passed, handled, ask } = await open()
+    for (let call = 0; call < 20; call++)
+      expect(await ask('good', [framed(Buffer.from(`${call}`))])).toEqual({
+        status: '0',
+        body: `to ${call}`,
+      })
+    expect(handled).toHaveLength(20)
+    // The system may cut one in two.
+    expect(passed.length).toBeLessThan(10)
+  })
+
+  it('is answered where its message comes later, in parts', async () => {
+    const { handled, ask } = await open()
+    const frame = framed(Buffer.from('later'))
+    for (const cut of [0, 3, 5, 7]) {
+      const parts = [frame.subarray(0, cut), frame.subarray(cut)]
+      expect(await ask('good', parts)).toEqual({ status: '0', body: 'to later' })
+    }
+    expect(handled).toHaveLength(4)
+  })
+
+  it('is not handled where it is refused, or its message too long', async () => {
+    const { handled, ask } = await open()
+    expect(await ask('bad', [framed(Buffer.from('a'))])).toEqual({ status: '7', body: '' })
+    expect(await ask('bad', [framed(Buffer.alloc(2_000))])).toEqual({ status: '7', body: '' })
+    expect(await ask('good', [framed(Buffer.alloc(2_000))])).toEqual({ status: '8', body: '' })
+    expect(handled).toEqual([])
   })
 })
 

@@ -8,6 +8,7 @@ import { InFlight, tooManyOpen } from './connections.ts'
 import { descriptorGuard } from './descriptors.ts'
 import { notAccepted } from './grpc-bind.ts'
 import { encodingAskedBy, type GrpcEncoding } from './grpc-encoding.ts'
+import { framePrefixBytes } from './grpc-stream.ts'
 
 export interface ConnectionLimits {
   /** Connections of one address, IPv4 /32 or IPv6 /64; one more is closed at once. */
@@ -18,6 +19,8 @@ export interface ConnectionLimits {
   readonly compression: readonly string[]
   /** Of a Unix socket, whose peers have no address. */
   readonly path?: string | undefined
+  /** Whether a message that came with its headers is shown before the call is admitted. */
+  readonly showsArrived?: boolean | undefined
   readonly log: Log
 }
 
@@ -33,6 +36,7 @@ const localAddress = '127.0.0.1'
 export class GrpcConnections {
   readonly #repeated = new WeakSet<ServerHttp2Stream>()
   readonly #encodings = new WeakMap<ServerHttp2Stream, GrpcEncoding>()
+  readonly #arriving = new WeakMap<ServerHttp2Stream, () => Buffer | null>()
   readonly #limits: ConnectionLimits
   readonly #open: InFlight
   readonly #sockets = new Set<Socket>()
@@ -56,6 +60,7 @@ export class GrpcConnections {
         const encoding = encodingAskedBy(headers, this.#limits.compression)
         if (encoding !== null) this.#encodings.set(stream, encoding)
         if (!Array.isArray(rest[0]) || repeatsCredential(rest[0])) this.#repeated.add(stream)
+        if (this.#limits.showsArrived === true) this.#arriving.set(stream, arrivingOf(stream))
       })
     }
   }
@@ -73,6 +78,11 @@ export class GrpcConnections {
   /** The compression of the answers to this call; null for none. */
   encodingOf(stream: ServerHttp2Stream | null): GrpcEncoding | null {
     return (stream && this.#encodings.get(stream)) ?? null
+  }
+
+  /** The whole message of this call, if it came with its headers; it is still to be read. */
+  arrivedOf(stream: ServerHttp2Stream | null): Buffer | null {
+    return (stream && this.#arriving.get(stream)?.()) ?? null
   }
 
   /** Checks the bare TCP connection, before TLS and HTTP/2 cost any memory. */
@@ -101,6 +111,29 @@ export class GrpcConnections {
       })
       for (const listener of accept) listener.call(http2Server, socket)
     })
+  }
+}
+
+/** Of a message with its prefix; a longer one is read when its call is admitted. */
+const arrivedBytesMax = 16 * 1024
+
+/** Remembers what comes, until it is asked for the message. */
+function arrivingOf(stream: ServerHttp2Stream): () => Buffer | null {
+  const parts: Buffer[] = []
+  let size = 0
+  const push = stream.push
+  stream.push = (part: Buffer | null, ...rest) => {
+    size += part?.length ?? 0
+    if (part !== null && size <= arrivedBytesMax) parts.push(part)
+    return push.call(stream, part, ...rest)
+  }
+  return () => {
+    stream.push = push
+    if (size < framePrefixBytes || size > arrivedBytesMax) return null
+    const bytes = Buffer.concat(parts)
+    const isWhole = size === framePrefixBytes + bytes.readUInt32BE(1)
+    // Compressed bytes would be inflated for a caller who may have no token.
+    return isWhole && bytes[0] === 0 ? bytes.subarray(framePrefixBytes) : null
   }
 }
 

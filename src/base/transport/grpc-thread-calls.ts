@@ -4,7 +4,7 @@
 //
 //   headers -> 'call' -> decision --refused--> trailers
 //                           |
-//                           +-- unary   -> 'message' -> answer
+//                           +-- unary   -> 'message', unless it went with the call -> answer
 //                           +-- stream  -> 'open', 'message', 'drained' -> writes, end
 //   end of a call -> 'ended'
 import { Fault, messageOf } from '../errors.ts'
@@ -83,7 +83,13 @@ export class StreamBytes {
 }
 
 export type GrpcThreadEvent =
-  | { readonly kind: 'call'; readonly id: number; readonly peer: GrpcPeer }
+  | {
+      readonly kind: 'call'
+      readonly id: number
+      readonly peer: GrpcPeer
+      /** The message of a unary call that came with its headers: its answer needs no other event. */
+      readonly message: Uint8Array | null
+    }
   | { readonly kind: 'message'; readonly id: number; readonly bytes: Uint8Array }
   | {
       readonly kind: 'open'
@@ -129,6 +135,8 @@ interface Call {
   readonly id: number
   decide(decision: Decision): void
   answer(answer: UnaryAnswer): void
+  /** Of a message that went with the headers. */
+  answered: UnaryAnswer | null
   /** The main thread has taken the last message of a stream. */
   taken(): void
   stream: GrpcStream | null
@@ -145,10 +153,11 @@ export class GrpcThreadCalls {
   readonly #post: Post
   readonly #calls = new Map<number, Call>()
   readonly #log: Log
-  #events: GrpcThreadEvent[] = []
+  #events: (GrpcThreadEvent | (() => GrpcThreadEvent))[] = []
   /** Of batches, in their order; they hold no more than their streams may have unsent. */
   readonly #sending: Steps<void>[] = []
   #lastId = 0
+  readonly #unary: ReadonlySet<string>
   #certificate: Certificate | null
   readonly #renewals = new Set<() => void>()
   #stop: () => Promise<void> = async () => {}
@@ -157,6 +166,8 @@ export class GrpcThreadCalls {
     this.#data = data
     this.#post = post
     this.#certificate = data.certificate
+    const unary = data.methods.filter(({ kind }) => kind === 'unary')
+    this.#unary = new Set(unary.map(({ path }) => path))
     this.#log = this.#logOf(null)
   }
 
@@ -172,7 +183,8 @@ export class GrpcThreadCalls {
         certificates: this.#certificates(),
         clientAddress: (peer, forwarded) => addresses.clientOfText(peer, forwarded),
         isProxy: (peer) => addresses.isProxy(peer),
-        admit: (peer) => this.#admit(peer),
+        showsArrived: true,
+        admit: (peer, arrived) => this.#admit(peer, arrived),
         methods: methods.map((method) => this.#method(method)),
         log: this.#log,
       })
@@ -206,7 +218,7 @@ export class GrpcThreadCalls {
     this.#flush()
   }
 
-  #admit(peer: GrpcPeer): Promise<Admission<Call>> {
+  #admit(peer: GrpcPeer, arrived: () => Buffer | null): Promise<Admission<Call>> {
     const id = ++this.#lastId
     return new Promise((resolve) => {
       const call: Call = {
@@ -217,13 +229,22 @@ export class GrpcThreadCalls {
           this.#calls.delete(id)
           resolve({ ok: false, status: decision.status })
         },
-        answer: () => {},
+        answer: (answer) => {
+          call.answered = answer
+        },
+        answered: null,
         taken: () => {},
         stream: null,
         bytes: null,
       }
       this.#calls.set(id, call)
-      this.#push({ kind: 'call', id, peer })
+      const isUnary = this.#unary.has(peer.path)
+      // Asked when it is sent: what came with the headers has arrived by then.
+      this.#push(() => {
+        const bytes = arrived()
+        const message = isUnary && bytes !== null ? Uint8Array.from(bytes) : null
+        return { kind: 'call', id, peer, message }
+      })
     })
   }
 
@@ -239,7 +260,8 @@ export class GrpcThreadCalls {
     return {
       ...head,
       kind,
-      answer: (request, call) =>
+      answer: async (request, call) =>
+        call.answered ??
         new Promise((resolve) => {
           call.answer = resolve
           this.#push({ kind: 'message', id: call.id, bytes: Uint8Array.from(request) })
@@ -328,14 +350,15 @@ export class GrpcThreadCalls {
   }
 
   /** What one poll of the sockets brings goes in one message. */
-  #push(event: GrpcThreadEvent): void {
+  #push(event: GrpcThreadEvent | (() => GrpcThreadEvent)): void {
     if (this.#events.push(event) === 1) setImmediate(() => this.#flush())
   }
 
   #flush(): void {
     const events = this.#events
     this.#events = []
-    if (events.length > 0) this.#post(events)
+    if (events.length === 0) return
+    this.#post(events.map((event) => (typeof event === 'function' ? event() : event)))
   }
 }
 

@@ -144,7 +144,7 @@ class ThreadCalls<C> {
       return
     }
     if (event.kind === 'call') {
-      this.#admit(event.id, event.peer)
+      this.#admit(event)
       return
     }
     const call = this.#calls.get(event.id)
@@ -169,7 +169,7 @@ class ThreadCalls<C> {
     this.#outbox.clear()
   }
 
-  #admit(id: number, peer: GrpcPeer): void {
+  #admit({ id, peer, message }: CallEvent & { kind: 'call' }): void {
     const admission = this.#options.admit(peer)
     if (!admission.ok) {
       this.#outbox.decide({ id, kind: 'refused', status: admission.status })
@@ -177,8 +177,13 @@ class ThreadCalls<C> {
     }
     const { caller, leave } = admission
     const method = this.#methods.get(peer.path)!
-    this.#calls.set(id, { method, caller, leave, stream: null, events: null })
+    const call: Call<C> = { method, caller, leave, stream: null, events: null }
+    this.#calls.set(id, call)
     this.#outbox.decide({ id, kind: 'admitted' })
+    // Else its size is refused when it is read.
+    const { messageBytesMax } = { ...this.#options, ...method.requests }
+    if (message !== null && message.length <= messageBytesMax)
+      this.#message(call, id, asBuffer(message))
   }
 
   #open(call: Call<C>, { id, encoding, headers, words }: CallEvent & { kind: 'open' }): void {

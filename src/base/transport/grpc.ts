@@ -91,8 +91,11 @@ export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   /** A connection without a call for this long is closed with GOAWAY. */
   readonly connectionIdleMs: number
   clientAddress(peer: string, forwardedFor: string): string
-  /** Decides at once, or in another thread; so do the methods. */
-  admit(peer: GrpcPeer): Admission<C> | Promise<Admission<C>>
+  /**
+   * Decides at once, or in another thread; so do the methods. A message that came with the headers
+   * is shown once, where `showsArrived` says so.
+   */
+  admit(peer: GrpcPeer, arrived: () => Buffer | null): Admission<C> | Promise<Admission<C>>
   readonly methods: readonly GrpcMethod<C, AnyAnswer>[]
   readonly log: Log
 }
@@ -206,7 +209,8 @@ class GuardedCall<C> {
     const { options, callers, connections, refused } = this.#guard
     const inner = innermostCall(this.#call)
     const stream = inner?.stream ?? null
-    whenDone(options.admit(this.#peer(metadata, stream)), (admission) => {
+    const arrived = () => connections.arrivedOf(stream)
+    whenDone(options.admit(this.#peer(metadata, stream), arrived), (admission) => {
       if (!admission.ok) {
         this.#call.sendStatus(errorOf(admission.status))
         refused.add(stream, refusalGraceMs)
