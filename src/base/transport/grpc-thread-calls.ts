@@ -87,7 +87,7 @@ export type GrpcThreadEvent =
       readonly kind: 'call'
       readonly id: number
       readonly peer: GrpcPeer
-      /** The message of a unary call that came with its headers: its answer needs no other event. */
+      /** The message of a unary call, if it came with its headers. */
       readonly message: Uint8Array | null
     }
   | { readonly kind: 'message'; readonly id: number; readonly bytes: Uint8Array }
