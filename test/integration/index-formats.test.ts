@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { tableFromIPC } from 'apache-arrow'
 import fc from 'fast-check'
 import { parquetReadObjects } from 'hyparquet'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { standardPlan } from '../../src/customers/subscriptions/plans.ts'
 import type { OutputOptions } from '../../src/indexer/clickhouse/formats/formats.ts'
 import { QueryDatabase } from '../../src/indexer/duckdb/query-database.ts'
@@ -64,6 +64,25 @@ function comparable(text: string): string {
     .replace(/"bytes_read": \d+/, '"bytes_read": 0')
     .replace(/<(elapsed|rows_read|bytes_read)>[\d.e-]+</g, '<$1>0<')
 }
+
+test('Parquet that proves too large once it is whole is refused, and nothing after it is interrupted', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  const interrupt = vi.spyOn(database.connection, 'interrupt')
+  const { rowsRead } = QueryDatabase.prototype
+  vi.spyOn(database, 'rowsRead').mockImplementation(() => {
+    const reading = rowsRead.call(database)
+    vi.advanceTimersByTime(100)
+    return reading
+  })
+  const limits = { resultBytes: 10 }
+  const query = queryOf('SELECT 1 AS a', { format: 'Parquet', limits })
+  const job = { ...query, ticket: '', snapshot: { version: 0, files: [] } }
+  const sink = { write: async () => {}, flushed: async () => {}, wake: () => {} }
+  const { error } = await new QueryRunner(database, () => sink).run(job)
+  expect([error?.code, interrupt.mock.calls.length]).toEqual([396, 0])
+  vi.restoreAllMocks()
+  vi.useRealTimers()
+})
 
 describe.each(golden.cases)('$name', ({ clickhouse, results, ...rest }) => {
   const settings = ('settings' in rest ? rest.settings : undefined) ?? {}

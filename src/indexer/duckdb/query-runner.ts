@@ -244,8 +244,7 @@ export class QueryRunner {
   }
 
   /** Parquet has its index at the end: the file is written to the scratch folder, then sent. */
-  async #writeFile({ sql, columns, job, out }: Task): Promise<void> {
-    const { limits } = job
+  async #writeFile({ sql, columns, job: { limits }, out }: Task): Promise<void> {
     const path = join(this.#database.scratch, resultName)
     const rowsMax = limits.overflow === 'break' ? limits.rows : limits.rows + 1
     const { connection } = this.#database
@@ -258,12 +257,13 @@ export class QueryRunner {
     try {
       const copy = `COPY (${namedSql(sql, columns)} LIMIT ${rowsMax})
         TO ${duckdbString(path)} (FORMAT parquet)`
-      const { rowsChanged } = await connection.run(copy).finally(() => out.allow(size))
+      // What runs on this connection after it must not be interrupted.
+      const copying = connection.run(copy).finally(() => clearInterval(watch))
+      const { rowsChanged } = await copying.finally(() => out.allow(size))
       out.take(rowsChanged)
       await this.#countRead(out)
       await sendFile(path, out)
     } finally {
-      clearInterval(watch)
       await rm(path, { force: true })
     }
   }
