@@ -77,13 +77,13 @@ export class SupervisedChild {
   }
 
   /**
-   * Calls the child. Rejects with a Fault: `child-busy` (too much in flight), `child-gone` (down
-   * or died during the call), `child-slow` (timeout), all retryable; `call-failed`.
+   * Calls the child. Rejects with a Fault: `child-busy` (too much in flight) or `child-down`, not
+   * sent; `child-gone` (died), `child-slow` (timeout), all retryable; `call-failed`.
    */
   call<T>(call: string, input: unknown, timeoutMs?: number): Promise<T> {
     const { name } = this.#options
     const link = this.#link
-    if (link === null) return Promise.reject(gone(name))
+    if (link === null) return Promise.reject(gone(name, 'child-down'))
     const isFull = this.#pending.size >= (this.#options.callsMax ?? callsMax)
     if (isFull || link.unsentBytes > unsentBytesMax)
       return Promise.reject(
@@ -183,8 +183,8 @@ export class SupervisedChild {
   }
 }
 
-function gone(name: string): Fault {
-  return new Fault('child-gone', `${name} is not running`, { retryable: true })
+function gone(name: string, kind = 'child-gone'): Fault {
+  return new Fault(kind, `${name} is not running`, { retryable: true })
 }
 
 /** Out of memory it throws, where it has no event: the machine lacks it, the child did not die. */

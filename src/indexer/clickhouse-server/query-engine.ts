@@ -9,7 +9,7 @@ import type { Readable } from 'node:stream'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../base/telemetry/log.ts'
 import type { TableSizes } from '../catalogue.ts'
-import { codeOf, exception, type QueryError } from '../clickhouse/exceptions.ts'
+import { codeOf, exception, type QueryError, statusOf } from '../clickhouse/exceptions.ts'
 import {
   type Format,
   formatOf,
@@ -162,10 +162,9 @@ class Run implements SentQuery {
   constructor(query: Query, deps: RunDeps) {
     this.#query = query
     this.#deps = deps
-    const deadlineMs = query.limits.timeMs + graceMs
-    const message = `the query took longer than ${query.limits.timeMs} ms`
-    const timeout = exception('TIMEOUT_EXCEEDED', message)
-    this.#timer = setTimeout(() => this.#stop(timeout), deadlineMs)
+    const { timeMs } = query.limits
+    const timeout = exception('TIMEOUT_EXCEEDED', `the query took longer than ${timeMs} ms`)
+    this.#timer = setTimeout(() => this.#stop(timeout), timeMs + graceMs)
     this.ended = Promise.resolve()
       .then(() => this.#start())
       .catch((error) => {
@@ -197,7 +196,7 @@ class Run implements SentQuery {
       params: this.#params(),
       signal: this.#abort.signal,
     })
-    if (!answer.ok) return this.#fail(this.#cause ?? answer.exception)
+    if (!answer.ok) return this.#fail(this.#cause ?? answer.exception, true)
     const written = formatOf(format, 'clickhouse')
     const reader = new ResultReader(answer.body, written, answer.tag)
     this.#reader = reader
@@ -257,6 +256,8 @@ class Run implements SentQuery {
       enable_global_with_statement: 1,
       join_default_strictness: 'ALL',
       cancel_http_readonly_queries_on_client_close: 1,
+      // What the server refuses is not charged: no query may choose the code of its exception.
+      allow_custom_error_code_in_throwif: 0,
       allow_ddl: 0,
       allow_introspection_functions: 0,
       http_write_exception_in_output_format: 0,
@@ -276,9 +277,9 @@ class Run implements SentQuery {
     this.#deps.kill()
   }
 
-  #fail(error: QueryError): QueryEnd {
+  #fail(error: QueryError, isAnswer = false): QueryEnd {
     this.#end()
-    return { error, sent: 0, totals: noTotals }
+    return { error, sent: 0, totals: noTotals, isRefused: isAnswer && statusOf(error) === 429 }
   }
 
   #end(): void {
@@ -289,9 +290,8 @@ class Run implements SentQuery {
   }
 
   #errorOf(error: unknown): QueryError {
-    if (this.#cause !== null) return this.#cause
     const message = error instanceof Fault ? error.message : 'the result broke off'
-    return exception('NETWORK_ERROR', message)
+    return this.#cause ?? exception('NETWORK_ERROR', message)
   }
 }
 

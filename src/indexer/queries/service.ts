@@ -247,14 +247,14 @@ export class QueryRelay {
   }
 
   async #call<T>(call: string, input: unknown): Promise<T> {
-    if (!this.#isOpen) throw new Fault('child-gone', 'the program is starting')
+    if (!this.#isOpen) throw new Fault('child-down', 'the program is starting')
     if (this.#begins.size >= queriesMax) throw new Fault('child-busy', 'too many queries')
     return this.#program.call<T>(call, input)
   }
 }
 
 function unanswered(error: unknown, queryId: string): QueryAnswer {
-  const isRefused = error instanceof Fault && error.kind === 'child-busy'
+  const isRefused = error instanceof Fault && ['child-busy', 'child-down'].includes(error.kind)
   return {
     ...{ queryId, error: errorOf(error), reply: null, tail: null, sent: null, totals: noTotals },
     ...{ isKilled: false, isRefused, isCompressed: false },
@@ -265,7 +265,7 @@ function errorOf(error: unknown): QueryError {
   const kind = error instanceof Fault ? error.kind : ''
   if (kind === 'child-busy')
     return exception('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are under way; try again')
-  if (kind === 'child-gone')
+  if (kind === 'child-gone' || kind === 'child-down')
     return exception('CANNOT_CREATE_CHILD_PROCESS', 'the query program is starting; ask again')
   return exception('UNKNOWN_EXCEPTION', 'internal error')
 }

@@ -65,6 +65,9 @@ describe('child process', () => {
     const killing = child.call('die', null)
     await expect(waiting).rejects.toMatchObject({ kind: 'child-gone', retryable: true })
     await expect(killing).rejects.toMatchObject({ kind: 'child-gone' })
+    // None runs before the back-off has passed: it was not sent.
+    await expect(child.call('echo', 1)).rejects.toMatchObject({ kind: 'child-down' })
+    await expect(child.steer('echo', 1)).rejects.toMatchObject({ kind: 'child-gone' })
     await expect.poll(() => child.isRunning, deadline).toBe(true)
     expect(await child.call('pid', null)).toBe(child.pid)
     expect(child.pid).not.toBe(before)

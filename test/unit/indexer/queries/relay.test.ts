@@ -115,7 +115,21 @@ test('is refused at once while the program starts', async () => {
   const { relay } = stage()
   relay.closed()
   const query = relay.run({ queryId: 'q' } as Parameters<QueryRelay['run']>[0], () => {})
-  expect(await query.started).toMatchObject({ error: { code: 301 } })
+  expect(await query.started).toMatchObject({ error: { code: 301 }, isRefused: true })
+})
+
+test.each([
+  ['is down', 'child-down', true],
+  ['dies amid it', 'child-gone', false],
+])('costs nothing where its program %s: %s, %s', async (_, kind, isRefused) => {
+  const gone = () => Promise.reject(new Fault(kind, 'it is not running'))
+  // Reason for the cast: this has everything that the relay uses of it.
+  const expected = { ticket: '', bytes: new ResultBytes(() => {}) }
+  const results = { expect: () => expected, forget() {} } as unknown as ResultSocket
+  const relay = new QueryRelay({ call: gone, steer: gone }, results)
+  relay.opened({ engine: '', tables: [] })
+  const query = relay.run({ queryId: 'q' } as Parameters<QueryRelay['run']>[0], () => {})
+  expect(await query.answer).toMatchObject({ error: { code: 301 }, isRefused })
 })
 
 test('refuses a query beyond those that may be under way: it costs nothing', async () => {
