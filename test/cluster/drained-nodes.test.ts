@@ -77,6 +77,16 @@ describe.skipIf(!isHere)('nodes that are drained at a hub', () => {
     await Promise.all([isAt('g1', 'up'), isAt('g2', 'up')])
   })
 
+  it('are not drained at a gateway alone, which names its hub', async () => {
+    for (const verb of ['drain', 'resume']) {
+      const { code, stderr } = await sluice(`${hub.data}/g1`, 'node', verb, 'default', '2')
+      expect([code, stderr]).toEqual([1, expect.stringContaining(`--data ${hub.data}\n`)])
+    }
+    expect([await statesAt('g1'), await statesAt('g2')]).not.toContainEqual(
+      expect.arrayContaining(['drained']),
+    )
+  })
+
   it.each([
     ['drain', 'drained'],
     ['resume', 'up'],

@@ -14,7 +14,7 @@ import { sampleEvery } from '../../src/upstream/proxy/rpc-proxy.ts'
 import { transactionSenders } from '../../src/upstream/transaction-senders.ts'
 import { ProxyStage, type SetOptions } from '../testkit/proxy-stage.ts'
 import { runHere } from '../testkit/run-here.ts'
-import { result, type Script, type ScriptedNode } from '../testkit/scripted-node.ts'
+import { result, type Script, ScriptedNode } from '../testkit/scripted-node.ts'
 import { hangMs, until } from '../testkit/until.ts'
 
 const liar = 3
@@ -334,6 +334,24 @@ describe('a drained node', () => {
     gateway.refresh()
     expect(states()).toEqual(['up', 'up'])
     await socket.stop()
+  })
+
+  it('is that one of two nodes behind one JSON-RPC address', async () => {
+    const balanced = await new ScriptedNode('balanced').listen()
+    stage = await ProxyStage.start({ default: { nodes: [balanced.url, balanced.url] } })
+    balanced.scripts.getBalance = context(968, '7')
+    const { run, open, socket } = await drains()
+    await run('node', 'drain', 'default', '2')
+    open()
+    expect(states()).toEqual(['up', 'drained'])
+    expect(await read(5)).toEqual({ 7: 5 })
+    const last = await run('node', 'drain', 'default', '1')
+    expect(last.stderr).toContain('no other node')
+    await run('node', 'resume', 'default', '2')
+    open()
+    expect(states()).toEqual(['up', 'up'])
+    await socket.stop()
+    await balanced.close()
   })
 
   it('is not kept when its file could not be written, also not by the next change', async () => {

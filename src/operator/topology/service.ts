@@ -77,10 +77,10 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
     customers: ({ params }: OperatorQuestion) =>
       customerMeters.render(params.format === 'openmetrics' ? 'openmetrics' : 'text'),
     'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
-    // Reason for the cast: the command is of the same build.
     drain: async ({ params }: OperatorQuestion) => {
-      const request = params as unknown as DrainRequest
-      const answer = drained.change(request)
+      if (deps.isOfHub) return { problem: `nodes are drained at the hub: add --data ${ownFolder}` }
+      // Reason for the cast: the command is of the same build.
+      const answer = drained.change(params as unknown as DrainRequest)
       if (!('problem' in answer)) await components.gateways?.refreshDrained()
       return answer
     },

@@ -144,8 +144,8 @@ export function downOf({ log, exit }: Context, name: string): (fault: Fault) => 
 }
 
 // Kept in <data>/drained.json, so that a restart amid the work on a node does not bring it back. An
-// entry is that of an address: after a change of the configuration no other node has it. Gateways
-// of a hub read the hub's file, when they start and when it changed.
+// entry is that of an address: after a change of the configuration no node elsewhere has it.
+// Gateways of a hub read the hub's file, when they start and when it changed; the hub writes it.
 
 export interface DrainRequest {
   /** Such as default/2. */
@@ -178,7 +178,7 @@ export class DrainedNodes {
   refresh(): void {
     this.#entries = this.#read()
     for (const node of this.#upstreams.sets().flatMap(({ nodes }) => nodes))
-      node.setDrained(this.#entries.get(keyOf(node)) ?? null)
+      node.setDrained(this.#entries.get(this.#keyOf(node)) ?? null)
   }
 
   change({ node: name, isDrained, who, reason }: DrainRequest): DrainAnswer {
@@ -188,8 +188,8 @@ export class DrainedNodes {
       return { problem: `no other node of its set can take over from ${name}: nothing was changed` }
     const by = reason === '' ? `by ${who}` : `by ${who}: ${reason}`
     const entries = new Map(this.#entries)
-    if (isDrained) entries.set(keyOf(node), by)
-    else entries.delete(keyOf(node))
+    if (isDrained) entries.set(this.#keyOf(node), by)
+    else entries.delete(this.#keyOf(node))
     this.#write(entries)
     node.setDrained(isDrained ? by : null)
     this.#log.warn(isDrained ? 'node drained' : 'node resumed', { node: name, who, reason })
@@ -218,16 +218,18 @@ export class DrainedNodes {
   /** A change that could not be written is none: the next one must not write it. */
   #write(entries: Map<string, string>): void {
     const fresh = `${this.#path}.${process.pid}`
-    writeFileSync(fresh, `${JSON.stringify(Object.fromEntries(entries))}\n`, {
-      mode: 0o600,
-      flush: true,
-    })
+    const text = `${JSON.stringify(Object.fromEntries(entries))}\n`
+    writeFileSync(fresh, text, { mode: 0o600, flush: true })
     renameSync(fresh, this.#path)
     this.#entries = entries
   }
-}
 
-/** Addresses may contain keys of a provider. Gateways of a hub know none beside `rpc`. */
-function keyOf({ set, addresses: { rpc, grpc } }: UpstreamNode): string {
-  return hash('sha256', `${set} ${rpc || grpc}`, 'hex')
+  /** Gateways of a hub know no address beside `rpc`: nodes that share it differ by their order. */
+  #keyOf(node: UpstreamNode): string {
+    const address = ({ addresses: { rpc, grpc } }: UpstreamNode) => rpc || grpc
+    const { nodes } = this.#upstreams.set(node.set)!
+    const same = nodes.filter((other) => address(other) === address(node))
+    // Addresses may contain keys of a provider.
+    return hash('sha256', `${node.set} ${address(node)} ${same.indexOf(node)}`, 'hex')
+  }
 }
