@@ -303,6 +303,31 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     expect((await all[0].shared.verbs.end('here', by)).ok).toBe(true)
   })
 
+  it('shows by command what was last known while PostgreSQL is away, and says so', async () => {
+    const { url } = await openCluster(1)
+    process.env.SLUICE_CLUSTER__URL = url
+    onTestFinished(() => void delete process.env.SLUICE_CLUSTER__URL)
+    const folder = newFolder()
+    const list = () => sluice(folder, 'subscription', 'list')
+    const add = await sluice(folder, 'subscription', 'add', 'here', '--product', 'bundle')
+    expect(add.code).toBe(0)
+    expect(await list()).toMatchObject({ code: 0, stderr: '' })
+    postgres.stop()
+    const [listed, doctor, ended] = await Promise.all([
+      list(),
+      sluice(folder, 'doctor'),
+      sluice(folder, 'subscription', 'end', 'here', '--yes'),
+    ])
+    expect([listed.code, listed.stdout]).toEqual([0, expect.stringContaining('here')])
+    expect(listed.stderr).toMatch(
+      /^the cluster's registry could not be followed: .* last known.*\n$/,
+    )
+    expect(doctor.stdout).toMatch(/^fail +registry +the cluster's registry could not be followed/m)
+    expect([ended.code, ended.stderr]).toEqual([1, expect.stringContaining('was not changed')])
+    postgres.start()
+    expect(await list()).toMatchObject({ code: 0, stderr: '' })
+  })
+
   it('follows no change without its record, also where the next one is made meanwhile', async () => {
     const { url, all } = await openCluster(1)
     const { verbs } = all[0].shared

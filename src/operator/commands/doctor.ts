@@ -229,13 +229,16 @@ async function checkRegistry(call: Call): Promise<Check> {
   if (!existsSync(path)) return good('registry', 'none yet')
   try {
     const data = resolve(call.loaded.config.data)
-    const report = await withStore(call, (store) =>
+    const warnings: string[] = []
+    const report = await withStore({ ...call, warn: (text) => void warnings.push(text) }, (store) =>
       accept({ ...store.verifyAudit(), older: problemOfRegistry(data, store) }),
     )
     if (!report.ok)
       return bad('registry', 'fail', report.refusal.message, 'see npx --no -- sluice audit verify')
     const { older } = report.value
     if (older !== null) return bad('registry', 'fail', older, 'see Backup in docs/OPERATING.md')
+    const away = 'see SluiceClusterAway and SluiceClusterForked in docs/OPERATING.md'
+    if (report.value.ok && warnings.length > 0) return bad('registry', 'fail', warnings[0]!, away)
     if (report.value.ok) return good('registry', `chain intact, entries: ${report.value.entries}`)
     const next = 'keep the folder unchanged and restore the last backup to another folder'
     return bad('registry', 'fail', report.value.problem, next)

@@ -65,12 +65,9 @@ export async function offerOfServer({ data }: Config): Promise<ReturnType<typeof
 export async function withStore<T>(
   call: Call,
   work: Work<T>,
-  {
-    mayCreate = false,
-    isLocal = false,
-    isChecked = false,
-  }: { mayCreate?: boolean; isLocal?: boolean; isChecked?: boolean } = {},
+  options: { mayCreate?: boolean; isLocal?: boolean; isChecked?: boolean } = {},
 ): Promise<Outcome<T>> {
+  const { mayCreate = false, isLocal = false, isChecked = false } = options
   const { config } = call.loaded
   const path = registryPath(config)
   const isShared = config.cluster.url !== '' && !isLocal
@@ -86,15 +83,10 @@ export async function withStore<T>(
   const known = offer === null ? knownOf(config) : { ...offer.known, holder: 'the running server' }
   const store = openStore(path, { clock: systemClock, known })
   try {
-    if (!isShared)
-      return await inForce(
-        call,
-        () => store.head().seq,
-        () => work(store, store, null),
-      )
+    const head = () => store.head().seq
+    if (!isShared) return await inForce(call, head, () => work(store, store, null))
     return await withCluster(call, { store, known }, async (shared) => {
       await shared.join()
-      const head = () => store.head().seq
       return inForce(call, head, () => work(store, shared.verbs, shared), shared)
     })
   } finally {
@@ -109,13 +101,16 @@ async function inForce<T>(
   work: () => Outcome<T> | Promise<Outcome<T>>,
   shared: SharedRegistry | null = null,
 ): Promise<Outcome<T>> {
+  const isBehind = () => shared !== null && shared.follower.state !== 'following'
+  const wasBehind = isBehind()
   const before = head()
   const outcome = await work()
   if (!outcome.ok) return outcome
   // The change is made, and its secrets are shown once: what fails from here on is a warning.
   try {
-    if (shared !== null && shared.follower.state !== 'following')
-      throw new Fault('cluster', 'the change could not be read back')
+    if (wasBehind && isBehind())
+      warn("the cluster's registry could not be followed: this is the last known one")
+    else if (isBehind()) throw new Fault('cluster', 'the change could not be read back')
     const seq = head()
     const isApplied = async () =>
       (await hasApplied(config, seq)) && (shared === null || (await haveApplied(shared, seq)))
