@@ -33,6 +33,7 @@ export async function checkAll(checked: Checked): Promise<Property[]> {
     await events(checked),
     await landed(checked),
     await subscriptions(checked),
+    credentials(checked),
     await usage(checked),
     await bill(checked),
     ...(await index(checked)),
@@ -119,6 +120,15 @@ async function subscriptions({ stage, load }: Checked): Promise<Property> {
     }
   const detail = `${known.length} of ${load.subscriptions.length} with every change answered`
   return property('acknowledged changes of subscriptions are in force', problems, detail)
+}
+
+export function credentials({ load }: Pick<Checked, 'load'>): Property {
+  const { calls, queries, rejected } = load
+  const problems = [...rejected].map(([what, count]) => `${count} times ${what}`)
+  const detail =
+    `${calls.answered} calls and ${queries.answered} queries answered, ` +
+    `${calls.refused} calls refused, ${queries.failed} queries failed`
+  return property('valid credentials are never refused as not valid', problems, detail)
 }
 
 async function usage({ stage, load, hangMs }: Checked): Promise<Property> {

@@ -35,6 +35,8 @@ export class Load {
   /** Signatures that a gateway acknowledged once a node had them. */
   readonly landed: { readonly signature: string; readonly route: string }[] = []
   readonly queries = { answered: 0, failed: 0 }
+  /** Calls and queries whose credentials were valid and were refused as if they were not. */
+  readonly rejected = new Map<string, number>()
   readonly metered: Provisioned
   readonly #stage: Stage
   readonly #readers: Readers
@@ -111,6 +113,7 @@ export class Load {
     this.calls.sent++
     const status = await statusWith(gateway, this.metered.token)
     this.#inFlight--
+    this.#note('call', status, gateway)
     if (status === null) this.calls.failed++
     else if (status !== 200) this.calls.refused++
     else {
@@ -121,6 +124,13 @@ export class Load {
       recent.push(nowMs)
       while (recent[0]! < nowMs - 2 * forgivenMs) recent.shift()
     }
+  }
+
+  /** Whatever is broken, what is valid is never answered with 401 or 403. */
+  #note(what: string, status: number | null, { number }: Gateway): void {
+    if (status !== 401 && status !== 403) return
+    const name = `${status} to a ${what} at gateway ${number}`
+    this.rejected.set(name, (this.rejected.get(name) ?? 0) + 1)
   }
 
   /** Adds a subscription, or changes one that was added. */
@@ -192,7 +202,9 @@ export class Load {
   }
 
   async #query(): Promise<void> {
-    const rows = await queryAt(this.#anyGateway(), this.#stage, 'SELECT count() FROM blocks')
+    const gateway = this.#anyGateway()
+    const note = (status: number) => this.#note('query', status, gateway)
+    const rows = await queryAt(gateway, this.#stage, 'SELECT count() FROM blocks', note)
     if (rows === null) this.queries.failed++
     else this.queries.answered++
   }
@@ -239,6 +251,7 @@ export async function queryAt(
   gateway: Gateway,
   { credentials }: Stage,
   sql: string,
+  answered: (status: number) => void = () => {},
 ): Promise<string[] | null> {
   const { user, password } = credentials.indexer
   try {
@@ -252,6 +265,7 @@ export async function queryAt(
       body: `${sql} FORMAT TSV`,
       signal: AbortSignal.timeout(6 * callMsMax),
     })
+    answered(response.status)
     const text = await response.text()
     return response.ok ? text.split('\n').filter((line) => line !== '') : null
   } catch {
