@@ -295,8 +295,11 @@ async function measure(
   queued.set(name, stage.queueing.since(start))
   const counts = await stage.crowd.call<CrowdCounts>('leave')
   const budgetRefused = sumOf(await metersOf(stage), opened, 'address_refused_total')
-  // A load beside what is left of another would find no descriptors.
-  await until(() => descriptorsOf(stage) <= descriptors + strayDescriptors, 'the end of a load')
+  // What is left of a load would be one beside the next.
+  const isOver = async () =>
+    descriptorsOf(stage) <= descriptors + strayDescriptors &&
+    (await metersOf(stage)).sum('grpc_streams') === 0
+  await until(isOver, 'the end of a load')
   await sleep(Math.min(1_000, context.seconds * 1000))
   const { idle = 0 } = size
   const each = idle >= idleMeasured ? grown / idle : undefined

@@ -47,6 +47,8 @@ let isOver = false
 let loops: Promise<void>[] = []
 let endNative = async () => {}
 const clients: Client[] = []
+/** A client that is closed leaves its calls open. */
+const calls: { cancel(): void }[] = []
 
 function zero() {
   const refused: Record<string, number> = {}
@@ -126,8 +128,8 @@ function subscribe({ port, token }: EdgeTarget, count: number): void {
     const stream = clients
       .at(-1)!
       .makeBidiStreamRequest('/geyser.Geyser/Subscribe', plain, plain, metadata)
+    calls.push(stream)
     stream.on('error', () => {
-      // Those that were left end while the next load runs.
       if (!isOver && own === counts) counts.wrong++
     })
     let isFirst = true
@@ -216,6 +218,7 @@ serveBench({
     const last = countsNow()
     isOver = true
     for (const line of lines.splice(0)) line.socket.resetAndDestroy()
+    for (const call of calls.splice(0)) call.cancel()
     for (const client of clients.splice(0)) client.close()
     await Promise.all(loops.splice(0))
     return last
