@@ -40,7 +40,8 @@ function elsewhere(code: string) {
 const waits = { openMs: 60_000, writeMs: 60_000 }
 const patience = `OpenLock.of(folder, ${JSON.stringify(waits)})`
 
-it('a write waits while another process opens the registry', async () => {
+/** Another process that has the registry to itself until its input ends; resolves when it does. */
+async function aloneElsewhere() {
   const opener = elsewhere(`
     ${patience}.whileAlone(() => {
       tell('alone')
@@ -48,6 +49,11 @@ it('a write waits while another process opens the registry', async () => {
     })
     tell('done')`)
   await until(() => opener.words().includes('alone'), 'the lock')
+  return opener
+}
+
+it('a write waits while another process opens the registry', async () => {
+  const opener = await aloneElsewhere()
   const lock = OpenLock.of(folder, waits)
   let isWritten = false
   const writing = lock.whileWriting(async () => {
@@ -86,12 +92,7 @@ it('an open waits while another process writes', async () => {
 })
 
 it('a process that is stuck keeps no other from writing for long', async () => {
-  const opener = elsewhere(`
-    ${patience}.whileAlone(() => {
-      tell('alone')
-      readSync(0, Buffer.alloc(1))
-    })`)
-  await until(() => opener.words().includes('alone'), 'the lock')
+  const opener = await aloneElsewhere()
   const lock = OpenLock.of(folder, { openMs: 50, writeMs: 50 })
   expect(await lock.whileWriting(async () => 'written')).toBe('written')
   expect(lock.whileWritingSync(() => 'written')).toBe('written')
@@ -128,12 +129,7 @@ it('a registry that is closed waits for its writes, also those that wait for the
   const store = openStore(folder, { clock: systemClock })
   const added = store.add({ label: 'a', products: ['bundle'] }, { who: 'test' })
   const id = added.ok ? added.value.subscription.id : ''
-  const opener = elsewhere(`
-    ${patience}.whileAlone(() => {
-      tell('alone')
-      readSync(0, Buffer.alloc(1))
-    })`)
-  await until(() => opener.words().includes('alone'), 'the lock')
+  const opener = await aloneElsewhere()
   const delta = { window: 0, credits: 7, calls: 1, refused: 0, notifications: 0, bytes: 0 }
   const written = store.addUsage([{ id, ...delta }])
   const closed = store.close()
