@@ -310,14 +310,13 @@ describe('a log that gateways share', () => {
     const frame = (seq: number) =>
       ({ kind: 'TPS', payload: Buffer.from(`${seq}`), sinceMs: 0, facts: null }) as const
     eventLog.accept(11, frame(11))
-    let fill = () => {}
-    eventLog.filling = new Promise<void>((resolve) => {
-      fill = resolve
-    })
+    eventLog.setFilling(true)
     const shared = await openService({ eventLog })
     const behind = new Listener(`${shared.ws}/v1/ws?events=TPS&resume_from=8&run=shared`)
     try {
       await until(() => behind.socket.readyState === WebSocket.OPEN, 'its socket')
+      const cutOff = new Listener(`${shared.ws}/v1/ws?events=TPS&resume_from=7&run=shared`)
+      await until(() => cutOff.socket.readyState === WebSocket.OPEN, 'its socket')
       eventLog.accept(12, frame(12))
       const live = new Listener(`${shared.ws}/v1/ws?events=TPS&resume_from=11&run=shared`)
       await live.has(2)
@@ -325,7 +324,10 @@ describe('a log that gateways share', () => {
       expect(behind.frames).toEqual([])
       for (const seq of [10, 9]) expect(eventLog.prepend(seq, frame(seq))).toBe(true)
       expect(eventLog.prepend(7, frame(7))).toBe(false)
-      fill()
+      // The others cannot be read now: a snapshot would take a client back.
+      eventLog.setFilling(true)
+      await until(() => cutOff.closed === 1013, 'the end of its socket')
+      expect(cutOff.frames).toEqual([])
       await behind.has(5)
       expect(behind.frames[0]).toMatchObject({ seq: 8, Resume: { mode: 'resume', oldest: 9 } })
       expect(behind.seqs).toEqual([8, 9, 10, 11, 12])
@@ -346,10 +348,7 @@ describe('a log that gateways share', () => {
       },
     ])
     for (const seq of [3, 4]) eventLog.accept(seq, frames[seq - 1]!)
-    let fill = () => {}
-    eventLog.filling = new Promise<void>((resolve) => {
-      fill = resolve
-    })
+    eventLog.setFilling(true)
     const shared = await openService({ eventLog })
     const blocks = async (last: number) => {
       const response = await fetch(`${shared.origin}/v1/blocks?last=${last}`)
@@ -358,12 +357,16 @@ describe('a log that gateways share', () => {
     }
     try {
       expect(await blocks(1)).toEqual([2])
-      const both = blocks(2)
+      const early = blocks(2)
       // What it reads is in the same event loop.
       expect(await blocks(1)).toEqual([2])
+      // They cannot be read now.
+      eventLog.setFilling(true)
+      expect(await early).toEqual([2])
+      const both = blocks(2)
+      expect(await blocks(1)).toEqual([2])
       for (const seq of [2, 1]) eventLog.prepend(seq, frames[seq - 1]!)
-      eventLog.filling = null
-      fill()
+      eventLog.setFilling(false)
       expect(await both).toEqual([1, 2])
     } finally {
       await shared.running.stop()

@@ -301,9 +301,12 @@ export class Follower implements StreamEvents {
 
   message(bytes: Buffer): void {
     if (this.#cursor !== null) return
-    const { filling } = this.#log
     // Its place may be among the older frames.
-    if (filling !== null) return void filling.then(() => this.message(bytes))
+    if (this.#log.filling !== null)
+      return void this.#log.filling.then(() => {
+        if (this.#log.filling === null) this.message(bytes)
+        else this.#stream.end(unreadable)
+      })
     const request = requestIn(bytes)
     if (request === null) return void this.#stream.end(malformed)
     if (!this.#mayReach(request)) return void this.#follow(request)

@@ -39,7 +39,7 @@ export class BlockRows {
   #added = 0
   /** TPS of the open block; null when it is not known. */
   #tps: number | null = null
-  /** Until the older blocks of the log are listed, too; null then. */
+  /** Until the older blocks of the log are listed, too, or do not come now; null then. */
   filling: Promise<void> | null = null
   readonly #meters: Pick<ChainMeters, 'tps' | 'block'>
 
@@ -49,7 +49,7 @@ export class BlockRows {
 
   /** Lists what a log reads after its start: its older frames, which it publishes to nobody. */
   follow(log: EventLog): void {
-    if (log.filling !== null) this.filling ??= this.#fill(log, log.filling)
+    if (log.filling !== null) this.filling = log.filling.then(() => this.#fill(log))
   }
 
   update(frame: StoredFrame): void {
@@ -79,8 +79,8 @@ export class BlockRows {
       yield this.#rows[at % blocksMax]!
   }
 
-  async #fill(log: EventLog, filling: Promise<void>): Promise<void> {
-    await filling
+  async #fill(log: EventLog): Promise<void> {
+    if (log.filling !== null) return this.follow(log)
     const { run } = log
     const whole = new BlockRows({ tps: () => {}, block: () => {} })
     let frames = 0
@@ -151,7 +151,8 @@ export class ActiveBlocks {
     else this.#active.set(move.block_hash, { number: move.block_number, frame })
     if (move.block_number > this.#highest) {
       this.#highest = move.block_number
-      this.#forget()
+      for (const [hash, { number }] of this.#active)
+        if (number < this.#highest - depthMax) this.#active.delete(hash)
     }
     while (this.#active.size > activeMax) {
       const [first] = this.#active.keys()
@@ -166,11 +167,6 @@ export class ActiveBlocks {
   /** One frame per active block, ascending by seq. */
   frames(): StoredFrame[] {
     return [...this.#active.values()].map(({ frame }) => frame).sort((a, b) => a.seq - b.seq)
-  }
-
-  #forget(): void {
-    for (const [hash, { number }] of this.#active)
-      if (number < this.#highest - depthMax) this.#active.delete(hash)
   }
 }
 

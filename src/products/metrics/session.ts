@@ -133,7 +133,8 @@ function open(socket: Socket<Session>, parts: SessionParts): void {
 
 /** Waits for the frame of this number; false when it may exist and cannot be read. */
 function reach(log: EventLog, cursor: number): Promise<boolean> {
-  if (cursor < log.oldestSeq && log.filling !== null) return log.filling.then(() => true)
+  if (cursor < log.oldestSeq && log.filling !== null)
+    return log.filling.then(() => !log.mayReach(cursor, null))
   return new Promise((resolve) => {
     let isRead = false
     const finish = (isKnown: boolean) => {

@@ -77,8 +77,9 @@ export class EventLog {
    * by who reads the shared log.
    */
   pull: () => Promise<void> = async () => {}
-  /** Until the older frames of the shared log are here, too; null then. Set likewise. */
+  /** Until the older frames of the shared log are here, too, or do not come now; null then. */
   filling: Promise<void> | null = null
+  #endWaits: () => void = () => {}
   readonly #slabs = new FrameSlabs()
   #nextSeq: number
   #reservedEnd: number
@@ -156,8 +157,9 @@ export class EventLog {
     sinceMs = this.#clock.monotonicMs(),
     facts: FrameFacts | null = null,
   ): number {
-    const seq = this.#takeSeq()
-    return seq === 0 ? 0 : this.#add(seq, { kind, payload, sinceMs, facts })
+    if (this.#reservedEnd - this.#nextSeq <= seqAhead) this.#reserveMore()
+    if (this.#nextSeq === this.#reservedEnd) return 0
+    return this.#add(this.#nextSeq++, { kind, payload, sinceMs, facts })
   }
 
   /** Stores the next frame of the shared log and notifies the listeners. */
@@ -204,6 +206,12 @@ export class EventLog {
     this.#bytes += frame.json.length + frameOverheadBytes
     if (this.latest(kind) === null) this.#latest.set(kind, frame)
     return true
+  }
+
+  /** Ends the waits for older frames. Where they are not here yet, who comes later waits anew. */
+  setFilling(isFilling: boolean): void {
+    this.#endWaits()
+    this.filling = isFilling ? new Promise((resolve) => (this.#endWaits = resolve)) : null
   }
 
   #add(seq: number, { kind, payload, sinceMs, facts }: NewFrame): number {
@@ -273,11 +281,6 @@ export class EventLog {
   listen(listener: FrameListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
-  }
-
-  #takeSeq(): number {
-    if (this.#reservedEnd - this.#nextSeq <= seqAhead) this.#reserveMore()
-    return this.#nextSeq === this.#reservedEnd ? 0 : this.#nextSeq++
   }
 
   #reserveMore(): void {

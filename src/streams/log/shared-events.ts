@@ -49,6 +49,8 @@ const startFrames = 50_000
 const newestFrames = 7_000
 /** The others are read in turns that are short, with a pause as long as each of them. */
 const fillFrames = 200
+/** Nobody waits longer for one of these turns. */
+const fillMs = 1_000
 
 interface SharedEventsDeps {
   readonly shared: SharedLog
@@ -186,25 +188,32 @@ export class SharedEvents {
     }
     this.#pulledMs = clock.monotonicMs()
     this.#onRead()
-    if (this.#olderFrom !== null) events.filling ??= this.#fill(this.#olderFrom)
+    if (this.#olderFrom !== null && events.filling === null) void this.#fill()
   }
 
-  /** Reads older frames down to that number, the newest first, as far as there is room. */
-  async #fill(first: number): Promise<void> {
+  /** Reads the older frames, the newest first, as far as there is room. */
+  async #fill(): Promise<void> {
     const events = this.#events
     const { shared, clock } = this.#deps
-    const { run } = events
-    for (let isMore = true; isMore && events.run === run && !this.#isStopped; ) {
-      const { oldestSeq } = events
+    events.setFilling(true)
+    while (this.#olderFrom !== null && !this.#isStopped) {
+      const { run, oldestSeq } = events
       const turnMs = clock.monotonicMs()
-      const page = shared.after(oldestSeq - fillFrames - 1, fillFrames)
-      const rows = await page.catch((error: unknown) => this.#report(error))
+      const page = shared
+        .after(oldestSeq - fillFrames - 1, fillFrames)
+        .catch((error: unknown) => this.#report(error))
+      const late = () => sleep(fillMs, 'late', { ref: false })
+      while ((await Promise.race([page, late()])) === 'late') events.setFilling(true)
+      const rows = await page
       for (const row of rows?.toReversed() ?? []) events.prepend(row.seq, this.#frameOf(row))
-      isMore = rows === undefined || (events.oldestSeq < oldestSeq && events.oldestSeq > first)
+      const isMore = events.oldestSeq < oldestSeq && events.oldestSeq > this.#olderFrom
+      if (rows === undefined) events.setFilling(true)
+      // A run that began meanwhile has older frames of its own.
+      else if (!isMore && events.run === run && oldestSeq > 0) this.#olderFrom = null
       await sleep(rows === undefined ? retryMs : clock.monotonicMs() - turnMs)
     }
     this.#olderFrom = null
-    events.filling = null
+    events.setFilling(false)
   }
 
   /**

@@ -137,8 +137,6 @@ describe('REST', () => {
     })
     history.follow(shared)
     const { filling } = history
-    history.follow(shared)
-    expect(history.filling).toBe(filling)
     for (const [index, frame] of [...frames.slice(0, cut).entries()].reverse())
       shared.prepend(index + 1, frame)
     shared.filling = null

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Lease, type LogFrame, runJump } from '../../../../src/base/shared-log.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
+import { grpcCode } from '../../../../src/base/transport/grpc-stream.ts'
 import { BlockRows } from '../../../../src/products/metrics/block-rows.ts'
 import { EventLog } from '../../../../src/streams/log/log.ts'
 import { blocksKept, SharedEvents } from '../../../../src/streams/log/shared-events.ts'
@@ -250,7 +251,7 @@ describe('a log with more frames than a start waits for', () => {
   const turnFrames = 200
   const all = Array.from({ length: newest + older }, (_, index) => index + 1)
 
-  /** Whose older frames are given after `open`, the first time with an error. */
+  /** Whose older frames are given after `open`, or an error as long as it has one. */
   function heldLog() {
     const shared = new MemoryLog()
     shared.put(...all.map(tps))
@@ -259,15 +260,17 @@ describe('a log with more frames than a start waits for', () => {
       open = resolve
     })
     const { after } = shared
-    let failures = 1
+    const held = { shared, open: () => open(), problem: null as Error | null }
     shared.after = async (seq, max) => {
       const isOlder = max === turnFrames
+      if (isOlder && held.problem !== null) throw held.problem
       if (isOlder) await opened
-      if (isOlder && failures-- > 0) throw new Error('connection is lost')
       return after(seq, max)
     }
-    return { shared, open }
+    return held
   }
+
+  const filled = (events: EventLog) => until(() => events.filling === null, 'the older frames')
 
   test('has the newest at once and the others later, and nobody misses one', async () => {
     const { shared, open } = heldLog()
@@ -285,7 +288,7 @@ describe('a log with more frames than a start waits for', () => {
     await events.pull()
     expect(index.items).toEqual([])
     open()
-    await events.filling
+    await filled(events)
     expect([...events.after(0)].map(({ payload }) => Number(payload))).toEqual([
       ...all,
       all.length + 1,
@@ -296,6 +299,44 @@ describe('a log with more frames than a start waits for', () => {
     expect([index.lost, index.seqs[0], gone.seqs.length]).toEqual([0, 4, 0])
   })
 
+  test.each([
+    ['fails', new Error('connection is lost')],
+    ['is late', null],
+  ])('lets nobody wait while a read of the older ones %s', async (_, problem) => {
+    const held = heldLog()
+    held.problem = problem
+    const events = newLog()
+    await follow(held.shared, events)
+    const history = new BlockRows({ tps: () => {}, block: () => {} })
+    history.follow(events)
+    for (const wait of [events.filling, history.filling]) await wait
+    // Who comes now waits as long again, and is not taken for one whose frames are gone.
+    expect([events.mayReach(5, 'one'), history.filling]).toEqual([true, expect.any(Promise)])
+    const index = new FeedStream(events, { after: 3, run: 'one' })
+    await until(() => index.ends.length > 0, 'the end of its stream')
+    expect([index.ends, index.starts]).toEqual([[grpcCode.unavailable], []])
+    held.problem = null
+    held.open()
+    await filled(events)
+    expect([...events.after(0)].map(({ payload }) => Number(payload))).toEqual(all)
+    await until(() => history.filling === null, 'the older blocks')
+  })
+
+  test('is read to the first frame of a run that begins meanwhile', async () => {
+    const { shared, open } = heldLog()
+    const events = newLog()
+    await follow(shared, events)
+    await shared.renumber('one', all.length + 1)
+    const first = shared.next
+    shared.put(...all.map(tps))
+    await events.pull()
+    expect([events.run, events.oldestSeq]).toEqual(['two', first + older])
+    expect(events.mayReach(first, 'two')).toBe(true)
+    open()
+    await filled(events)
+    expect([events.oldestSeq, events.frames]).toEqual([first, all.length])
+  })
+
   test('is read as far as there is room', async () => {
     const { shared, open } = heldLog()
     const framesMax = newest + 100
@@ -303,7 +344,7 @@ describe('a log with more frames than a start waits for', () => {
     const events = new EventLog({ reserve: () => null, clock, isShared: true, framesMax })
     await follow(shared, events)
     open()
-    await events.filling
+    await filled(events)
     expect([events.oldestSeq, events.frames]).toEqual([older - 99, framesMax])
     shared.put(tps(1))
     await events.pull()
@@ -319,7 +360,7 @@ describe('a log with more frames than a start waits for', () => {
     await events.pull()
     expect([events.run, events.frames]).toEqual(['two', 0])
     open()
-    await events.filling
+    await filled(events)
     shared.put(tps(7))
     await events.pull()
     expect(shown(events)).toEqual([`${shared.next - 1} TPS 7`])
