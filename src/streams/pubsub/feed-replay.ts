@@ -221,6 +221,7 @@ class FeedReplay implements ShareReplay {
   #source: ReplaySource<SolanaUpdate> | null = null
   readonly #pace: ReplayPace
   #isScheduled = false
+  #hasEnded = false
 
   constructor(of: ReplayOf, deps: FeedReplaysDeps, events: { done(): void; waitForRoom(): void }) {
     this.of = of
@@ -302,7 +303,7 @@ class FeedReplay implements ShareReplay {
   readonly #step: ReplayStep = (isOver) => {
     this.#isScheduled = false
     const { session } = this.of
-    if (this.isOver) return void this.#events.done()
+    if (this.isOver) return void this.#end()
     this.#feeds ??= this.#makeFeeds()
     if (this.#source === null) this.#use(this.#open())
     const source = this.#source
@@ -390,7 +391,7 @@ class FeedReplay implements ShareReplay {
     this.#deps.catchUp()
     // What waited may have been too much for its customer, which then has no share any more.
     if (this.isOver) {
-      this.#events.done()
+      this.#end()
       return
     }
     if (!this.#deps.live.adopt(feeds, feed)) {
@@ -398,7 +399,13 @@ class FeedReplay implements ShareReplay {
       return
     }
     feed.caughtUp(session, share)
-    this.#events.done()
+    this.#end()
+  }
+
+  /** Once: a source that is lost may say so twice. */
+  #end(): void {
+    if (!this.#hasEnded) this.#events.done()
+    this.#hasEnded = true
   }
 
   #lose(): void {
@@ -408,7 +415,7 @@ class FeedReplay implements ShareReplay {
     const data = { reason: 'replay-lost', subscription: id }
     session.notify(errorMessage('null', { code: CLEANED_UP, message, data }))
     this.#deps.registry.unsubscribe(session, id)
-    this.#events.done()
+    this.#end()
   }
 }
 

@@ -101,7 +101,8 @@ const readers: Readonly<Record<Exclude<Topic, SlotParams['kind']>, Reader>> = {
   },
   transaction: ([filter, config]) => {
     const given = configOf(config, 'RpcTransactionSubscribeConfig')
-    const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...given })
+    const version = given.maxSupportedTransactionVersion ?? VERSION_NEWEST
+    const view = transactionView({ ...given, maxSupportedTransactionVersion: version })
     const showRewards = view.showRewards && showsContent(view)
     const params: TransactionParams = {
       kind: 'transaction',

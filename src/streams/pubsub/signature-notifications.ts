@@ -68,6 +68,10 @@ interface SignatureState {
   waiting: (() => void)[] | null
   /** With retractions: what was sent, or waits to be, and may be retracted. */
   landing: Landing | null
+  /** Result of its notification once it was sent. */
+  landed: string | null
+  /** Landings on other forks, by slot: one follows where the first is retracted. */
+  readonly others: Map<number, Landing>
 }
 
 /** Where it has landed; `text` is the error as it is sent. */
@@ -109,14 +113,16 @@ export class SignatureNotifications {
   joined(feed: SignatureFeed, session: Session): void {
     const { notifier, clock } = this.#deps
     const known = this.#states.get(feed)
-    const state = known ?? { joinedMs: 0, received: null, waiting: null, landing: null }
+    const state = known ?? newState()
     state.joinedMs = clock.monotonicMs()
     this.#states.set(feed, state)
-    const { received } = state
-    if (received !== null)
-      this.#send(feed, () => {
-        if (feed.shares.has(session)) notifier.sendTo(session, feed, received)
-      })
+    const { received, landed } = state
+    this.#send(feed, () => {
+      if (!feed.shares.has(session)) return
+      if (received !== null) notifier.sendTo(session, feed, received)
+      // It may have been retracted meanwhile.
+      if (landed !== null && state.landed === landed) notifier.sendTo(session, feed, landed)
+    })
     // The stream notifies of all that follows, so one look at what was before is enough.
     if (known !== undefined) return
     void this.#lookUp(feed)
@@ -142,7 +148,7 @@ export class SignatureNotifications {
     const isFirstSight = commitment === Commitment.processed && !index.received.isEmpty
     if (!isFirstSight && signatures.isEmpty) return
     const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
-    const { slot, err } = update
+    const { slot } = update
     if (isFirstSight)
       for (const feed of index.received.find(key)) {
         meters.examined++
@@ -151,7 +157,7 @@ export class SignatureNotifications {
     for (const feed of signatures.find(key)) {
       meters.examined++
       const isConfirmed = commitment >= Commitment.confirmed
-      this.#landed(feed, { slot, err: errText(err), isConfirmed }, createdAtMs)
+      this.#landed(feed, landingOf(update, isConfirmed), createdAtMs)
     }
   }
 
@@ -198,14 +204,18 @@ export class SignatureNotifications {
     for (const [key, one] of restated) this.#remember(key, one)
     // A copy: those that land again come back.
     for (const feed of [...this.#unconfirmed]) {
-      const state = this.#states.get(feed)
-      if (state?.landing?.slot !== update.slot) continue
+      const state = this.#states.get(feed)!
+      const again = restated.get(feed.params.key)
+      if (again === undefined) state.others.delete(update.slot)
+      if (state.landing?.slot !== update.slot) continue
       state.landing = null
       this.#unconfirmed.delete(feed)
-      this.#send(feed, () => this.#deps.notifier.send(feed, retractedText(update), update.slot))
-      const again = restated.get(feed.params.key)
-      if (again === undefined) continue
-      this.#landed(feed, { slot: again.slot, err: errText(again.err), isConfirmed: false }, null)
+      this.#send(feed, () => {
+        state.landed = null
+        this.#deps.notifier.send(feed, retractedText(update), update.slot)
+      })
+      const next = again === undefined ? takeOther(state) : landingOf(again)
+      if (next !== undefined) this.#landed(feed, next, null)
     }
   }
 
@@ -219,11 +229,14 @@ export class SignatureNotifications {
   }
 
   #confirm(slot: number): void {
-    for (const feed of this.#unconfirmed)
-      if (this.#states.get(feed)?.landing?.slot === slot) {
-        this.#unconfirmed.delete(feed)
-        this.#send(feed, () => this.#deps.registry.finish(feed))
-      }
+    for (const feed of this.#unconfirmed) {
+      const { landing, others } = this.#states.get(feed)!
+      const other = others.get(slot)
+      if (other !== undefined) others.set(slot, { ...other, isConfirmed: true })
+      if (landing?.slot !== slot) continue
+      this.#unconfirmed.delete(feed)
+      this.#send(feed, () => this.#deps.registry.finish(feed))
+    }
   }
 
   #remember(key: string, update: TransactionUpdate): void {
@@ -268,12 +281,14 @@ export class SignatureNotifications {
   }
 
   #seenStatus(key: string) {
+    let best: (Found & { readonly text: string }) | null = null
     for (const { reached: commitment, transactions } of this.#seen.values()) {
       const update = transactions.get(key)
-      if (update === undefined) continue
-      return { slot: update.slot, commitment, err: null, text: errText(update.err) }
+      // It may be on a fork, too.
+      if (update === undefined || (best !== null && commitment <= best.commitment)) continue
+      best = { slot: update.slot, commitment, err: null, text: errText(update.err) }
     }
-    return null
+    return best
   }
 
   #received(feed: SignatureFeed, slot: number, createdAtMs: number | null): void {
@@ -290,13 +305,18 @@ export class SignatureNotifications {
     const isRetractable = hasRetractions(feed.params)
     const isFinal = at.isConfirmed || !isRetractable
     if (isRetractable) {
-      if (state.landing !== null || feed.shares.size === 0) return
+      if (feed.shares.size === 0) return
+      if (state.landing !== null) {
+        if (state.landing.slot !== at.slot) state.others.set(at.slot, at)
+        return
+      }
       state.landing = at
       if (!isFinal) this.#unconfirmed.add(feed)
     }
     this.#send(feed, () => {
       const result = `{"context":{"slot":${at.slot}},"value":{"err":${at.err}}}`
       this.#deps.notifier.send(feed, result, at.slot, createdAtMs)
+      state.landed = result
       if (isFinal) this.#deps.registry.finish(feed)
     })
   }
@@ -334,6 +354,25 @@ export class SignatureNotifications {
     state.waiting = null
     for (const one of waiting) one()
   }
+}
+
+function newState(): SignatureState {
+  return {
+    ...{ joinedMs: 0, received: null, waiting: null },
+    ...{ landing: null, landed: null, others: new Map() },
+  }
+}
+
+function landingOf({ slot, err }: TransactionUpdate, isConfirmed = false): Landing {
+  return { slot, err: errText(err), isConfirmed }
+}
+
+/** A confirmed one, else the newest. */
+function takeOther({ others }: SignatureState): Landing | undefined {
+  const all = [...others.values()]
+  const other = all.find(({ isConfirmed }) => isConfirmed) ?? all.at(-1)
+  if (other !== undefined) others.delete(other.slot)
+  return other
 }
 
 /** More than the 150 blocks of a blockhash, with the slots that are skipped between them. */

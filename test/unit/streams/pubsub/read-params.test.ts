@@ -83,6 +83,8 @@ describe('params of the subscribe methods', () => {
   it.each([
     ['block', ['all', version(1)], ['all', version(2 ** 40)]],
     ['transaction', [{}], [{}, version(7)]],
+    // As serde writes an option that is not given.
+    ['transaction', [{}], [{}, { maxSupportedTransactionVersion: null }]],
     [
       'block',
       ['all', { transactionDetails: 'accounts' }],

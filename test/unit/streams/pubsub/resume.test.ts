@@ -386,6 +386,22 @@ it('sixteen replays of a customer run at once, on however many connections', asy
     stayed.told.map((text) => JSON.parse(text)).find(({ method }) => method.startsWith(topic))
       .params.cursor
   const [mine, other] = [budgetOn(roomy), budgetOn(roomy)]
+  // One is lost before, and says so twice: its permits come back once.
+  const lost = {
+    ...{ isLost: false, passes: null, onLoaded() {}, release() {} },
+    ...{ next: () => 'loading' as const, kept: () => [] },
+  }
+  const reading = vi.spyOn(gateway.hub, 'replay')
+  // Reason for the cast: what a reader asks of it.
+  reading.mockReturnValueOnce(lost as unknown as ReturnType<typeof gateway.hub.replay>)
+  gateway.ask(gateway.connect(mine), 'logs', of('logs', { resume: cursorOf('logs') }))
+  await until(() => reading.mock.calls.length === 1, 'its start')
+  lost.isLost = true
+  for (const _ of ['once', 'twice']) {
+    lost.onLoaded()
+    for (let turns = 0; turns < 4; turns++) await turn()
+  }
+  gateway.replays = 0
   let hasRoom = false
   const connect = (budget: typeof mine) => {
     const session = gateway.connect(budget)

@@ -172,6 +172,18 @@ describe('a signature', () => {
     expect(stage.lookups).toBe(1)
   })
 
+  it('that is on a fork, too, is notified at once by the slot that was confirmed', async () => {
+    stage.connect()
+    stage.stream()
+    publishUpdate(stage.chain.hub, { ...transaction, slot: 10 })
+    const moment = { ...at, slot: 10 }
+    const confirmed = slotUpdate(moment, { parent: 8, status: Commitment.confirmed })
+    publishUpdate(stage.chain.hub, confirmed)
+    stage.subscribe(stage.connect(), 'confirmed', { enableReceivedNotification: false })
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([{ ...landed, context: { slot: 10 } }])
+  })
+
   it('is looked up again when the node lags the stream', async () => {
     stage.streamSlot = 20
     stage.statuses.splice(0, 1, ...[0, 0, 1].map((one) => status(one as Commitment)))
@@ -296,7 +308,6 @@ describe('a signature', () => {
 describe('a signature with retractions', () => {
   const asked = { enableReceivedNotification: false, retractions: true }
   const retracted = { retracted: { slot: 9, bank: 1, reason: 'handover' } }
-  const later = { ...transaction, slot: 10 }
 
   it('stays until it is confirmed, and lands again where its bank was void', async () => {
     const session = stage.connect()
@@ -316,6 +327,58 @@ describe('a signature with retractions', () => {
     )
     expect(stage.published).toEqual([landed, retracted, again])
     expect(session.topics.size).toBe(0)
+  })
+
+  /** Slot 10 is on another fork than slot 9, and wins. */
+  const later = { ...transaction, slot: 10 }
+  const landedLater = { ...landed, context: { slot: 10 } }
+  const forked = { retracted: { slot: 9, bank: 1, reason: 'fork' } }
+  const confirm = () => {
+    const { confirmed } = slotStatus
+    const moment = { ...at, slot: 10 }
+    publishUpdate(stage.chain.hub, slotUpdate(moment, { parent: 8, status: confirmed }))
+  }
+
+  it('that landed on two forks has landed on the one that stays, and ends', async () => {
+    const session = stage.connect()
+    stage.subscribe(session, 'processed', asked)
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    publishUpdate(stage.chain.hub, later)
+    confirm()
+    expect([stage.published, session.topics.size]).toEqual([[landed], 1])
+    stage.retract('fork')
+    expect(stage.published).toEqual([landed, forked, landedLater])
+    expect(session.topics.size).toBe(0)
+  })
+
+  it('that landed on two forks of which the other is taken back first ends when confirmed', async () => {
+    const session = stage.connect()
+    stage.subscribe(session, 'processed', asked)
+    await vi.advanceTimersByTimeAsync(50)
+    publishUpdate(stage.chain.hub, later)
+    stage.stream()
+    stage.retract('fork')
+    confirm()
+    expect([stage.published, session.topics.size]).toEqual([[landedLater], 0])
+  })
+
+  it('is told to a later subscriber, too, who gets its end with the others', async () => {
+    const [first, second] = [stage.connect(), stage.connect()]
+    stage.subscribe(first, 'processed', asked)
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    stage.subscribe(second, 'processed', asked)
+    await vi.advanceTimersByTimeAsync(50)
+    expect(second.told.map((text) => JSON.parse(text).params.result)).toEqual([landed])
+    expect(first.told).toEqual([])
+    // One who comes while it is taken back is not told what does not hold any more.
+    const third = stage.connect()
+    stage.subscribe(third, 'processed', asked)
+    stage.retract('fork')
+    await vi.advanceTimersByTimeAsync(50)
+    expect(stage.published).toEqual([landed, forked])
+    expect(third.told.length).toBeLessThan(2)
   })
 
   it('is notified again when the next bank has it, in order even before the answer', async () => {
