@@ -10,10 +10,10 @@ import type { GrpcStatus, GrpcStream, StreamEvents } from '../../base/transport/
 import { grpcCode } from '../../base/transport/grpc-stream.ts'
 import { blockhashBlocks, type StreamHead } from '../../chain/solana/updates.ts'
 import { type Codec, given } from './codec.ts'
+import type { ConsumerNames } from './consumer.ts'
 import { chainDown, FanOuts, type GrpcChain, noChain, statusOf } from './fan-out.ts'
 import type { FilterLimits } from './filter-compile.ts'
 import type { GrpcMeters } from './meters.ts'
-import type { ConsumerNames } from './position.ts'
 import { Subscriber } from './subscriber.ts'
 
 interface GeyserDeps<C> {

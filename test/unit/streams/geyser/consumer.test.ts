@@ -1,7 +1,7 @@
 // The bounds of a consumer: places that can be committed, and names in what is stored.
 import { expect, it } from 'vitest'
+import { Consumer } from '../../../../src/streams/geyser/consumer.ts'
 import {
-  Consumer,
   decodePosition,
   encodePosition,
   type Position,
