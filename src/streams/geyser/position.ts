@@ -131,7 +131,9 @@ class PassedSlots {
     const before = isNew ? state.statuses & ~bankStatuses : state.statuses
     const blockhash = endsBank(status) ? '' : state.blockhash
     const statuses = before | bit(status)
-    const known = { statuses, blockhash, bank: bank ?? state.bank }
+    // What still comes of a dead slot has another id, which nothing tells.
+    const id = status === slotStatus.dead ? 0 : (bank ?? state.bank)
+    const known = { statuses, blockhash, bank: id }
     this.#set({ ...state, ...known, parent: isNew ? parent : (state.parent ?? parent) })
   }
 
@@ -151,8 +153,8 @@ function fresh(slot: number): SlotState {
 }
 
 function retracted({ slot, restated }: RetractionUpdate, state = fresh(slot)): SlotState {
-  const statuses = state.statuses & ~bankStatuses
-  let next: SlotState = { ...state, statuses, retractions: state.retractions + 1, blockhash: '' }
+  const none = { statuses: state.statuses & ~bankStatuses, blockhash: '', bank: 0 }
+  let next: SlotState = { ...state, ...none, retractions: state.retractions + 1 }
   for (const update of restated)
     if (update.kind === 'blockMeta') next = { ...next, blockhash: update.blockhash }
     else if (update.kind === 'slot') {

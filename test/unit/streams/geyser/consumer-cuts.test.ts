@@ -1,8 +1,13 @@
 // A consumer whose streams live for a moment only: each of them takes it further.
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { allCommitments } from '../../../../src/base/commitment.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
-import type { SolanaUpdate } from '../../../../src/chain/solana/updates.ts'
+import { slotUpdate } from '../../../../src/chain/solana/received-batch.ts'
+import {
+  type SlotStatus,
+  type SolanaUpdate,
+  slotStatus,
+} from '../../../../src/chain/solana/updates.ts'
 import { SolanaUpstream } from '../../../../src/streams/flows/solana-upstream.ts'
 import { loadCodec, type SubscribeRequest } from '../../../../src/streams/geyser/codec.ts'
 import { compileFilters } from '../../../../src/streams/geyser/filter-compile.ts'
@@ -18,10 +23,10 @@ import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/r
 import type { ReplayStep } from '../../../../src/streams/hub/replay-turns.ts'
 import { limits } from '../../../testkit/filter-limits.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
-import { apply } from '../../../testkit/model-client.ts'
+import { apply, type Held } from '../../../testkit/model-client.ts'
 import { chainOf, inBatches, sentBack } from '../../../testkit/replayed-updates.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
-import { FrameReader } from '../../../testkit/void-readers.ts'
+import { FrameReader, filtersOfAll } from '../../../testkit/void-readers.ts'
 
 const codec = loadCodec()
 const everything = { accounts: { a: {} }, slots: { s: {} }, transactions: { t: {} } }
@@ -58,6 +63,7 @@ function live({ hub, published }: Gateway, at: Position, filters: FilterSet, tur
     lostReplay: () => expect.unreachable(),
   }
   let isLive = false
+  const otherBlocks: number[] = []
   const replay = hub.replay(at.commitment, at.floor)!
   const ask = (next: ReplayStep) => {
     step = next
@@ -67,7 +73,7 @@ function live({ hub, published }: Gateway, at: Position, filters: FilterSet, tur
   const replayer = new Replayer(replay, filters, means, stream, {
     resumption: new Resumption(at, 'floor', filters.retractions !== null),
     published,
-    otherBlock: () => expect.unreachable(),
+    otherBlock: (slot) => void otherBlocks.push(slot),
   })
   for (let turn = 0; turn < turns && step !== null; turn++) {
     const next: ReplayStep = step
@@ -76,7 +82,16 @@ function live({ hub, published }: Gateway, at: Position, filters: FilterSet, tur
   }
   const position = sentBack(replayer.position())
   replayer.stop()
-  return { bytes: Buffer.concat(frames), position, isLive }
+  return { bytes: Buffer.concat(frames), position, isLive, otherBlocks }
+}
+
+const send = ({ sink }: Gateway, sent: readonly SolanaUpdate[]) =>
+  inBatches(sent, 3).map((batch) => sink.batch(batchFrom(batch.map((one) => messageOf(one)))))
+
+function heldOf(...streams: readonly { readonly bytes: Buffer }[]): Held {
+  const reader = new FrameReader()
+  reader.take(streams.map(({ bytes }) => ({ bytes, slab: null })))
+  return apply(reader)
 }
 
 it.each(allCommitments)('each stream of a consumer advances, at %i', (commitment) => {
@@ -113,8 +128,6 @@ it.each([
   const updates = Array.from({ length: 12 }, () => chain.next()).flat()
   const fork = new SyntheticSolana({ seed: 9, firstSlot: 1_003 }).next().slice(0, count)
   const before = updates.filter(({ slot }) => slot < 1_003)
-  const send = ({ sink }: Gateway, sent: readonly SolanaUpdate[]) =>
-    inBatches(sent, 3).map((batch) => sink.batch(batchFrom(batch.map((one) => messageOf(one)))))
   const [here, there] = [gateway(), gateway()]
   const banks = new Set<number | undefined>()
   here.hub.listen((_, update) => {
@@ -124,8 +137,34 @@ it.each([
   const at = sentBack(here.published.position(0))
   const after = updates.filter(({ slot }) => slot > 1_003)
   send(there, [...before, ...(hasFork ? fork : []), ...after])
-  const { bytes } = live(there, at, withRetractions(filtersOf(0)), Number.POSITIVE_INFINITY)
-  const reader = new FrameReader()
-  reader.take([{ bytes, slab: null }])
-  expect(apply(reader).retracted).toEqual([...banks].map((bank) => `1003/${bank} fork`))
+  const stream = live(there, at, withRetractions(filtersOf(0)), Number.POSITIVE_INFINITY)
+  expect(heldOf(stream).retracted).toEqual([...banks].map((bank) => `1003/${bank} fork`))
+})
+
+describe('a consumer with retractions that has a void bank from another gateway', () => {
+  const slot = 1_003
+  const moment = { slot, createdAtMs: 1 }
+  const status = (is: SlotStatus, parent = slot - 1) => slotUpdate(moment, { parent, status: is })
+  const isContent = ({ kind }: SolanaUpdate) => kind !== 'slot'
+  const other = new SyntheticSolana({ seed: 9, firstSlot: slot }).next().filter(isContent)
+  const created = (parent?: number) => status(slotStatus.createdBank, parent)
+
+  /** What the client has read there, and where. */
+  function readAt(sent: readonly SolanaUpdate[], at?: Position) {
+    const one = gateway()
+    send(one, sent)
+    const from = at ?? { commitment: 0, floor: 1_000, slots: [], parts: [] }
+    return live(one, from, withRetractions(filtersOfAll(0)), Number.POSITIVE_INFINITY)
+  }
+
+  it('has no bank taken back twice', () => {
+    const skipping = new SyntheticSolana({ isSkipped: (one) => one === slot })
+    const updates = Array.from({ length: 12 }, () => skipping.next()).flat()
+    const had = [created(), ...other.slice(0, 9), status(slotStatus.dead), ...other.slice(9, 12)]
+    const here = readAt([...updates.filter((one) => one.slot < slot), ...had])
+    const [bank] = heldOf(here).retracted
+    expect(bank).toMatch(/ dead$/)
+    const there = readAt(updates, here.position)
+    expect(heldOf(here, there).retracted).toEqual([bank, `${slot}/0 fork`])
+  })
 })
