@@ -352,6 +352,8 @@ class Left {
   #isContentDone: boolean
   /** The bank that comes is one before that of the position. */
   #isEarlier = false
+  /** Some of its bank came, as far as this gateway tells. */
+  #isBegun = false
   #names = new Map<string, number>()
 
   constructor(state: SlotState, isRetracting: boolean) {
@@ -389,6 +391,7 @@ class Left {
     if (kind === 'retraction') return this.#judgeRetraction(update)
     if (this.#isEarlier) return 'had'
     if (this.isWhole) return this.#judgeWhole(update)
+    this.#isBegun = true
     return this.#had(update) ? 'had' : 'new'
   }
 
@@ -414,6 +417,8 @@ class Left {
 
   #judgeRetraction({ restated }: RetractionUpdate): 'had' | 'other' {
     this.#isEarlier = false
+    // It takes back what came here, whatever was retracted before: the reader may have got it here.
+    if (this.#isBegun && this.#isRetracting) return 'other'
     // What was published here before the block that the reader has, which is still to come.
     const isBefore = this.isWhole && !this.#isContentDone
     // To a reader without retractions nothing is taken back of what is stated again.

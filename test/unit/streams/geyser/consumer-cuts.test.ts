@@ -23,7 +23,7 @@ import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/r
 import type { ReplayStep } from '../../../../src/streams/hub/replay-turns.ts'
 import { limits } from '../../../testkit/filter-limits.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
-import { apply, type Held } from '../../../testkit/model-client.ts'
+import { apply, type Held, isItem } from '../../../testkit/model-client.ts'
 import { chainOf, inBatches, sentBack } from '../../../testkit/replayed-updates.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 import { FrameReader, filtersOfAll } from '../../../testkit/void-readers.ts'
@@ -145,7 +145,12 @@ describe('a consumer with retractions that has a void bank from another gateway'
   const slot = 1_003
   const moment = { slot, createdAtMs: 1 }
   const status = (is: SlotStatus, parent = slot - 1) => slotUpdate(moment, { parent, status: is })
+  const isReplayed = (one: SolanaUpdate) =>
+    one.kind !== 'slot' || one.status <= slotStatus.finalized
   const isContent = ({ kind }: SolanaUpdate) => kind !== 'slot'
+  const chain = new SyntheticSolana({ transactionsPerSlot: 12 })
+  const next = (slots: number) => Array.from({ length: slots }, () => chain.next()).flat()
+  const [before, won, after] = [next(3), next(1), next(8)]
   const other = new SyntheticSolana({ seed: 9, firstSlot: slot }).next().filter(isContent)
   const created = (parent?: number) => status(slotStatus.createdBank, parent)
 
@@ -153,9 +158,19 @@ describe('a consumer with retractions that has a void bank from another gateway'
   function readAt(sent: readonly SolanaUpdate[], at?: Position) {
     const one = gateway()
     send(one, sent)
-    const from = at ?? { commitment: 0, floor: 1_000, slots: [], parts: [] }
+    const from = at ?? { commitment: 0, floor: before[0]!.slot, slots: [], parts: [] }
     return live(one, from, withRetractions(filtersOfAll(0)), Number.POSITIVE_INFINITY)
   }
+  const itemsIn = ({ slots }: Held) => slots.get(slot)?.filter(isItem).toSorted()
+
+  it('has it taken back where a replay without its creation brings it once more', () => {
+    const had = [created(slot - 2), ...other.slice(0, 4), created(), ...won.filter(isContent)]
+    const here = readAt([...before, ...had.slice(0, 9)])
+    const sent = [...before, ...other.slice(0, 9), ...won.filter(isReplayed), ...after]
+    const there = readAt(sent, here.position)
+    expect(there.otherBlocks).toEqual([])
+    expect(itemsIn(heldOf(here, there))).toEqual(itemsIn(heldOf(readAt(sent))))
+  })
 
   it('has no bank taken back twice', () => {
     const skipping = new SyntheticSolana({ isSkipped: (one) => one === slot })
