@@ -123,11 +123,7 @@ export const defects: readonly Defect[] = [
     seeds: 30,
     fails: /came again/,
     cuts: [
-      {
-        file: 'streams/pubsub/cursor-feeds',
-        text: '|| !replay.#hasPassedCursor(params)',
-        put: '',
-      },
+      { file: 'streams/pubsub/cursor-feeds', text: '|| !replay.#hasPassedCursor(params)', put: '' },
     ],
   },
   {
@@ -137,11 +133,7 @@ export const defects: readonly Defect[] = [
     seeds: 30,
     fails: /came again|came \d+ times/,
     cuts: [
-      {
-        file: 'streams/geyser/position',
-        text: 'return this.#had(update) ? ',
-        put: 'return this.#names.size < 0 ? ',
-      },
+      { file: 'streams/geyser/position', text: 'if (this.#names.size === 0)', put: 'if (true)' },
     ],
   },
   {
@@ -180,6 +172,18 @@ export const defects: readonly Defect[] = [
         put: 'isSettled',
       },
       { file: 'streams/flows/slot-tracker', text: '&& !view.hasLeft', put: '' },
+    ],
+  },
+  {
+    name: 'kept-void-bank',
+    what: 'a consumer keeps what it has of a void bank that only the gateway before had',
+    world: 'streams',
+    seeds: 15,
+    from: 550,
+    fails: /came again/,
+    cuts: [
+      { file: 'streams/geyser/position', text: 'own?.isReplacedBy(update)', put: 'own === null' },
+      { file: 'streams/geyser/position', text: "isOther ? 'conflict' : ", put: '' },
     ],
   },
   {
@@ -295,13 +299,7 @@ export const defects: readonly Defect[] = [
     world: 'registry',
     seeds: 150,
     fails: /does not follow|is not up/,
-    cuts: [
-      {
-        file: 'customers/cluster/postgres/client',
-        text: 'session.isEnded = true;',
-        put: '',
-      },
-    ],
+    cuts: [{ file: 'customers/cluster/postgres/client', text: 'session.isEnded = true;', put: '' }],
   },
   {
     name: 'torn-end',

@@ -37,6 +37,8 @@ export interface ModelSlot {
 export interface ModelChain {
   readonly sent: readonly SolanaUpdate[]
   readonly line: readonly ModelSlot[]
+  /** What is sent of the other banks of its slots, by number: that of the last of them. */
+  readonly voidUntil: ReadonlyMap<number, number>
   /** Of accounts. */
   readonly owners: readonly string[]
 }
@@ -74,7 +76,30 @@ function makeChain(seed: number): ModelChain {
       writes: lastWrites(items),
     }
   })
-  return { sent: plain, line: model, owners: owners.map((owner) => encodeBase58(owner)) }
+  const voidUntil = voidUntilOf(plain, line)
+  return { sent: plain, line: model, voidUntil, owners: owners.map((owner) => encodeBase58(owner)) }
+}
+
+/** From its first creation to its last, and late items, of which the block has none or its own. */
+function voidUntilOf(
+  sent: readonly SolanaUpdate[],
+  line: ReadonlyMap<number, readonly SolanaUpdate[]>,
+): ReadonlyMap<number, number> {
+  const found = new Map<number, number>()
+  for (const [slot, items] of line) {
+    const own = [...sent.entries()].filter(([, update]) => update.slot === slot)
+    const isCreated = ([, one]: (typeof own)[number]) =>
+      one.kind === 'slot' && one.status === slotStatus.createdBank
+    const [first, last] = [own.findIndex(isCreated), own.findLastIndex(isCreated)]
+    const isLate = (one: SolanaUpdate, index: number) =>
+      (one.kind === 'transaction' || one.kind === 'entry') &&
+      (!items.includes(one) || own.slice(index + 1).some(([, other]) => other === one))
+    const lost = own.filter(
+      ([, one], index) => index >= first && (index < last || (index > last && isLate(one, index))),
+    )
+    for (const [at] of lost) found.set(at, lost.at(-1)![0])
+  }
+  return found
 }
 
 /**

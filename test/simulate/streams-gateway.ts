@@ -231,6 +231,8 @@ export interface GatewayDeps {
   readonly chain: ModelChain
   readonly table: ModelTable
   readonly bounds: LogBounds
+  /** No replay has forks, nor a bank that another one of its slot replaced. */
+  readonly lacksVoidBanks: boolean
   /** Of an error that is ours. */
   problem(what: string): void
   count(what: string): void
@@ -367,8 +369,11 @@ export class StreamsGateway {
     this.#connectedMs = time.ms + (time.random() < 0.5 ? 0 : 1_000 * time.random())
     // Nodes replay forks, or do not have them any more.
     const line = new Set(this.#deps.chain.line.map(({ slot }) => slot))
-    const hasForks = time.random() < 0.5
-    const isReplayed = ({ at, update }: Sent) => hasForks || at > head || line.has(update.slot)
+    const { chain, lacksVoidBanks } = this.#deps
+    const hasForks = time.random() < 0.5 && !lacksVoidBanks
+    const isVoid = (at: number) => lacksVoidBanks && (chain.voidUntil.get(at) ?? head + 1) <= head
+    const isReplayed = ({ at, update }: Sent) =>
+      hasForks || at > head || (line.has(update.slot) && !isVoid(at))
     for (const [number, node] of this.#nodes.entries()) {
       sink.opened(isContinued ? low : null, number)
       node.queue = isContinued

@@ -10,6 +10,7 @@
 // again. Who is told that what follows is not kept is told the truth, and nobody else begins anew.
 // Once nothing is wrong, everybody reaches the end of the chain.
 import type { LogBounds } from '../../src/streams/segments/segment-writer.ts'
+import { randomOf } from '../testkit/synthetic-solana.ts'
 import { onDisk, withPlainSerialization } from './disk.ts'
 import { chainOf, type ModelChain } from './streams-chain.ts'
 import { type Client, type ClientDeps, PubsubClient } from './streams-clients.ts'
@@ -19,6 +20,8 @@ import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
 
 const stepsUsual = 20
+/** Of the seeds. */
+const lacksVoidShare = 0.25
 const ticksPerStep = 5
 /** Once nothing is wrong: as long as it takes to read everything. */
 const endTicksMax = 600
@@ -36,7 +39,9 @@ export const streams: World = {
     // Before time is virtual: it is made for the first seed that needs it.
     const chain = chainOf(seed)
     return onVirtualTime(seed, (time) => {
-      const run = new Run(time, chain, limits)
+      // By a chance of its own: other seeds stay as they are.
+      const lacksVoidBanks = randomOf(seed + 1_000_003)() < lacksVoidShare
+      const run = new Run(time, chain, lacksVoidBanks, limits)
       const [one, two] = run.gateways
       const play = () => withPlainSerialization(() => run.play())
       return onDisk(one!.disk, () => onDisk(two!.disk, play))
@@ -53,20 +58,22 @@ class Run {
   readonly #clients: Client[] = []
   readonly #counts = new Map<string, number>()
   readonly #faults: readonly (() => void | Promise<void>)[]
+  readonly #lacksVoidBanks: boolean
   #head = 60
   #problem: string | null = null
 
-  constructor(time: VirtualTime, chain: ModelChain, limits: Limits) {
+  constructor(time: VirtualTime, chain: ModelChain, lacksVoidBanks: boolean, limits: Limits) {
     this.#time = time
     this.#limits = limits
     this.#chain = chain
+    this.#lacksVoidBanks = lacksVoidBanks
     this.#table = new ModelTable(time)
     const bounds: LogBounds = {
       keepMs: this.#pick([3_000, 8_000, 1e6, 1e6]),
       ...{ bytesMax: 1e9, compress: 'none' },
     }
     const deps = {
-      ...{ time, chain, bounds, table: this.#table },
+      ...{ time, chain, bounds, lacksVoidBanks, table: this.#table },
       count: (what: string) => this.#count(what),
       trace: (line: string) => this.#trace(line),
       problem: (what: string) => {
@@ -95,7 +102,9 @@ class Run {
       trace: (line) => this.#trace(line),
     }
     const commitment = () => this.#pick([0, 1, 2])
-    this.#clients.push(new PubsubClient(deps), new ConsumerClient(deps, commitment()))
+    // It matters to consumers at processed.
+    const consumer = new ConsumerClient(deps, this.#lacksVoidBanks ? 0 : commitment())
+    this.#clients.push(new PubsubClient(deps), consumer)
     this.#clients.push(new FromSlotClient(deps, commitment()))
     const steps = Math.min(stepsUsual, this.#limits.steps)
     for (let step = 0; step < steps; step++) {

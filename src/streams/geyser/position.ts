@@ -14,7 +14,9 @@ import { hash } from 'node:crypto'
 import { allCommitments, Commitment } from '../../base/commitment.ts'
 import { retractionUpdate } from '../../chain/solana/received-batch.ts'
 import {
+  type BlockMetaUpdate,
   endsBank,
+  type RetractionReason,
   type RetractionUpdate,
   type SlotStatus,
   type SlotUpdate,
@@ -62,6 +64,7 @@ const slotsMax = 2_048
 /** Items named by a position; the part of a slot with more is passed once more. */
 const namesMax = 16_384
 const nameLength = 11
+const blockName = shortHash('block')
 const bankStatuses = bit(slotStatus.processed) | bit(slotStatus.createdBank) | bit(slotStatus.dead)
 
 function bit(status: number): number {
@@ -213,7 +216,11 @@ interface NameList {
 
 /** The same at every gateway: without what a node numbers itself. */
 function nameOf(update: SolanaUpdate): string {
-  return hash('sha1', textOf(update), 'base64').slice(0, nameLength)
+  return shortHash(textOf(update))
+}
+
+function shortHash(text: string): string {
+  return hash('sha1', text, 'base64').slice(0, nameLength)
 }
 
 function textOf(update: SolanaUpdate): string {
@@ -284,14 +291,16 @@ export class Resumption {
     return { commitment: this.#commitment, floor, slots, parts }
   }
 
-  /** What the reader has of slots that are off the chain, which this gateway need not have seen. */
+  /** What the reader has of banks that are void, which this gateway need not have seen. */
   takenBack(update: SolanaUpdate): RetractionUpdate[] {
-    const isFinal = update.kind === 'slot' && update.status === slotStatus.finalized
-    if (!this.#isRetracting || !isFinal) return []
+    if (!this.#isRetracting || update.kind !== 'slot') return []
+    const own = this.#left.get(update.slot)
+    if (own?.isReplacedBy(update)) return own.takenBack(update, own.isWhole ? 'fork' : 'handover')
+    if (update.status !== slotStatus.finalized) return []
     const known = this.#passed.slots.find(({ slot }) => slot === update.slot)
     const parent = update.parent ?? known?.parent ?? update.slot
     return [...this.#left].flatMap(([slot, left]) =>
-      parent < slot && slot < update.slot ? left.takenBack(update.createdAtMs) : [],
+      parent < slot && slot < update.slot ? left.takenBack(update, 'fork') : [],
     )
   }
 
@@ -354,6 +363,8 @@ class Left {
   #isEarlier = false
   /** Some of its bank came, as far as this gateway tells. */
   #isBegun = false
+  /** Transactions and entries that came. */
+  #count = 0
   #names = new Map<string, number>()
 
   constructor(state: SlotState, isRetracting: boolean) {
@@ -365,11 +376,11 @@ class Left {
   }
 
   /** Where something of its bank was passed. */
-  takenBack(createdAtMs: number): RetractionUpdate[] {
+  takenBack({ createdAtMs }: SlotUpdate, reason: RetractionReason): RetractionUpdate[] {
     const { slot, bank, statuses } = this.#state
     const isBegun = (statuses & (bit(slotStatus.createdBank) | bit(slotStatus.processed))) !== 0
     if (!isBegun && !this.isWhole && this.#names.size === 0) return []
-    return [retractionUpdate({ slot, createdAtMs }, { bank, reason: 'fork', restated: [] })]
+    return [retractionUpdate({ slot, createdAtMs }, { bank, reason, restated: [] })]
   }
 
   expect(names: readonly string[]): void {
@@ -390,23 +401,22 @@ class Left {
     if (kind === 'slot') return this.#judgeStatus(update, commitment)
     if (kind === 'retraction') return this.#judgeRetraction(update)
     if (this.#isEarlier) return 'had'
-    if (this.isWhole) return this.#judgeWhole(update)
-    this.#isBegun = true
-    return this.#had(update) ? 'had' : 'new'
+    return this.isWhole ? this.#judgeWhole(update) : this.#judgePart(update)
+  }
+
+  /** Its bank has another parent, and none of those that were retracted before is left to come. */
+  isReplacedBy({ status, parent }: SlotUpdate): boolean {
+    const isOther = parent !== null && parent !== (this.#state.parent ?? parent)
+    return isOther && status === slotStatus.createdBank && this.#retractions === 0
   }
 
   #judgeStatus(update: SlotUpdate, commitment: Commitment): 'new' | 'had' | 'conflict' | 'other' {
     const { status, parent } = update
-    const isBank = status === slotStatus.createdBank && commitment === Commitment.processed
     const { parent: known } = this.#state
-    if (isBank && parent !== null && known !== null && parent !== known) {
-      if (this.#retractions === 0) return 'other'
-      this.#isEarlier = true
-      return 'had'
-    }
-    if (isBank) {
-      this.#isEarlier = false
-      this.#retractions = 0
+    if (status === slotStatus.createdBank && commitment === Commitment.processed) {
+      if (this.isReplacedBy(update)) return 'other'
+      this.#isEarlier = parent !== null && known !== null && parent !== known
+      if (!this.#isEarlier) this.#retractions = 0
     }
     // No bank that was retracted is confirmed: the one of the position is none of this chain.
     if (this.#isEarlier && status === slotStatus.confirmed) return 'conflict'
@@ -434,15 +444,26 @@ class Left {
     return update.blockhash === this.#state.blockhash ? 'had' : 'conflict'
   }
 
-  #had(update: SolanaUpdate): boolean {
-    if (this.#names.size === 0) return false
+  #judgePart(update: SolanaUpdate): 'new' | 'had' | 'conflict' {
+    this.#isBegun = true
+    if (update.kind === 'transaction' || update.kind === 'entry') this.#count++
+    if (this.#names.size === 0) return 'new'
     const name = nameOf(update)
     const left = this.#names.get(name) ?? 0
     if (left > 1) this.#names.set(name, left - 1)
     else this.#names.delete(name)
     // All items are there: what was not among them is of another bank.
+    const isOther = update.kind === 'blockMeta' && this.#isOther(update)
     if (update.kind === 'blockMeta') this.#names.clear()
-    return left > 0
+    return isOther ? 'conflict' : left > 0 ? 'had' : 'new'
+  }
+
+  /** Whether a whole block lacks items that the reader has, which nothing takes back from it. */
+  #isOther({ executedTransactionCount, entriesCount }: BlockMetaUpdate): boolean {
+    // A replay without blocks leaves it out.
+    this.#names.delete(blockName)
+    const isWhole = this.#count >= executedTransactionCount + entriesCount
+    return this.#isRetracting && isWhole && this.#names.size > 0
   }
 }
 

@@ -23,7 +23,7 @@ import { Replayer, type ReplayingStream } from '../../../../src/streams/geyser/r
 import type { ReplayStep } from '../../../../src/streams/hub/replay-turns.ts'
 import { limits } from '../../../testkit/filter-limits.ts'
 import { batchFrom, messageOf } from '../../../testkit/geyser-messages.ts'
-import { apply, type Held, isItem } from '../../../testkit/model-client.ts'
+import { apply, type Held, isItem, itemsOf } from '../../../testkit/model-client.ts'
 import { chainOf, inBatches, sentBack } from '../../../testkit/replayed-updates.ts'
 import { SyntheticSolana } from '../../../testkit/synthetic-solana.ts'
 import { FrameReader, filtersOfAll } from '../../../testkit/void-readers.ts'
@@ -162,6 +162,32 @@ describe('a consumer with retractions that has a void bank from another gateway'
     return live(one, from, withRetractions(filtersOfAll(0)), Number.POSITIVE_INFINITY)
   }
   const itemsIn = ({ slots }: Held) => slots.get(slot)?.filter(isItem).toSorted()
+  const wonItems = itemsOf(won).toSorted()
+
+  it.each([
+    ['in part', other.slice(0, 9), 'handover'],
+    ['whole', other, 'fork'],
+  ])('has it taken back where only one of another parent is created: %s', (_, had, reason) => {
+    const here = readAt([...before, created(slot - 2), ...had])
+    const there = readAt([...before, ...won, ...after], here.position)
+    expect(there.otherBlocks).toEqual([])
+    const { retracted } = heldOf(there)
+    expect(retracted).toEqual([expect.stringMatching(`^${slot}/\\d+ ${reason}$`)])
+    expect(itemsIn(heldOf(here, there))).toEqual(wonItems)
+  })
+
+  it.each([
+    ['is created', won],
+    ['comes of a replay', won.filter(isReplayed)],
+  ])('is told that the slot has another block where one of the same parent %s', (_, sent) => {
+    const here = readAt([...before, created(), ...other.slice(0, 9)])
+    const there = [...before, ...sent, ...after]
+    expect(readAt(there, here.position).otherBlocks).toEqual([slot])
+    const { slots, parts } = here.position
+    const isKept = (one: { readonly slot: number }) => one.slot !== slot
+    const at = { ...here.position, slots: slots.filter(isKept), parts: parts.filter(isKept) }
+    expect(itemsIn(heldOf(readAt(there, at)))).toEqual(wonItems)
+  })
 
   it('has it taken back where a replay without its creation brings it once more', () => {
     const had = [created(slot - 2), ...other.slice(0, 4), created(), ...won.filter(isContent)]
