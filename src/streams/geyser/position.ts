@@ -416,7 +416,8 @@ class Left {
     if (status === slotStatus.createdBank && commitment === Commitment.processed) {
       if (this.isReplacedBy(update)) return 'other'
       this.#isEarlier = parent !== null && known !== null && parent !== known
-      if (!this.#isEarlier) this.#retractions = 0
+      // Of a whole one the meta tells it from those before.
+      if (!this.#isEarlier && !this.isWhole) this.#retractions = 0
     }
     // No bank that was retracted is confirmed: the one of the position is none of this chain.
     if (this.#isEarlier && status === slotStatus.confirmed) return 'conflict'
@@ -440,8 +441,12 @@ class Left {
 
   #judgeWhole(update: SolanaUpdate): 'had' | 'conflict' {
     if (update.kind !== 'blockMeta') return 'had'
+    const isIt = update.blockhash === this.#state.blockhash
+    this.#isEarlier = !isIt && this.#retractions > 0
+    if (this.#isEarlier) return 'had'
     this.#isContentDone = true
-    return update.blockhash === this.#state.blockhash ? 'had' : 'conflict'
+    this.#retractions = 0
+    return isIt ? 'had' : 'conflict'
   }
 
   #judgePart(update: SolanaUpdate): 'new' | 'had' | 'conflict' {

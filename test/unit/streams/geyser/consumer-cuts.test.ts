@@ -198,6 +198,13 @@ describe('a consumer with retractions that has a void bank from another gateway'
     expect(itemsIn(heldOf(here, there))).toEqual(itemsIn(heldOf(readAt(sent))))
   })
 
+  it('gets nothing again of a slot that had a bank of the same parent before', () => {
+    const sent = [...before, created(), ...other, ...won, ...after]
+    const there = readAt(sent, readAt([...before, created(), ...other, ...won]).position)
+    expect(there.otherBlocks).toEqual([])
+    expect(heldOf(there).slots.get(slot)).toBeUndefined()
+  })
+
   it('has no bank taken back twice', () => {
     const skipping = new SyntheticSolana({ isSkipped: (one) => one === slot })
     const updates = Array.from({ length: 12 }, () => skipping.next()).flat()
