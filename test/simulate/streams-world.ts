@@ -103,8 +103,9 @@ class Run {
     }
     const commitment = () => this.#pick([0, 1, 2])
     // It matters to consumers at processed.
-    const consumer = new ConsumerClient(deps, this.#lacksVoidBanks ? 0 : commitment())
-    this.#clients.push(new PubsubClient(deps), consumer)
+    const atProcessed = this.#lacksVoidBanks ? new ConsumerClient(deps, 0) : null
+    this.#clients.push(new PubsubClient(deps))
+    this.#clients.push(atProcessed ?? new ConsumerClient(deps, commitment()))
     this.#clients.push(new FromSlotClient(deps, commitment()))
     const steps = Math.min(stepsUsual, this.#limits.steps)
     for (let step = 0; step < steps; step++) {

@@ -189,6 +189,14 @@ describe('a consumer with retractions that has a void bank from another gateway'
     expect(itemsIn(heldOf(readAt(there, at)))).toEqual(wonItems)
   })
 
+  it('keeps what a block lacks that comes without all of its items', () => {
+    const here = readAt([...before, ...won.slice(0, 12)])
+    const lost = won.find(({ kind }) => kind === 'transaction')
+    const there = readAt([...before, ...won.filter((one) => one !== lost), ...after], here.position)
+    expect(there.otherBlocks).toEqual([])
+    expect(itemsIn(heldOf(here, there))).toEqual(wonItems)
+  })
+
   it('has it taken back where a replay without its creation brings it once more', () => {
     const had = [created(slot - 2), ...other.slice(0, 4), created(), ...won.filter(isContent)]
     const here = readAt([...before, ...had.slice(0, 9)])
