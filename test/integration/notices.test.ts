@@ -31,6 +31,7 @@ let store: Store
 let clock: FakeClock
 let notices: Notices
 let credits: number
+let limit: number
 
 const well = (response: ServerResponse) => void response.writeHead(204).end()
 
@@ -40,6 +41,7 @@ beforeEach(async () => {
   badRequests = 0
   answer = well
   credits = 0
+  limit = 1_000
   server = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += String(chunk)
@@ -71,7 +73,7 @@ function start(): void {
     section: { url, secret, quotaPercent: 80, endDays: 7 },
     table: store.notices,
     subscriptions: () => store.list(),
-    useOf: () => ({ ...window, credits, limit: 1_000 }),
+    useOf: () => ({ ...window, credits, limit }),
     ...{ clock, log: silentLog },
   })
 }
@@ -105,6 +107,19 @@ describe('notices', () => {
     const { id } = store.find('acme')!
     expect(received.at(-1)).toMatchObject({ subscription: id, label: 'acme', credits: 1_001 })
     expect(badRequests).toBe(0)
+  })
+
+  it('are sent again for another limit within the same 30 days', async () => {
+    expect(store.add({ label: 'acme', products: ['bundle'] }, { who: 'test' }).ok).toBe(true)
+    credits = 1_000
+    expect(await look()).toEqual(['quota80', 'quota100'])
+    limit = 2_000
+    expect(await look()).toEqual([])
+    credits = 2_000
+    expect(await look()).toEqual(['quota80', 'quota100'])
+    expect(new Set(received.map(({ id }) => id)).size).toBe(4)
+    limit = 1_000
+    expect(await look()).toEqual([])
   })
 
   it('tell that a subscription ends soon, and that it has ended', async () => {

@@ -312,7 +312,7 @@ export function dueNotices(
     .filter((percent) => limit > 0 && credits * 100 >= limit * percent)
     .map((percent): Notice => {
       const facts = { percent, credits, limit, plan, windowFrom: from, windowTo: to }
-      return { id: `${id}/${from}/quota-${percent}`, type: 'quota', ...about, ...facts }
+      return { id: `${id}/${from}/quota-${percent}-of-${limit}`, type: 'quota', ...about, ...facts }
     })
   if (until === undefined) return quotas
   const leftMs = endMsOf(subscription) - nowMs
