@@ -14,7 +14,7 @@ import { FakeClock } from '../testkit/fake-senders.ts'
 
 const secret = 'a secret for the test'
 const dayMs = 86_400_000
-const window = { startsAtMs: 0, endsAtMs: 30 * dayMs }
+const window = { window: 0, startsAtMs: 0, endsAtMs: 30 * dayMs }
 
 interface Received {
   readonly id: string
@@ -32,6 +32,7 @@ let clock: FakeClock
 let notices: Notices
 let credits: number
 let limit: number
+let limitReached: number
 
 const well = (response: ServerResponse) => void response.writeHead(204).end()
 
@@ -42,6 +43,7 @@ beforeEach(async () => {
   answer = well
   credits = 0
   limit = 1_000
+  limitReached = 0
   server = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += String(chunk)
@@ -73,7 +75,7 @@ function start(): void {
     section: { url, secret, quotaPercent: 80, endDays: 7 },
     table: store.notices,
     subscriptions: () => store.list(),
-    useOf: () => ({ ...window, credits, limit }),
+    useOf: () => ({ ...window, credits, limit, limitReached }),
     ...{ clock, log: silentLog },
   })
 }
@@ -120,6 +122,18 @@ describe('notices', () => {
     expect(new Set(received.map(({ id }) => id)).size).toBe(4)
     limit = 1_000
     expect(await look()).toEqual([])
+  })
+
+  it('are due once a call was refused, also with some credits left', async () => {
+    expect(store.add({ label: 'acme', products: ['bundle'] }, { who: 'test' }).ok).toBe(true)
+    credits = 998
+    expect(await look()).toEqual(['quota80'])
+    limitReached = 1_000
+    expect(await look()).toEqual(['quota100'])
+    expect(received.at(-1)).toMatchObject({ percent: 100, credits: 998, limit: 1_000 })
+    // A larger plan has refused nothing.
+    limit = 1_200
+    expect(await look()).toEqual(['quota80'])
   })
 
   it('tell that a subscription ends soon, and that it has ended', async () => {
@@ -181,7 +195,7 @@ describe('notices', () => {
     const subscription = {
       ...{ id: 's', label: 'l', plan: 'p', until: '2026-01-01' },
     }
-    const use = { ...window, credits: 10 ** 9, limit: 0 }
+    const use = { ...window, credits: 10 ** 9, limit: 0, limitReached: 0 }
     const found = dueNotices(
       // Reason for the cast: what is read of it.
       subscription as Parameters<typeof dueNotices>[0],

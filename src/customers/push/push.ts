@@ -14,7 +14,7 @@ import { postWebhook } from '../../base/transport/webhook.ts'
 import type { Store } from '../subscriptions/store.ts'
 import { endMsOf, type Subscription } from '../subscriptions/subscription.ts'
 import type { Notice, NoticeTable } from '../subscriptions/tables.ts'
-import { isoTime, type LostUse, type PushBatch } from '../subscriptions/usage.ts'
+import { isoTime, type LostUse, type OpenWindow, type PushBatch } from '../subscriptions/usage.ts'
 import type { UsagePushSection, WebhooksSection } from './config.ts'
 
 export interface PushDeps {
@@ -245,12 +245,10 @@ const dayMs = 86_400_000
 /** An end that was longer ago is no news, as where notices were not configured then. */
 const endedMsMax = 7 * dayMs
 
-/** Credits of the current 30 days; `limit` 0 is none. */
-export interface Use {
-  readonly credits: number
+/** The current 30 days; a `limit` of 0 is none. `limitReached` is the one that refused a call. */
+export interface Use extends OpenWindow {
   readonly limit: number
-  readonly startsAtMs: number
-  readonly endsAtMs: number
+  readonly limitReached: number
 }
 
 export interface NoticesDeps {
@@ -301,7 +299,7 @@ export class Notices {
 
 export function dueNotices(
   subscription: Subscription,
-  { credits, limit, startsAtMs, endsAtMs }: Use,
+  { credits, limit, limitReached, startsAtMs, endsAtMs }: Use,
   { quotaPercent, endDays }: Pick<WebhooksSection, 'quotaPercent' | 'endDays'>,
   nowMs: number,
 ): Notice[] {
@@ -309,7 +307,7 @@ export function dueNotices(
   const about = { subscription: id, label }
   const [from, to] = [isoTime(startsAtMs), isoTime(endsAtMs)]
   const quotas = [...new Set([quotaPercent, 100])]
-    .filter((percent) => limit > 0 && credits * 100 >= limit * percent)
+    .filter((percent) => limit > 0 && (limitReached === limit || credits * 100 >= limit * percent))
     .map((percent): Notice => {
       const facts = { percent, credits, limit, plan, windowFrom: from, windowTo: to }
       return { id: `${id}/${from}/quota-${percent}-of-${limit}`, type: 'quota', ...about, ...facts }
@@ -332,7 +330,8 @@ function queueOf(table: NoticeTable): PushQueue {
     },
     confirm: ({ id }) => table.sent(id),
     count: () => table.count(),
-    lost: () => table.lost(),
+    // What is not stored is due again.
+    lost: () => ({ rows: 0, credits: 0 }),
   }
 }
 

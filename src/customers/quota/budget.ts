@@ -55,6 +55,8 @@ export class Budget {
   #window: OpenWindow
   /** Those of calls that may still be refused included. */
   #creditsUsed: number
+  /** The limit that refused a call in this window, with less than its cost left; 0 without one. */
+  #limitReached = 0
   #deferred = 0
   readonly #entered = noneEntered()
   readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
@@ -174,7 +176,7 @@ export class Budget {
 
   /** What is used now, on this gateway; `window` has the credits of all. */
   state() {
-    const window = { ...this.#window, credits: this.#creditsUsed }
+    const window = { ...this.#window, credits: this.#creditsUsed, limitReached: this.#limitReached }
     return { window, open: this.#entered, refusals: this.#refusals, sinceMs: this.#sinceMs }
   }
 
@@ -205,6 +207,7 @@ export class Budget {
   /** Switches to the current window. Usage not yet flushed counts in it. */
   openWindow(window: OpenWindow): void {
     this.#window = window
+    this.#limitReached = 0
     this.#creditsUsed = window.credits + this.#pending.credits + this.#deferred
   }
 
@@ -282,6 +285,7 @@ export class Budget {
       verdict.reason = 'too-expensive'
     else if (monthly !== 0 && this.#creditsUsed + cost > monthly) {
       verdict.reason = 'credits'
+      this.#limitReached = monthly
       verdict.retryAfterMs = Math.max(1, Math.ceil(this.#window.endsAtMs - this.#clock.nowMs()))
     } else if (rateWaitMs > 0 || capWaitMs > 0) {
       verdict.reason = capWaitMs > rateWaitMs ? 'method-rate' : 'rate'

@@ -484,11 +484,6 @@ export class NoticeTable {
   count(): number {
     return this.#waiting.size
   }
-
-  /** None: what is not stored is due again. */
-  lost(): LostUse {
-    return { rows: 0, credits: 0 }
-  }
 }
 
 /** What the operator's receiver gets, as JSON. */

@@ -145,6 +145,24 @@ describe('spending', () => {
     expect(quota.budgetOf({ id: 'sub_a', plan: 'small' }).spend('getSlot').ok).toBe(true)
   })
 
+  it('states the limit that refused a call in these 30 days, also with some credits left', async () => {
+    const { quota, state } = setUp({ small: { creditsPer30Days: 10 } })
+    state.used = 8
+    const budget = quota.budgetOf({ id: 'sub_a', plan: 'small' })
+    // In use, so that it is kept.
+    expect(budget.enter('streams')).toBe(true)
+    const use = () => budget.state().window
+    expect(budget.spend('getSlot').ok).toBe(true)
+    expect(use()).toMatchObject({ credits: 9, limitReached: 0 })
+    expect(budget.spend('getBlock')).toMatchObject({ ok: false, reason: 'credits' })
+    expect(use()).toMatchObject({ credits: 9, limitReached: 10 })
+    state.nowMs = state.endsAtMs
+    state.endsAtMs *= 2
+    state.used = 0
+    await quota.flush()
+    expect(use()).toMatchObject({ credits: 0, limitReached: 0 })
+  })
+
   it('returns to the current window when the clock was set forward and back', async () => {
     const { quota, state } = setUp({ small: { creditsPer30Days: 10 } })
     state.used = 10
