@@ -209,15 +209,17 @@ export async function addUsage(
       const running = openWindow(tables, id, nowMs).window
       usage.put([id, 'window'], addToWindow(stored, delta, running))
       const today = usage.get([id, day]) as UsageCounts | undefined
-      usage.put([id, day], addToDay(today, counts))
       if (today === undefined) dropOldDays(tables, id, nowMs)
+      usage.put([id, day], addToDay(today, counts))
     }
   })
 }
 
+/** Older than 90 days also by the newest one: the clock may be far ahead for a moment. */
 function dropOldDays({ usage }: Tables, id: string, nowMs: number): void {
-  const old = usage.getKeys({ start: [id, '0'], end: [id, oldestDayKept(nowMs)] })
-  for (const key of [...old]) usage.remove(key)
+  const days = [...usage.getKeys({ start: [id, '0'], end: [id, 'a'] })].map(([, day]) => day)
+  const oldest = oldestDayKept(Math.min(nowMs, Date.parse(days.at(-1) ?? dayOf(nowMs))))
+  for (const day of days) if (day < oldest) usage.remove([id, day])
 }
 
 // Keeps the usage on disk that PostgreSQL has not confirmed, so that a crash or a restart while it
@@ -453,10 +455,9 @@ export class NoticeTable {
     const space = Math.max(0, waitingMax - this.count())
     const fresh = due.filter(({ id }) => notices.get(id) === undefined).slice(0, space)
     const isDue = atMs - this.#cleanedMs > noticeCleanMs
-    const old = isDue
-      ? [...notices.getRange()].filter(({ value }) => value.atMs < atMs - noticeKeptMs)
-      : []
-    this.#cleanedMs = isDue ? atMs : this.#cleanedMs
+    const stored = isDue ? [...notices.getRange()] : []
+    const old = stored.filter(({ value }) => value.atMs < atMs - noticeKeptMs)
+    if (isDue) this.#cleanedMs = atMs
     if (fresh.length + old.length === 0) return
     await this.#tables.transaction(() => {
       for (const { key } of old) notices.remove(key)

@@ -241,7 +241,25 @@ describe('usage', () => {
     expect(store.openWindow(id)).toMatchObject({ window: 1, credits: 7 })
     nowMs += 95 * 86_400_000
     await store.addUsage([{ ...delta, window: 4 }])
-    expect(store.usage('acme')?.days).toHaveLength(1)
+    nowMs += 86_400_000
+    await store.addUsage([{ ...delta, window: 4 }])
+    expect(store.usage('acme')?.days.map(({ day }) => day)).toEqual(['2026-05-07', '2026-05-08'])
+  })
+
+  it('keeps its days when the clock jumps far ahead and back, and drops them after 90', async () => {
+    const { id } = value(store.add({ label: 'acme', products: ['bundle'] }, by)).subscription
+    const delta = { id, window: 0, credits: 7, calls: 3, refused: 1, notifications: 2, bytes: 9 }
+    const days = () => store.usage('acme')!.days.map(({ day }) => day)
+    await store.addUsage([delta])
+    nowMs += 400 * 86_400_000
+    await store.addUsage([{ ...delta, window: 13 }])
+    await store.addUsage([{ ...delta, window: 13 }])
+    nowMs -= 399 * 86_400_000
+    await store.addUsage([delta])
+    expect(days()).toEqual(['2026-01-01', '2026-01-02', '2027-02-05'])
+    nowMs += 90 * 86_400_000
+    await store.addUsage([delta])
+    expect(days()).toEqual(['2026-01-02', '2026-04-02', '2027-02-05'])
   })
 
   it.each([30, 75])('keeps counting when the clock jumps %i days and back', async (days) => {
