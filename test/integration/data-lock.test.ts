@@ -14,6 +14,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DataLock, lockData, lockHolder } from '../../src/customers/subscriptions/lock.ts'
 import { runCommand } from '../testkit/command.ts'
+import { runHere } from '../testkit/run-here.ts'
 
 let folder: string
 let held: DataLock[]
@@ -98,6 +99,14 @@ describe('whether a server runs', () => {
     await held.pop()?.release()
     // The file is still there; only the lock counts.
     expect(await lockHolder(folder)).toBeNull()
+  })
+
+  it('keeps `cluster seed` from copying what a running server goes on counting', async () => {
+    expect(await take()).toBe('locked')
+    const file = join(folder, 'cluster.yaml')
+    writeFileSync(file, 'cluster: { url: "postgres://sluice@127.0.0.1:1/none" }')
+    const ran = await runHere('cluster', 'seed', '--config', file, '--data', folder)
+    expect(ran.stderr).toContain(`${folder} is in use by process ${process.pid}`)
   })
 
   it('distinguishes a server that does not answer from no server', async () => {

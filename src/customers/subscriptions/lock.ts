@@ -1,5 +1,5 @@
 // Locks the data folder for one server, by a lock on the file `<data>/lock`.
-// Commands do not take it: the registry has its own locking between them and the server.
+// Of commands only `restore` and `cluster seed` take it: the registry has locking of its own.
 // The kernel ties the lock to our descriptor (an "open file description" lock) and releases it when
 // the process ends, however it ends; it applies in every namespace that sees the folder. Only the
 // owner may open the file (0600), so that no other user can lock it. It stays after a stop.

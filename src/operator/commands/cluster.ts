@@ -1,11 +1,13 @@
 // `sluice cluster ...`: fills the database of a new cluster and shows its gateways.
-import { systemClock } from '../../base/clock.ts'
+import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { GatewayRow } from '../../customers/cluster/postgres/tables.ts'
 import type { AuditHead } from '../../customers/subscriptions/audit.ts'
+import { lockData } from '../../customers/subscriptions/lock.ts'
+import type { Store } from '../../customers/subscriptions/store.ts'
 import { knownOf } from '../config/config.ts'
 import { recordOf, tableOf } from './output.ts'
-import { askServer, goneMs, registryPath, withCluster, withStore } from './registry.ts'
+import { askServer, goneMs, withCluster, withStore } from './registry.ts'
 import { type Call, misuse, type Report, type Verb } from './verb.ts'
 
 export const clusterVerbs: readonly Verb[] = [
@@ -27,21 +29,18 @@ export const clusterVerbs: readonly Verb[] = [
 async function seed(call: Call): Promise<Outcome<Report>> {
   const { config } = call.loaded
   if (config.cluster.url === '') return noUrl()
-  const { openStore } = await import('../../customers/subscriptions/store.ts')
-  const known = knownOf(config)
-  const store = openStore(registryPath(config), { clock: systemClock, known })
-  try {
-    return await withCluster(call, { store, known }, async (shared) => {
+  // What a server counts after the copy would be in no registry of the cluster.
+  const locked = await lockData(resolve(config.data))
+  if (!locked.ok) return locked
+  const seedFrom = (store: Store) =>
+    withCluster(call, { store, known: knownOf(config) }, async (shared) => {
       if (!(await shared.seed()))
         return refuse('rejected', 'cluster-seeded', 'the database has a registry already')
-      const { seq } = store.head()
-      const subscriptions = store.list().length
-      const text = `The database has ${subscriptions} subscriptions and ${seq} changes now.`
-      return accept<Report>({ json: { subscriptions, changes: seq }, text })
+      const [subscriptions, changes] = [store.list().length, store.head().seq]
+      const text = `The database has ${subscriptions} subscriptions and ${changes} changes now.`
+      return accept<Report>({ json: { subscriptions, changes }, text })
     })
-  } finally {
-    await store.close()
-  }
+  return withStore(call, seedFrom, { mayCreate: true, isLocal: true }).finally(locked.value.release)
 }
 
 /** From PostgreSQL, or without its address from the gateway that runs on the data folder. */
