@@ -86,8 +86,13 @@ export class OpenStreams {
 
   /** `isCreation`: it sends the creation of a bank. */
   viewOf(tracked: TrackedSlot, stream: number, isCreation = false): SlotView {
-    if (isCreation && this.#open.has(stream)) this.#open.get(stream)!.isBegun = true
-    return this.knownView(tracked, stream) ?? tracked.addView(stream, this.connectionOf(stream))
+    const open = this.#open.get(stream)
+    if (isCreation && open !== undefined) open.isBegun = true
+    const known = this.knownView(tracked, stream)
+    if (known !== null) return known
+    const view = tracked.addView(stream, this.connectionOf(stream))
+    view.isPart = tracked.slot <= (open?.partUpTo ?? -1)
+    return view
   }
 
   has(view: SlotView): boolean {

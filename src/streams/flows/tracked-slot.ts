@@ -51,6 +51,8 @@ export class SlotView {
   /** It replaced a bank: late items of that one may precede those of the next. */
   hasReplacedBank = false
   isDisputed = false
+  /** Its connection began inside of the bank: it lacks writes, which nothing counts. */
+  isPart = false
   /** More than what is written with the creation of a bank, which may precede its message. */
   hasContent = false
   #hasBank = false
@@ -94,6 +96,7 @@ export class SlotView {
     }
     this.bank = bank
     this.#hasBank = true
+    this.isPart = false
   }
 
   /** It has sent a whole block: what it sends next is of another one, whose bank nothing told. */
@@ -160,7 +163,7 @@ export class SlotView {
   itemsOf(meta: BlockMetaUpdate, isMerged: boolean): UpdateList<SlotItem> | null {
     const transactions = this.transactions - meta.executedTransactionCount
     const entries = this.entries - meta.entriesCount
-    if (transactions < 0 || entries < 0) return null
+    if (transactions < 0 || entries < 0 || this.isPart) return null
     const isClean = !this.hasReplacedBank && (this.#hasBank || !isMerged)
     return transactions === 0 && entries === 0 && isClean ? this.items : lastItems(this.items, meta)
   }

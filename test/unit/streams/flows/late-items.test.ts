@@ -140,6 +140,22 @@ describe('a connection without a replay', () => {
     expect(sink.counts().incompleteBlocks).toBe(0)
   })
 
+  it('makes no block of its slot, of which it may lack a write that nothing counts', () => {
+    const { sink, published, send, slots } = openBehind()
+    const own = slots[6]!.filter(isSent)
+    const firstItem = own.findIndex(({ kind }) => kind !== 'slot')
+    const firstTransaction = own.findIndex(({ kind }) => kind === 'transaction')
+    expect(firstTransaction).toBeGreaterThan(firstItem)
+    send([...slots[5]!, ...own.slice(0, firstItem)], 1)
+    sink.opened(null, 0)
+    send([...own.slice(firstTransaction), ...slots[7]!])
+    send([...own.slice(firstItem), ...slots[7]!], 1)
+    for (const stream of [0, 1]) send(slots[8]!, stream)
+    const names = own.filter(({ kind }) => kind !== 'slot').map(nameOf)
+    for (const content of published)
+      expect(content.get(1_006)?.toSorted()).toEqual([...names, 'block'].sort())
+  })
+
   it('confirms slots before its own that another one replays later', () => {
     const { sink, published, send, slots } = openBehind()
     sink.closed(1)
