@@ -1,28 +1,7 @@
 // Defects that the simulation finds: each takes what prevents it out of a compiled module.
 // A defect is put into the modules of one process only (`--defect`), as they are loaded.
-
-export interface Defect {
-  /** One word, for `npm run simulate -- --defect name`. */
-  readonly name: string
-  /** One line: what goes wrong without what is taken out. */
-  readonly what: string
-  /** The world that finds it, within so many seeds. */
-  readonly world: string
-  readonly seeds: number
-  /** The first of them, where the one that finds it is rare; 1 by default. */
-  readonly from?: number
-  /** How the seed fails. */
-  readonly fails: RegExp
-  readonly cuts: readonly Cut[]
-}
-
-export interface Cut {
-  /** Path below src, without its ending. */
-  readonly file: string
-  /** Text of the compiled module, which has it once, and what is put in its place. */
-  readonly text: string
-  readonly put: string
-}
+import type { Defect } from './defect.ts'
+import { streamsDefects } from './streams-defects.ts'
 
 export const defects: readonly Defect[] = [
   {
@@ -594,4 +573,5 @@ export const defects: readonly Defect[] = [
       },
     ],
   },
+  ...streamsDefects,
 ]

@@ -45,6 +45,8 @@ const scale = 8
 const unsentBytesMax = 60_000
 /** Updates of about two slots. */
 const brokenBehindMax = 60
+/** Of about one slot. */
+const skippedMax = 20
 const backlogBytesMax = 120_000
 const caller = 'sub'
 const roomy = { subscriptionsPerConnection: 100, distinctSubscriptions: 0 }
@@ -233,6 +235,8 @@ export interface GatewayDeps {
   readonly bounds: LogBounds
   /** No replay has forks, nor a bank that another one of its slot replaced. */
   readonly lacksVoidBanks: boolean
+  /** Whether a node that comes back skips something, and how much. */
+  skips(): number
   /** Of an error that is ours. */
   problem(what: string): void
   count(what: string): void
@@ -329,7 +333,7 @@ export class StreamsGateway {
     return this.#nodes.some(({ queue }) => (queue[0]?.at ?? Infinity) <= this.#brokenAt)
   }
 
-  /** It has no replay. What is left of the batch is sent on its next connection. */
+  /** It has no replay: its next connection begins behind what it sent last, or some updates later. */
   #breakAfter(number: number, updates: Sent[]): boolean {
     const last = updates.findIndex(
       ({ update }) => update.kind === 'slot' && update.status === slotStatus.processed,
@@ -338,9 +342,19 @@ export class StreamsGateway {
     if (this.#breaking !== number || last < 0 || behind <= this.#startedAt) return false
     const { at } = updates[last]!
     if (behind > at || at - behind > 2 * brokenBehindMax) return false
-    this.#nodes[number]!.queue.unshift(...updates.splice(last + 1))
+    const { queue } = this.#nodes[number]!
+    queue.unshift(...updates.splice(last + 1))
     this.#breaking = null
     this.#brokenAt = at
+    const skipped = Math.floor(this.#deps.skips() * skippedMax)
+    const { slot } = queue.splice(0, skipped).at(-1)?.update ?? { slot: null }
+    if (slot === null) return true
+    // The slot that it begins inside of, only the other one sends.
+    const isNext = ({ update }: Sent) =>
+      update.slot > slot && update.kind === 'slot' && update.status === slotStatus.createdBank
+    this.#deps.count('skips')
+    this.#brokenAt = queue.find(isNext)?.at ?? Infinity
+    this.#startedAt = Math.max(this.#startedAt, this.#brokenAt)
     return true
   }
 

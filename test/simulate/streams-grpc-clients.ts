@@ -95,6 +95,11 @@ class Held {
     else if (this.#isDue(slot, note.mark)) {
       check(slot > this.#checked, `${client}: ${slot} is complete, and ${note.mark} came again`)
       const marks = this.#slots.get(slot) ?? []
+      const isLate = !statusMarks.includes(note.mark) && this.#commitment === 0
+      check(
+        !isLate || !marks.includes(processedMark),
+        `${client}: ${slot} is processed, and ${note.mark} came after that`,
+      )
       marks.push(note.mark)
       this.#slots.set(slot, marks)
       if (this.#commitment > 0) this.#checkOpen(slot, note.mark, client)
@@ -134,7 +139,8 @@ class Held {
   }
 }
 
-const statusMarks = ['status 0', 'status 1']
+const processedMark = 'status 0'
+const statusMarks = [processedMark, 'status 1']
 
 function marksOf({ marks, isClean }: ModelSlot): readonly string[] {
   return isClean ? [...marks, ...statusMarks] : marks

@@ -14,7 +14,7 @@ import { randomOf } from '../testkit/synthetic-solana.ts'
 import { onDisk, withPlainSerialization } from './disk.ts'
 import { chainOf, type ModelChain } from './streams-chain.ts'
 import { type Client, type ClientDeps, PubsubClient } from './streams-clients.ts'
-import { ModelTable, StreamsGateway } from './streams-gateway.ts'
+import { type GatewayDeps, ModelTable, StreamsGateway } from './streams-gateway.ts'
 import { ConsumerClient, FromSlotClient } from './streams-grpc-clients.ts'
 import { onVirtualTime, type VirtualTime } from './virtual-time.ts'
 import type { Counts, Limits, World } from './world.ts'
@@ -33,21 +33,25 @@ export const streams: World = {
   what: 'PubSub and gRPC clients move between gateways that are killed, lag and forget',
   mustMeet: [
     ...['notifications', 'updates', 'commits', 'doubtful', 'moves', 'kills', 'tornWrites', 'lags'],
-    ...['nodeCuts', 'breaks', 'behind', 'toldGaps', 'continued', 'discontinued', 'stops'],
+    ...['nodeCuts', 'breaks', 'skips', 'behind', 'toldGaps', 'continued', 'discontinued', 'stops'],
   ],
   run(seed, limits) {
     // Before time is virtual: it is made for the first seed that needs it.
     const chain = chainOf(seed)
     return onVirtualTime(seed, (time) => {
-      // By a chance of its own: other seeds stay as they are.
+      // By chances of their own: other seeds stay as they are.
       const lacksVoidBanks = randomOf(seed + 1_000_003)() < lacksVoidShare
-      const run = new Run(time, chain, lacksVoidBanks, limits)
+      const random = seed % 5 !== 4 ? randomOf(seed ^ 0x51a9) : () => 0
+      const skips = () => Math.max(0, 2 * random() - 1)
+      const run = new Run(time, chain, { lacksVoidBanks, skips }, limits)
       const [one, two] = run.gateways
       const play = () => withPlainSerialization(() => run.play())
       return onDisk(one!.disk, () => onDisk(two!.disk, play))
     })
   },
 }
+
+type RareFaults = Pick<GatewayDeps, 'lacksVoidBanks' | 'skips'>
 
 class Run {
   readonly gateways: readonly StreamsGateway[]
@@ -62,18 +66,19 @@ class Run {
   #head = 60
   #problem: string | null = null
 
-  constructor(time: VirtualTime, chain: ModelChain, lacksVoidBanks: boolean, limits: Limits) {
+  constructor(time: VirtualTime, chain: ModelChain, rare: RareFaults, limits: Limits) {
     this.#time = time
     this.#limits = limits
     this.#chain = chain
-    this.#lacksVoidBanks = lacksVoidBanks
+    this.#lacksVoidBanks = rare.lacksVoidBanks
     this.#table = new ModelTable(time)
     const bounds: LogBounds = {
       keepMs: this.#pick([3_000, 8_000, 1e6, 1e6]),
       ...{ bytesMax: 1e9, compress: 'none' },
     }
     const deps = {
-      ...{ time, chain, bounds, lacksVoidBanks, table: this.#table },
+      ...{ time, chain, bounds, table: this.#table },
+      ...rare,
       count: (what: string) => this.#count(what),
       trace: (line: string) => this.#trace(line),
       problem: (what: string) => {

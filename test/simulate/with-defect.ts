@@ -2,7 +2,7 @@
 // Fails where a text that is to be replaced is not in its module once: it would change nothing.
 // Thread: that of Node's loader hooks.
 import type { InitializeHook, LoadHook } from 'node:module'
-import type { Cut } from './defects.ts'
+import type { Cut } from './defect.ts'
 
 let cuts: readonly Cut[] = []
 

@@ -156,11 +156,16 @@ export class Confirmations {
     // Items of a bank that was replaced may have been taken for those that are still to come.
     const { provisional } = tracked
     if (provisional !== null) return this.#streams.isBusyWith(tracked, provisional)
+    return this.isToCome(tracked, stream)
+  }
+
+  /** Whether the content of a slot of which the stream sends a status may follow it. */
+  isToCome(tracked: TrackedSlot, stream: number): boolean {
     if (tracked.isOpen) return true
     if (tracked.blockhash !== null || tracked.isLost) return false
     if (tracked.isCreated && this.#streams.isHeld(tracked, tracked.bank)) return true
     // Nothing of it came, as the stream began after it: one that is behind may send it.
-    const isAfterStart = tracked.slot >= (this.#hub.firstContent ?? Number.POSITIVE_INFINITY)
+    const isAfterStart = tracked.slot >= (this.#hub.firstContent ?? 0)
     return isAfterStart && this.#streams.isOneBehind(tracked.slot, stream)
   }
 

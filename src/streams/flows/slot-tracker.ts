@@ -226,7 +226,8 @@ export class SlotTracker {
     const isLate = status === slotStatus.dead && tracked.isSettled
     if (tracked.hasStatus(status) || isOfVoid || isLate) this.counts.duplicates++
     else if (isConfirming) this.#confirmations.add({ update, stream })
-    else if (status === slotStatus.processed && tracked.isOpen) tracked.defer(update)
+    else if (status === slotStatus.processed && this.#confirmations.isToCome(tracked, stream))
+      tracked.defer(update)
     else if (status === slotStatus.dead) this.#die(tracked, view, update)
     else this.#publish(tracked, update)
     if (!isConfirming) return
@@ -255,6 +256,7 @@ export class SlotTracker {
   #arriveAll(tracked: TrackedSlot, view: SlotView, items: UpdateList<SlotItem>): void {
     const { isMerged } = this.#streams
     tracked.names?.restart(view.stream)
+    view.firsts = 0
     for (const item of items)
       if (tracked.arrive(view, item, isMerged) === 'first') this.#content(tracked, item, view)
   }
@@ -338,10 +340,7 @@ export class SlotTracker {
     if (tracked.parent !== null)
       this.#publish(tracked, derived(tracked, slotStatus.createdBank, first ?? { createdAtMs: 0 }))
     const others = tracked.views.filter((one) => one.bank === bank && one !== elected)
-    for (const view of [elected, ...others]) {
-      view.firsts = 0
-      this.#arriveAll(tracked, view, view.items)
-    }
+    for (const view of [elected, ...others]) this.#arriveAll(tracked, view, view.items)
     for (const view of [elected, ...others])
       if (tracked.blockhash === null) this.#tryComplete(tracked, view)
     if (processed !== null) this.status(processed, stream)
@@ -578,6 +577,7 @@ export class SlotTracker {
 
   #reach(tracked: TrackedSlot, update: SlotUpdate): void {
     if (tracked.isOpen) this.#giveUp(tracked)
+    this.#release(tracked)
     // Left out for a block that was rooted early, or still to come: never after what follows it.
     if (tracked.blockhash !== null && !tracked.hasStatus(slotStatus.processed))
       this.#publish(tracked, derived(tracked, slotStatus.processed, update))

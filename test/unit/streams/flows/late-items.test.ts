@@ -42,7 +42,7 @@ function open() {
   })
   const send = (updates: readonly SolanaUpdate[], stream = 0) =>
     sink.batch(batchFrom(updates.filter(isSent).map((one) => messageOf(one))), stream)
-  return { sink, published, send }
+  return { hub, sink, published, send }
 }
 
 const isSent = ({ kind }: SolanaUpdate) => kind !== 'block'
@@ -138,6 +138,35 @@ describe('a connection without a replay', () => {
     for (const content of published)
       for (const slot of [1_005, 1_006]) expect(content.get(slot)).toContain('block')
     expect(sink.counts().incompleteBlocks).toBe(0)
+  })
+
+  it.each([
+    ['another one sends', true, true],
+    ['another one sends, whose creation nobody tells', true, false],
+    ['nobody sends any more, until it is confirmed', false, true],
+  ])('tells that its slot was processed after the block that %s', (_, isSentBehind, isCreated) => {
+    const { hub, sink, send, slots } = openBehind()
+    const own = slots.map((slot) =>
+      slot.filter((one) => isCreated || !isStatus(one, slotStatus.createdBank)),
+    )
+    const names = new Map<number, string>([
+      [slotStatus.processed, 'processed'],
+      [slotStatus.confirmed, 'confirmed'],
+    ])
+    const told: string[] = []
+    hub.listen((commitment, update) => {
+      const name = update.kind === 'slot' ? names.get(update.status) : update.kind
+      if (commitment === 0 && update.slot === 1_006 && name !== undefined) told.push(name)
+    })
+    sink.opened(null, 0)
+    send([...own[6]!.slice(8), ...own[7]!])
+    expect(told).toEqual([])
+    if (isSentBehind) send([...own[5]!, ...own[6]!, ...own[7]!], 1)
+    else sink.closed(1)
+    send(own[8]!)
+    const content = isSentBehind ? ['block', 'blockMeta'] : []
+    expect(told.slice(-2 - content.length)).toEqual([...content, 'processed', 'confirmed'])
+    expect(told.filter((name) => name === 'processed')).toHaveLength(1)
   })
 
   it('makes no block of its slot, of which it may lack a write that nothing counts', () => {
