@@ -87,6 +87,8 @@ export interface BlockMetaUpdate extends UpdateBase, Omit<BlockMetaContent, 'rew
   readonly kind: 'blockMeta'
   /** Id of its bank, ours; none where a source has only one bank of a slot. */
   readonly bank?: number
+  /** It was published without some of its items, which may come late. */
+  readonly isIncomplete?: boolean
   /** solana.storage.ConfirmedBlock.Rewards, encoded. */
   readonly rewards: Uint8Array
   readonly body: Uint8Array

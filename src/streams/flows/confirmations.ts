@@ -29,6 +29,8 @@ export interface Confirmation {
 /** What was confirmed longer ago is published without the content that is missing. */
 const timeoutMs = 2_000
 const timeoutSlots = 5
+/** More in a row are of nodes that send no whole blocks: what they leave out never comes. */
+const incompleteMax = 4
 /** A stream may send the same ones again and again. */
 const waitingMax = 64
 
@@ -38,6 +40,8 @@ export class Confirmations {
   readonly #hub: SolanaHub
   #waiting: Confirmation[] = []
   #newestSlot = -1
+  /** Blocks in a row. */
+  #incomplete = 0
   /** Blocks come whole: not known at first, nor after one that did not. */
   #hasWholeBlocks = false
   /** They name the blockhashes of their parents: not known at first, nor after one that did not. */
@@ -57,7 +61,14 @@ export class Confirmations {
   /** A block has come whole. */
   completed({ parentSlot, parentBlockhash }: BlockMetaUpdate): void {
     this.#hasWholeBlocks = true
+    this.#incomplete = 0
     if (this.#slots.get(parentSlot)?.blockhash === parentBlockhash) this.#hasParentNames = true
+  }
+
+  /** The meta of a block that is published without some of its items. */
+  incomplete(meta: BlockMetaUpdate): BlockMetaUpdate {
+    this.#streams.counts.incompleteBlocks++
+    return ++this.#incomplete > incompleteMax ? meta : { ...meta, isIncomplete: true }
   }
 
   /** A connection has ended: what it has confirmed comes again, by its replay or from others. */

@@ -434,10 +434,9 @@ export class SlotTracker {
       this.#hub.restate(tracked.slot, [])
       this.#retractions.retractAllBut(tracked, [])
     }
-    if (view !== undefined && meta !== null) {
-      this.counts.incompleteBlocks++
-      this.#close(tracked, view, meta)
-    } else this.#release(tracked)
+    if (view !== undefined && meta !== null)
+      this.#close(tracked, view, this.#confirmations.incomplete(meta))
+    else this.#release(tracked)
     if (isEmptied) this.#retractions.restateAfter(tracked, this.#slots)
   }
 

@@ -114,7 +114,7 @@ class PassedSlots {
         this.#takeStatus(update, state)
         break
       case 'blockMeta':
-        this.#set({ ...(state ?? fresh(update.slot)), blockhash: update.blockhash })
+        this.#set({ ...(state ?? fresh(update.slot)), blockhash: wholeBlock(update) })
         break
       case 'retraction':
         this.#set(retracted(update, state))
@@ -155,11 +155,16 @@ function fresh(slot: number): SlotState {
   return { slot, parent: null, statuses: 0, retractions: 0, blockhash: '', bank: 0 }
 }
 
+/** Its blockhash; empty where items of it may follow. */
+function wholeBlock({ blockhash, isIncomplete }: BlockMetaUpdate): string {
+  return isIncomplete ? '' : blockhash
+}
+
 function retracted({ slot, restated }: RetractionUpdate, state = fresh(slot)): SlotState {
   const none = { statuses: state.statuses & ~bankStatuses, blockhash: '', bank: 0 }
   let next: SlotState = { ...state, ...none, retractions: state.retractions + 1 }
   for (const update of restated)
-    if (update.kind === 'blockMeta') next = { ...next, blockhash: update.blockhash }
+    if (update.kind === 'blockMeta') next = { ...next, blockhash: wholeBlock(update) }
     else if (update.kind === 'slot') {
       const { status, parent, bank = next.bank } = update
       next = { ...next, statuses: next.statuses | bit(status), parent, bank }
@@ -365,6 +370,8 @@ class Left {
   #isBegun = false
   /** Transactions and entries that came. */
   #count = 0
+  /** Items that were passed may follow the block. */
+  #isLate = false
   #names = new Map<string, number>()
 
   constructor(state: SlotState, isRetracting: boolean) {
@@ -388,7 +395,7 @@ class Left {
   }
 
   get isDone(): boolean {
-    return this.#statuses === 0 && this.#isContentDone && this.#names.size === 0
+    return this.#statuses === 0 && this.#isContentDone && !this.#isLate && this.#names.size === 0
   }
 
   get isWhole(): boolean {
@@ -446,6 +453,7 @@ class Left {
     if (this.#isEarlier) return 'had'
     this.#isContentDone = true
     this.#retractions = 0
+    this.#isLate = update.isIncomplete === true
     return isIt ? 'had' : 'conflict'
   }
 
@@ -458,8 +466,9 @@ class Left {
     if (left > 1) this.#names.set(name, left - 1)
     else this.#names.delete(name)
     // All items are there: what was not among them is of another bank.
-    const isOther = update.kind === 'blockMeta' && this.#isOther(update)
-    if (update.kind === 'blockMeta') this.#names.clear()
+    const isWhole = update.kind === 'blockMeta' && update.isIncomplete !== true
+    const isOther = isWhole && this.#isOther(update)
+    if (isWhole) this.#names.clear()
     return isOther ? 'conflict' : left > 0 ? 'had' : 'new'
   }
 
@@ -467,6 +476,7 @@ class Left {
   #isOther({ executedTransactionCount, entriesCount }: BlockMetaUpdate): boolean {
     // A replay without blocks leaves it out.
     this.#names.delete(blockName)
+    // Of a set that never sends whole blocks, a block is not marked as incomplete.
     const isWhole = this.#count >= executedTransactionCount + entriesCount
     return this.#isRetracting && isWhole && this.#names.size > 0
   }

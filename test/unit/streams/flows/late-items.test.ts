@@ -347,6 +347,24 @@ describe('a slot that is confirmed before its last items have come', () => {
     })
   })
 
+  it.each([
+    ['a block', [1_003], [1_003]],
+    ['the first ones, of nodes that send no whole block', undefined, [1_000, 1_001, 1_002, 1_003]],
+  ])('is marked as incomplete where it is not waited for any longer: %s', (_, lacking, marked) => {
+    const slots = slotsOf(20)
+    const { hub, sink, send } = open()
+    const found = new Set<number>()
+    hub.listen((_commitment, update) => {
+      if (update.kind === 'blockMeta' && update.isIncomplete) found.add(update.slot)
+    })
+    sink.opened(null)
+    for (const slot of slots) {
+      const last = slot.findLast(({ kind }) => kind === 'transaction')!
+      send(lacking?.includes(last.slot) === false ? slot : slot.filter((one) => one !== last))
+    }
+    expect([...found]).toEqual(marked)
+  })
+
   it('waits no longer than two seconds, and for no other one until a block is whole', () => {
     const slots = slotsOf(20)
     const lost = (slot: number) => ofSlot(slots, slot, 'transaction').at(-1)!

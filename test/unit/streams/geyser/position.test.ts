@@ -175,6 +175,52 @@ describe('a position', () => {
     },
   )
 
+  describe('of a block without its last transaction, which is confirmed', () => {
+    const updates = chainOf()
+    const [slot, later] = [1_004, 1_007]
+    const isOf = (kind: string) => (one: SolanaUpdate) => one.slot === slot && one.kind === kind
+    const late = updates.findLast(isOf('transaction'))!
+    const isLeftOut = (one: SolanaUpdate) => one === late || isOf('block')(one)
+    const whole = updates
+    const incomplete = updates
+      .filter((one) => !isLeftOut(one))
+      .map((one) => (isOf('blockMeta')(one) ? { ...one, isIncomplete: true } : one))
+    const toLater = (sent: readonly SolanaUpdate[]) =>
+      sent.slice(
+        0,
+        sent.findIndex((one) => one.slot === later),
+      )
+    const withLate = [...toLater(incomplete), late, ...incomplete.slice(toLater(incomplete).length)]
+    const begun = whole.slice(0, whole.indexOf(late) - 2)
+    it.each([
+      ['its rest follows at a gateway that has all of it', [toLater(incomplete), whole], whole],
+      ['its rest follows there, after one more', [begun, toLater(incomplete), whole], whole],
+      ['that comes late at another gateway', [toLater(incomplete), withLate], withLate],
+      ['that comes late once, also elsewhere', [toLater(withLate), withLate], withLate],
+      ['that was had before, and comes late', [toLater(whole), withLate], whole],
+      ['that was had late, and comes late', [withLate.slice(0, -150), withLate], withLate],
+    ])('%s', (_, gateways, expected) => {
+      for (const commitment of [0, 1] as const) {
+        const had: string[] = []
+        let at: Position = { commitment, floor: updates[0]!.slot, slots: [], parts: [] }
+        for (const sent of gateways) {
+          const there = gateway()
+          for (const update of toLater(sent)) there.publish(update)
+          const reader = resume(there, at)
+          reader.read()
+          for (const update of sent.slice(toLater(sent).length)) there.publish(update)
+          reader.read()
+          expect(reader.conflicts).toEqual([])
+          had.push(...reader.texts)
+          at = reader.resumption.position
+          const isLive = reader.resumption.isOver(there.published)
+          if (isLive) at = there.published.position(commitment)
+        }
+        expect(sorted(had)).toEqual(sorted(readAll(expected, commitment)))
+      }
+    })
+  })
+
   it('sends the whole slot where another bank follows the one that was passed', () => {
     const updates = chainOf()
     const slot = 1008
