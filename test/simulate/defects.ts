@@ -132,7 +132,7 @@ export const defects: readonly Defect[] = [
     cuts: [
       {
         file: 'streams/flows/open-streams',
-        text: 'first === undefined || (first.firstSlot !== null && slot > first.partUpTo)',
+        text: 'isAfterFirst || (first === undefined && tracked.hasPublished)',
         put: 'tracked.firstConnection !== open.connection',
       },
     ],

@@ -142,7 +142,8 @@ export class OpenStreams {
     if (slot > open.partUpTo) return false
     // Whether the connection that was the first to send something of it began inside of it.
     const first = [...this.#open.values()].find((one) => one.connection === tracked.firstConnection)
-    if (first === undefined || (first.firstSlot !== null && slot > first.partUpTo)) return false
+    const isAfterFirst = first !== undefined && first.firstSlot !== null && slot > first.partUpTo
+    if (isAfterFirst || (first === undefined && tracked.hasPublished)) return false
     if (isInside && open.connection > 1 && !this.isMerged) this.counts.gapSlots++
     return true
   }

@@ -112,6 +112,19 @@ describe('a connection without a replay', () => {
     }
   })
 
+  it('leaves it out also where the one that was first to send some of it is gone', () => {
+    const slots = slotsOf(12)
+    const { sink, published, send } = open()
+    for (const stream of [0, 1]) sink.opened(null, stream)
+    send(slots[1]!.slice(9))
+    sink.closed(0)
+    sink.opened(null, 0)
+    send([...slots[1]!.slice(7), ...slots.slice(2).flat()], 1)
+    for (const content of published) expect([...content.keys()][0]).toBe(1_002)
+    expect(published[2]!.get(1_002)).toContain('block')
+    expect(sink.counts().incompleteBlocks).toBe(0)
+  })
+
   /** Stream 0 comes back inside of 1006, whose status and the one before it confirms. */
   const openBehind = () => {
     const chain = new SyntheticSolana({ seed: 3, confirmedAfter: 1, finalizedAfter: 1 })
