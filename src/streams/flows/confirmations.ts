@@ -139,7 +139,7 @@ export class Confirmations {
     return own !== null && isIt(own) ? own : (tracked.views.find(isIt) ?? null)
   }
 
-  /** Its stream has sent nothing of a slot that has other banks than the published one. */
+  /** Its stream has sent nothing of a slot that has other banks than the published one, or may. */
   #isUndecided(one: Confirmation): boolean {
     return this.#lineTo(one).some(({ tracked, named }) => {
       if (named !== null || tracked.hasStatus(slotStatus.confirmed)) return false
@@ -148,9 +148,13 @@ export class Confirmations {
       const { slot, views, bank, blockhash } = tracked
       if (views.some((view) => view.bank !== bank && view.blockhash !== null && !view.hasLeft))
         return true
-      const isOther = (child: TrackedSlot) =>
-        child.parent === slot && (this.#nameIn(child, null, tracked) ?? blockhash) !== blockhash
-      return blockhash !== null && [...this.#slots.values()].some(isOther)
+      if (blockhash === null) return false
+      const children = [...this.#slots.values()].filter(({ parent }) => parent === slot)
+      const names = children.map((child) => this.#nameIn(child, null, tracked))
+      if (names.some((name) => name !== null && name !== blockhash)) return true
+      // What its stream has published before may not be what it has now.
+      const isHeld = names.includes(blockhash) || this.#streams.isHeld(tracked, bank)
+      return !isHeld && this.#streams.isOneBehind(slot, one.stream)
     })
   }
 

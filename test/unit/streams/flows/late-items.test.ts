@@ -484,6 +484,20 @@ describe('a slot of which two nodes have different blocks, one of them the paren
     expect(sink.counts().gapSlots).toBe(0)
   })
 
+  it('waits for the other one, which is behind, where nobody has the published block now', () => {
+    const { sink, send, at, published } = open2()
+    send(others)
+    sink.closed(0)
+    sink.opened(null, 0)
+    send(confirmed)
+    expect([...published[1]!.keys()].at(-1)).toBe(1_002)
+    send(slots[3]!, 1)
+    send(next)
+    send(next, 1)
+    send(slots[5]!)
+    for (const slot of [1_003, 1_004]) expect(at(slot)).toEqual(blockOf(slot))
+  })
+
   it('is left out, and counted, where its block does not come', () => {
     const { sink, send, at, published } = open2()
     sink.closed(0)
