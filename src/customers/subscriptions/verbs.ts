@@ -194,12 +194,13 @@ export abstract class Verbs<M extends Mode> {
     )
   }
 
-  confirmDestination(ref: string, by: By): Answer<M, Subscription> {
-    return this.#moveDestination(ref, 'destination.confirm', by, confirmDestination)
+  /** With `address`, the challenged one: refused where it was changed meanwhile. */
+  confirmDestination(ref: string, by: By, address?: string): Answer<M, Subscription> {
+    return this.#moveDestination(ref, 'destination.confirm', by, confirmDestination, address)
   }
 
-  failDestination(ref: string, by: By): Answer<M, Subscription> {
-    return this.#moveDestination(ref, 'destination.fail', by, failDestination)
+  failDestination(ref: string, by: By, address?: string): Answer<M, Subscription> {
+    return this.#moveDestination(ref, 'destination.fail', by, failDestination, address)
   }
 
   pauseDestination(ref: string, by: By): Answer<M, Subscription> {
@@ -256,12 +257,15 @@ export abstract class Verbs<M extends Mode> {
     what: string,
     by: By,
     move: (current: Destination) => Outcome<Destination | null>,
+    address?: string,
   ): Answer<M, Subscription> {
     return this.#change(ref, what, by, (record) => {
       const { subscription } = record
       const { id, destination } = subscription
       if (destination === null)
         return refuse('not-found', 'no-destination', `${id} has no destination`)
+      if (address !== undefined && address !== destination.address)
+        return refuse('rejected', 'destination-state', `${id} has another destination now`)
       const moved = move(destination)
       if (!moved.ok) return moved
       return accept({ ...record, subscription: { ...subscription, destination: moved.value } })

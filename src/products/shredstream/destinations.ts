@@ -38,8 +38,8 @@ export interface DestinationsDeps {
     refresh(): void
   }
   readonly store: {
-    confirmDestination(ref: string, by: By): MaybeLater<Outcome<Subscription>>
-    failDestination(ref: string, by: By): MaybeLater<Outcome<Subscription>>
+    confirmDestination(ref: string, by: By, address: string): MaybeLater<Outcome<Subscription>>
+    failDestination(ref: string, by: By, address: string): MaybeLater<Outcome<Subscription>>
   }
   readonly table: TargetTable
   readonly stats: SharedStats
@@ -213,8 +213,8 @@ export class Destinations {
     const { store, log, directory } = this.#deps
     const { id } = subscription
     this.#changes.make(id, () => {
-      const reason = `${challengesMax} challenges unanswered`
-      return whenMade(store.failDestination(id, { who: 'server', reason }), (failed) => {
+      const by = { who: 'server', reason: `${challengesMax} challenges unanswered` }
+      return whenMade(store.failDestination(id, by, challenge.text), (failed) => {
         if (failed.ok) log.info('destination failed: challenges unanswered', { subscription: id })
         directory.refresh()
       })
@@ -228,7 +228,7 @@ export class Destinations {
     if (destination?.state !== 'pending' || destination.address !== target.text) return
     this.#changes.make(id, () => {
       const by = { who: 'server', reason: 'challenge echoed' }
-      return whenMade(store.confirmDestination(id, by), (confirmed) => {
+      return whenMade(store.confirmDestination(id, by, target.text), (confirmed) => {
         if (confirmed.ok) log.info('destination proven', { subscription: id })
         directory.refresh()
       })

@@ -187,6 +187,20 @@ describe('destinations', () => {
   })
 })
 
+describe('a challenge', () => {
+  it('decides only on the address that it was sent to', () => {
+    const { id } = value(
+      store.add({ label: 'a', products: ['shredstream'], destination: '127.0.0.1:9000' }, by),
+    ).subscription
+    value(store.setDestination('a', '127.0.0.1:9001', by))
+    expect(code(store.confirmDestination(id, by, '127.0.0.1:9000'))).toBe('destination-state')
+    expect(code(store.failDestination(id, by, '127.0.0.1:9000'))).toBe('destination-state')
+    expect(store.find('a')?.destination?.state).toBe('pending')
+    value(store.confirmDestination(id, by, '127.0.0.1:9001'))
+    expect(store.find('a')?.destination?.state).toBe('active')
+  })
+})
+
 describe('audit', () => {
   it('contains an entry per change, in a chain that verifies', () => {
     const { subscription } = value(store.add({ label: 'acme', products: ['bundle'] }, by))

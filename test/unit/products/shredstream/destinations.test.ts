@@ -1,6 +1,6 @@
 // Lifecycle of a destination on a fake clock: challenges, proof, failure, pauses.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { accept } from '../../../../src/base/errors.ts'
+import { accept, refuse } from '../../../../src/base/errors.ts'
 import { silentLog } from '../../../../src/base/telemetry/log.ts'
 import type {
   Destination,
@@ -43,17 +43,18 @@ function open(destination: Destination | null) {
       refresh: () => watcher(subscription),
     },
     store: {
-      confirmDestination(ref) {
+      confirmDestination(ref, _, address) {
         write(`confirm ${ref}`)
-        const { address } = subscription.destination!
+        if (address !== subscription.destination?.address) return otherAddress
         subscription = {
           ...subscription,
           destination: { address, state: 'active', standing: null },
         }
         return accept(subscription)
       },
-      failDestination(ref) {
+      failDestination(ref, _, address) {
         write(`fail ${ref}`)
+        if (address !== subscription.destination?.address) return otherAddress
         subscription = {
           ...subscription,
           destination: { ...subscription.destination!, state: 'failed' },
@@ -69,8 +70,12 @@ function open(destination: Destination | null) {
   })
   destinations.start()
   destinations.stop()
-  const change = (next: Partial<Subscription>) => {
+  /** Changes the registry, which the directory has not read yet. */
+  const changeUnseen = (next: Partial<Subscription>) => {
     subscription = { ...subscription, ...next } as Subscription
+  }
+  const change = (next: Partial<Subscription>) => {
+    changeUnseen(next)
     watcher(subscription)
   }
   const tick = (ms: number) => {
@@ -83,11 +88,13 @@ function open(destination: Destination | null) {
   const fillDisk = (full: boolean) => {
     isFull = full
   }
-  return { destinations, calls, change, tick, served, challenged, probed, fillDisk }
+  const parts = { destinations, calls, change, changeUnseen, tick }
+  return { ...parts, served, challenged, probed, fillDisk }
 }
 
-const pending = (standing: string | null): Destination => ({
-  address: '10.0.0.1:5000',
+const otherAddress = refuse('rejected', 'destination-state', 'another destination')
+const pending = (standing: string | null, address = '10.0.0.1:5000'): Destination => ({
+  address,
   state: 'pending',
   standing,
 })
@@ -120,6 +127,28 @@ describe('a destination', () => {
     expect(calls).toEqual(['confirm a'])
     expect(served()).toMatchObject([{ port: 5000, row }])
     expect(challenged()).toEqual([])
+  })
+
+  test('that replaced another one is not proven by the echo of that one', () => {
+    const { tick, destinations, changeUnseen, challenged, served, calls } = open(pending(null))
+    tick(0)
+    const { row, generation } = challenged()[0]!
+    changeUnseen({ destination: pending(null, '10.0.0.2:7000') })
+    destinations.onWorkerEvent({ kind: 'echo', row, generation })
+    expect(calls).toEqual(['confirm a'])
+    expect(served()).toEqual([])
+    tick(0)
+    expect(challenged()).toMatchObject([{ port: 7000, challenges: 1 }])
+  })
+
+  test('that replaced another one is challenged itself when that one did not answer', () => {
+    const { tick, changeUnseen, challenged, calls } = open(pending(null))
+    for (let second = 0; second < 10; second += 1) tick(1000)
+    changeUnseen({ destination: pending(null, '10.0.0.2:7000') })
+    tick(1000)
+    expect(calls).toEqual(['fail a'])
+    tick(0)
+    expect(challenged()).toMatchObject([{ port: 7000, challenges: 1 }])
   })
 
   test('whose port is closed is paused, with back-off to a minute, reset after recovery', () => {
