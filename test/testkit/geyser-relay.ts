@@ -1,6 +1,7 @@
 // A gRPC endpoint in front of others: nodes that are our own endpoints, a set of them, and the stage
 // that customers see. Everything is real but the chain, which is the same at each node.
 import { systemClock } from '../../src/base/clock.ts'
+import { Commitment } from '../../src/base/commitment.ts'
 import { silentLog } from '../../src/base/telemetry/log.ts'
 import type { SolanaUpdate } from '../../src/chain/solana/updates.ts'
 import { type SetChain, SetChains } from '../../src/operator/topology/set-chains.ts'
@@ -69,6 +70,11 @@ export class RelayStage {
   /** Of the nodes of its set. */
   get states() {
     return this.#upstreams.report().map(({ state, reason }) => ({ state, reason }))
+  }
+
+  /** The first node of its set is at this slot, whatever its stream sends. */
+  reachSlot(slot: number): void {
+    this.#upstreams.node('default/1')!.observeSlot(slot, Commitment.processed)
   }
 
   connected(times = 1): Promise<void> {

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { Commitment } from '../../base/commitment.ts'
 import { messageOf } from '../../base/errors.ts'
 import { Addresses } from '../../base/transport/address.ts'
-import { decodeKey, encodeBase58 } from '../../chain/solana/base58.ts'
+import { decodeKey } from '../../chain/solana/base58.ts'
 import { shapesByVersion } from '../../chain/solana/version.ts'
 import { Consumers } from '../../customers/subscriptions/consumers.ts'
 import { IngestPipeline, unknownFreshness } from '../../indexer/ingest.ts'
@@ -191,8 +191,7 @@ export async function openTpu(
       senders,
       hub: chain?.hub ?? null,
       slot: () => chain?.heads.at(Commitment.processed)?.slot ?? null,
-      isBlockhashValid: (blockhash: Uint8Array) =>
-        chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.confirmed) ?? null,
+      isBlockhashValid: (blockhash: Uint8Array) => chain?.isBlockhashValid(blockhash) ?? null,
     }
   }
   const all = upstreamOf(tpuUpstreamsOf(config))

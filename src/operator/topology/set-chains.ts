@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Fault } from '../../base/errors.ts'
 import type { Log } from '../../base/telemetry/log.ts'
+import { encodeBase58 } from '../../chain/solana/base58.ts'
 import { lowestVersion, oldestShapes, type Shapes, shapesOf } from '../../chain/solana/version.ts'
 import { StreamAnswers, type StreamAnswersDeps } from '../../streams/answers/stream-answers.ts'
 import { SolanaUpstream } from '../../streams/flows/solana-upstream.ts'
@@ -49,6 +50,8 @@ export interface SetChain {
   readonly streamLog: StreamLog | null
   readonly published: PublishedSlots | null
   readonly heads: Heads
+  /** After the confirmed block; null when unknown, as while its stream is closed or stalls. */
+  isBlockhashValid(blockhash: Uint8Array): boolean | null
   isUp(): boolean
   watch(listener: () => void): () => void
   solanaVersion(): string
@@ -167,6 +170,8 @@ export class SetChains {
       ingest,
       feed,
       sink,
+      isBlockhashValid: (blockhash: Uint8Array) =>
+        isLive() ? heads.isBlockhashValid(encodeBase58(blockhash), Commitment.confirmed) : null,
       isUp: () => feed.isUp(),
       watch: (listener: () => void) => feed.watch(listener),
       solanaVersion: () => feed.solanaVersion(),

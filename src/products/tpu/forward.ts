@@ -19,7 +19,7 @@ import { busy, chainRefusal, noUpstream } from './refusals.ts'
 
 /** Where the spec is silent: resend policy. */
 const resendMs = 2_000
-/** Of a submission whose blockhash is unknown: that of a durable nonce, or of no chain of ours. */
+/** While its blockhash is unknown: a durable nonce, no chain of ours, no stream that shows it. */
 const lifeMs = 120_000
 const queuedMax = 10_000
 const inFlightMax = 100_000
@@ -104,8 +104,9 @@ export class Forwarder implements ForwardState {
     const refused = this.refusal()
     if (refused !== null) return refused
     submission.slot = slot()
-    submission.hasLiveBlockhash = isBlockhashValid(submission.blockhash) === true
-    submission.dueMs = clock.monotonicMs() + resendMs
+    const nowMs = clock.monotonicMs()
+    if (isBlockhashValid(submission.blockhash) === true) submission.validMs = nowMs
+    submission.dueMs = nowMs + resendMs
     const name = keyOf(submission.signature)
     this.#live.set(name, submission)
     if (!this.isUp) {
@@ -232,9 +233,9 @@ export class Forwarder implements ForwardState {
   /** By the confirmed block: what landed in time is confirmed before its blockhash expires. */
   #isExpired(submission: Submission, nowMs: number): boolean {
     const isValid = this.#deps.isBlockhashValid(submission.blockhash)
-    if (isValid === true) submission.hasLiveBlockhash = true
-    else if (isValid === false && submission.hasLiveBlockhash) return true
-    return isValid !== true && nowMs - submission.takenMs >= lifeMs
+    if (isValid === true) submission.validMs = nowMs
+    else if (isValid === false && submission.validMs !== null) return true
+    return nowMs - (submission.validMs ?? submission.takenMs) >= lifeMs
   }
 
   #land(submission: Submission, { slot, isSuccess }: Fate): void {
@@ -278,8 +279,8 @@ interface Accepted {
 export interface Submission extends Accepted {
   /** Newest slot when it was accepted; null when unknown. */
   slot: number | null
-  /** Whether its blockhash was seen valid: that of a durable nonce is not, and never expires. */
-  hasLiveBlockhash: boolean
+  /** When its blockhash was last seen valid: that of a durable nonce is not, and never expires. */
+  validMs: number | null
   tries: number
   /** Unlimited unless its sender said how often. */
   readonly triesMax: number
@@ -294,7 +295,7 @@ export function submissionOf(accepted: Accepted & Pick<Submission, 'triesMax'>):
   return {
     ...accepted,
     slot: null,
-    hasLiveBlockhash: false,
+    validMs: null,
     tries: 0,
     isReached: false,
     isSending: false,

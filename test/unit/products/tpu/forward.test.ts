@@ -146,6 +146,18 @@ describe('forwarding', () => {
     expect(senders[0]!.sent).toHaveLength(101)
   })
 
+  it('resends for two minutes once nobody shows whether its blockhash is valid', async () => {
+    const { forwarder, senders, submission, passes, endings, blockhashes } = stage()
+    await forwarder.take(submission())
+    for (let times = 0; times < 100; times++) await passes(2_000)
+    blockhashes.isValid = null
+    for (let times = 0; times < 59; times++) await passes(2_000)
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
+    await passes(2_000)
+    expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
+    expect(senders[0]!.sent).toHaveLength(160)
+  })
+
   const fates = ['is dead', 'loses its fork', 'has another bank that wins'] as const
   const ends = ['lands later', 'never lands'] as const
   const everyEnd = fates.flatMap((fate) => ends.map((end) => [fate, end] as const))
