@@ -13,6 +13,8 @@ afterEach(async () => {
   stage = null
 })
 
+/** EAFNOSUPPORT. */
+const unsupportedFamily = 97
 const shreds = makeShreds({ slots: 4, sets: 2 })
 const hasIpv6 = Object.values(networkInterfaces()).some((found) =>
   found?.some(({ address }) => address === '::1'),
@@ -172,4 +174,21 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     }, 'shreds resumed')
     expect(back.packets.length).toBeGreaterThan(0)
   })
+})
+
+test('shreds for a destination of a family without a socket are counted as errors', async () => {
+  stage = await ShredStage.open({ io: 'batch', sourceHost: '127.0.0.1' })
+  const v4 = await stage.receiver()
+  stage.subscribe(v4.port)
+  const { label } = stage.subscribe(v4.port, { host: '[::1]' })
+  await until(() => stage!.destinations().length === 2, 'destinations')
+  await stage.settled()
+  const count = 128
+  await stage.send(shreds.slice(0, count))
+  const row = () => stage!.destinations().find((one) => one.label === label)!
+  await until(() => v4.packets.length === count, 'shreds')
+  await until(() => Number(row().droppedError) + Number(row().packets) === count, 'its counters')
+  expect(row()).toMatchObject({ packets: 0, lastSentMs: 0, lastErrno: unsupportedFamily })
+  await until(() => stage!.totals().sent === count, 'counted as sent')
+  expect(stage.totals().error).toBe(count)
 })

@@ -50,7 +50,7 @@ export const transferredAt = 14
 
 /** Size reserved for a socket address of either family. */
 export const nameBytes = 32
-export const errnos = { intr: 4, inval: 22, refused: 111 } as const
+export const errnos = { intr: 4, inval: 22, family: 97, refused: 111 } as const
 export const flagsOfCall = { dontWait: 0x40, waitForOne: 0x10000, errorQueue: 0x2000 } as const
 
 const families = { 4: 2, 6: 10 } as const

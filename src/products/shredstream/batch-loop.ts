@@ -7,6 +7,7 @@ import { parseAddress } from '../../base/cidr.ts'
 import { Fault } from '../../base/errors.ts'
 import {
   boundPort,
+  errnos,
   grantedBytes,
   type Libc,
   openSocket,
@@ -55,6 +56,8 @@ export class BatchLoop {
   readonly #lateAt: number
   #rows: readonly number[] = []
   #muted: readonly number[] = []
+  /** Served rows of a family without a socket: nothing is sent to them. */
+  #unsent: readonly number[] = []
   /** Steps of maintenance, in turn. */
   readonly #steps: readonly ((nowMs: number) => void)[]
   readonly #pauses: Pauses
@@ -199,6 +202,8 @@ export class BatchLoop {
     const { packets, bytes, sentMs } = stats.tally.row(0)
     const muted = this.#muted
     const served = this.#rows.filter((row) => !muted.includes(row))
+    for (const row of this.#unsent)
+      if (!muted.includes(row)) tracker.failed(row, errnos.family, packets)
     tracker.countSent(served, packets, bytes, sentMs)
     if (muted.length > 0) tracker.countCapped(muted, packets)
     stats.tally.clear(0)
@@ -244,6 +249,8 @@ export class BatchLoop {
     if (!tracker.refresh()) return
     const before = new Set(this.#rows)
     this.#rows = tracker.serving.map(({ row }) => row)
+    const unsent = tracker.serving.filter((target) => this.#sendSocketFor(target) === undefined)
+    this.#unsent = unsent.map(({ row }) => row)
     for (const row of this.#rows) if (!before.has(row)) this.#caps.reset(row)
     this.#setTargets()
     tracker.markApplied()
