@@ -254,6 +254,7 @@ export class Forwarder implements ForwardState {
     const name = keyOf(submission.signature)
     this.#live.delete(name)
     this.#queued.delete(name)
+    if (outcome === 'failed' && !submission.isReached) submission.onUnsent()
     this.#deps.meters.endings[outcome].inc()
     this.#deps.tips.add(submission, { outcome, reason, landedSlot })
   }
@@ -289,6 +290,8 @@ export interface Submission extends Accepted {
   isSending: boolean
   isOver: boolean
   dueMs: number
+  /** Called when it fails and no upstream has accepted it: its sender may submit it anew. */
+  onUnsent: () => void
 }
 
 export function submissionOf(accepted: Accepted & Pick<Submission, 'triesMax'>): Submission {
@@ -301,6 +304,7 @@ export function submissionOf(accepted: Accepted & Pick<Submission, 'triesMax'>):
     isSending: false,
     isOver: false,
     dueMs: 0,
+    onUnsent: () => {},
   }
 }
 

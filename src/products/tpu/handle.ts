@@ -85,6 +85,7 @@ export class TpuHandler {
     const waitMs = this.#addresses.take(addressKey(sender.address), nowMs)
     if (waitMs > 0) return this.#refuse(rateRefusal('ADDRESS_RATE', waitMs).refusal)
     const submission = this.#submissionOf(bytes, digest, maxRetries)
+    submission.onUnsent = () => this.#duplicates.forget(digest)
     const answer = this.#admit(submission, sender.beganMs)
     this.#pending.set(digest, answer)
     return answer.finally(() => this.#pending.delete(digest))
@@ -201,6 +202,10 @@ export class Duplicates {
     }
     this.#until.delete(digest)
     this.#until.set(digest, nowMs + duplicateMs)
+  }
+
+  forget(digest: string): void {
+    this.#until.delete(digest)
   }
 
   get size(): number {

@@ -10,7 +10,7 @@ import { Forwarder, TipLog } from '../../../../src/products/tpu/forward.ts'
 import { TpuHandler } from '../../../../src/products/tpu/handle.ts'
 import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
 import { TipAccounts } from '../../../../src/products/tpu/tip.ts'
-import { FakeClock, FakeSender } from '../../../testkit/fake-senders.ts'
+import { FakeClock, FakeSender, notTaken, unreachable } from '../../../testkit/fake-senders.ts'
 import { newAddress, newPayer, sign, transfer } from '../../../testkit/tipped.ts'
 import { v1Transaction } from '../../../testkit/transaction-v1.ts'
 
@@ -47,8 +47,8 @@ function stage() {
     tips,
     clock,
   })
-  const submit = async (bytes: Uint8Array, address = '10.0.0.1') => {
-    const outcome = await handler.submit(bytes, { address, beganMs: clock.ms })
+  const submit = async (bytes: Uint8Array, address = '10.0.0.1', maxRetries?: number) => {
+    const outcome = await handler.submit(bytes, { address, beganMs: clock.ms }, maxRetries)
     return outcome.ok ? outcome.value : outcome.refusal.code
   }
   return { clock, upstream, meters, tips, handler, submit, verified }
@@ -130,6 +130,20 @@ describe('a submission', () => {
     expect(upstream.sent).toHaveLength(1)
     expect(verified).toHaveLength(1)
     expect(meters.duplicates.value).toBe(999)
+  })
+
+  it('that reached no upstream is forwarded when its sender submits it again', async () => {
+    const { submit, upstream, meters } = stage()
+    const bytes = await tipped()
+    const signature = encodeBase58(bytes, 1, 65)
+    for (const word of [unreachable, notTaken, accept(null)]) {
+      upstream.word = word
+      expect(await submit(bytes, '10.0.0.1', 0)).toBe(signature)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(await submit(bytes, '10.0.0.1', 0)).toBe(signature)
+    expect(upstream.sent).toHaveLength(3)
+    expect(meters.duplicates.value).toBe(1)
   })
 
   it('is no longer a duplicate after two minutes', async () => {
