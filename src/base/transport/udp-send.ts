@@ -8,7 +8,8 @@
 //              (UDP_SEGMENT)
 //
 // A GSO segment batch is sent when enough shreds of one length arrived together; the kernel splits
-// it into datagrams. Once the kernel refuses one, only plain headers are used.
+// it into datagrams. Once the kernel refuses that of the first target, only plain headers are used;
+// a later target whose own route refuses it gets its shreds one by one.
 import type { IpAddress } from '../cidr.ts'
 import { assert } from '../errors.ts'
 import {
@@ -221,8 +222,19 @@ export class BatchSender {
     return this.#sendHeaders(this.#firsts[2 + kind]!, targets, count)
   }
 
-  /** Sends contiguous headers; false when GSO is unsupported here and nothing was sent. */
-  #sendHeaders(at: number, count: number, shreds: number): boolean {
+  /** Sends a kind's shreds to one target whose route refuses GSO, as through IPsec. */
+  #sendPlain(kind: number, target: number, shreds: number): void {
+    const at = this.#firsts[kind]! + target * headerBytes
+    const stepBytes = this.#targets.length * headerBytes
+    for (let shred = 0; shred < shreds; shred += 1)
+      this.#sendHeaders(at + shred * stepBytes, 1, 1, target)
+  }
+
+  /**
+   * Sends contiguous headers, the first of them to target `first`; false when GSO is unsupported
+   * here and nothing was sent.
+   */
+  #sendHeaders(at: number, count: number, shreds: number, first = 0): boolean {
     // The usual case first: below, an address is computed, and so boxed, for each call.
     let done = this.#libc.sendmmsg(this.#fd, at, count, 0)
     if (done === count) return true
@@ -236,11 +248,13 @@ export class BatchSender {
         const isTransient =
           errno === errnos.intr || this.drainErrors() > 0 || errno === errnos.refused
         if (!isTransient || retries === 0) {
-          if (shreds > 1 && sent === 0 && segmentErrnos.has(errno)) {
+          const isRefused = shreds > 1 && segmentErrnos.has(errno)
+          if (isRefused && sent === 0) {
             this.segments = false
             return false
           }
-          this.#events.failed(targets[sent % targets.length]!.row, errno, shreds)
+          if (isRefused) this.#sendPlain(at === this.#firsts[2] ? 0 : 1, sent, shreds)
+          else this.#events.failed(targets[(first + sent) % targets.length]!.row, errno, shreds)
           sent += 1
         } else if (errno !== errnos.intr) retries -= 1
       }
