@@ -528,7 +528,7 @@ export const defects: readonly Defect[] = [
     name: 'swallowed-fork',
     what: 'what a consumer has of a fork stays with it where the next gateway never had the fork',
     world: 'streams',
-    from: 1_030,
+    from: 60,
     seeds: 10,
     fails: /is of no chain, and was not taken back/,
     cuts: [

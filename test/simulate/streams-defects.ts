@@ -20,7 +20,7 @@ export const streamsDefects: readonly Defect[] = [
     name: 'block-of-a-part',
     what: 'a block is confirmed without writes, as a node sent it that came back inside of the slot',
     world: 'streams',
-    from: 80,
+    from: 1_050,
     seeds: 10,
     fails: /of slot \d+ are lost/,
     cuts: [

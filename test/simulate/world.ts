@@ -19,6 +19,8 @@ export interface World {
   readonly what: string
   /** Counts that are above 0 over many seeds: a simulation that meets no fault shows nothing. */
   readonly mustMeet: readonly string[]
+  /** Of these, what few seeds meet. */
+  readonly rare?: readonly string[]
   /** Runs a seed and checks after every step; throws when a property is broken. */
   run(seed: number, limits: Limits): Promise<Counts>
 }
