@@ -35,7 +35,7 @@ export const streams: World = {
     ...['notifications', 'updates', 'commits', 'doubtful', 'moves', 'kills', 'tornWrites', 'lags'],
     ...['nodeCuts', 'breaks', 'skips', 'behind', 'toldGaps', 'continued', 'discontinued', 'stops'],
   ],
-  rare: ['behind', 'discontinued', 'skips'],
+  rare: ['behind'],
   run(seed, limits) {
     // Before time is virtual: it is made for the first seed that needs it.
     const chain = chainOf(seed)

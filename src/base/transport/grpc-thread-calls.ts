@@ -135,7 +135,7 @@ interface Call {
   readonly id: number
   decide(decision: Decision): void
   answer(answer: UnaryAnswer): void
-  /** Of a message that went with the headers. */
+  /** To a message that went with the headers. */
   answered: UnaryAnswer | null
   /** The main thread has taken the last message of a stream. */
   taken(): void
@@ -157,6 +157,7 @@ export class GrpcThreadCalls {
   /** Of batches, in their order; they hold no more than their streams may have unsent. */
   readonly #sending: Steps<void>[] = []
   #lastId = 0
+  /** Paths of the methods that take one message. */
   readonly #unary: ReadonlySet<string>
   #certificate: Certificate | null
   readonly #renewals = new Set<() => void>()

@@ -63,18 +63,18 @@ export async function openGrpcThread<C>(
       else calls.take(event)
   }
   const onExit = () => calls.endAll()
-  // A thread that starts may have got the pair before.
-  const onStart = () => calls.renew(data.certificate)
+  // Again once a thread has started: it may have begun with the pair before.
+  const renew = () => calls.renew(data.certificate)
   const unwatch = certificates?.onChange(() => {
     data.certificate = certificateOf(certificates)
-    calls.renew(data.certificate)
+    renew()
   })
   let worker: DedicatedWorker | null = null
   try {
-    const given = { data, stopMsMax, resourceLimits, onMessage, onStart, onExit }
+    const given = { data, stopMsMax, resourceLimits, onMessage, onStart: renew, onExit }
     const start = { name: 'grpc', entry: deps.entry ?? 'grpc', ...given }
     worker = await DedicatedWorker.start(start, { ...deps, log })
-    onStart()
+    renew()
   } catch (error) {
     unwatch?.()
     throw fault ?? error

@@ -15,8 +15,13 @@ import { grpcCode } from '../../base/transport/grpc-stream.ts'
 import type { SolanaUpdate } from '../../chain/solana/updates.ts'
 import type { Hub, KeptStream, ReplayPosition } from '../hub/hub.ts'
 import { type Codec, given, type KeysRequest, numberOf, type SubscribeRequest } from './codec.ts'
-import type { ConsumerNames } from './consumer.ts'
-import { Consumer, consumerHeader, consumerStatus, laterVersion } from './consumer.ts'
+import {
+  Consumer,
+  type ConsumerNames,
+  consumerHeader,
+  consumerStatus,
+  laterVersion,
+} from './consumer.ts'
 import type { FanOut } from './fan-out.ts'
 import type { FilterLimits } from './filter-compile.ts'
 import { compileFilters, compileKeyChanges, countKeys } from './filter-compile.ts'
